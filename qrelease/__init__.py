@@ -1,0 +1,90 @@
+"""Differentially private query release: synthetic tables and answers to workloads under one stated (ε, δ).
+
+Names load on first use, so that `import qrelease` and the command line's `--help` cost nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qrelease.archive import load
+    from qrelease.domain import Attribute, Domain
+    from qrelease.entropy import Entropy
+    from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, TooLarge
+    from qrelease.evaluate import evaluate
+    from qrelease.ledger import Ledger
+    from qrelease.mechanisms.gaussian import Gaussian
+    from qrelease.mechanisms.laplace import Laplace
+    from qrelease.mechanisms.mwem import MWEM
+    from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+    from qrelease.release import Curator, Release
+    from qrelease.table import Table
+    from qrelease.workload import Workload
+
+_HOMES = {
+    "load": "archive",
+    "Attribute": "domain",
+    "Domain": "domain",
+    "Entropy": "entropy",
+    "BudgetExceeded": "errors",
+    "InvalidInput": "errors",
+    "LedgerError": "errors",
+    "QReleaseError": "errors",
+    "TooLarge": "errors",
+    "evaluate": "evaluate",
+    "Ledger": "ledger",
+    "Gaussian": "mechanisms.gaussian",
+    "Laplace": "mechanisms.laplace",
+    "MWEM": "mechanisms.mwem",
+    "ZCDP": "privacy",
+    "ApproxDP": "privacy",
+    "Neighbours": "privacy",
+    "PureDP": "privacy",
+    "Curator": "release",
+    "Release": "release",
+    "Table": "table",
+    "Workload": "workload",
+}
+
+__all__ = [
+    "MWEM",
+    "ZCDP",
+    "ApproxDP",
+    "Attribute",
+    "BudgetExceeded",
+    "Curator",
+    "Domain",
+    "Entropy",
+    "Gaussian",
+    "InvalidInput",
+    "Laplace",
+    "Ledger",
+    "LedgerError",
+    "Neighbours",
+    "PureDP",
+    "QReleaseError",
+    "Release",
+    "Table",
+    "TooLarge",
+    "Workload",
+    "evaluate",
+    "load",
+    "read_csv",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'qrelease' has no attribute {name!r}")
+    return getattr(import_module(f"qrelease.{_HOMES[name]}"), name)
+
+
+def read_csv(*args: Any, **kwargs: Any) -> "Table":
+    """`Table.read_csv`: the private records of a CSV file, by a schema."""
+    from qrelease.table import Table
+
+    return Table.read_csv(*args, **kwargs)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,21 @@
+"""What the package raises for a caller's mistake: one line that says what, got and allowed."""
+
+
+class QReleaseError(Exception):
+    """Base of every error that the caller can mend; the command line prints it as one line and exits with 2."""
+
+
+class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as the message does
+    """An argument, a schema, a file or a value is not what it must be."""
+
+
+class TooLarge(QReleaseError):  # noqa: N818
+    """The work would not fit (memory, cells, nodes); raised before anything is allocated or charged."""
+
+
+class BudgetExceeded(QReleaseError):  # noqa: N818
+    """The privacy budget does not cover the request; the message names total, spent and requested."""
+
+
+class LedgerError(QReleaseError):
+    """The ledger file is missing, foreign, corrupt, or belongs to another dataset or neighbouring relation."""
