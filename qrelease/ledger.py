@@ -1,0 +1,316 @@
+"""A privacy budget that survives crashes: charges durable before any noise is drawn, answers kept with them.
+
+The order that keeps every promise is *charge, draw, store, show*:
+
+    charge = ledger.charge(cost, "marginals of 2024", key="marginals-2024")
+    answer = charge.answer                                  # what an earlier run with this key stored
+    if answer is None:
+        answer = ledger.store_answer(charge, draw())        # what is stored: the first to store wins
+    show(answer)
+
+A crash in `charge` costs at most that charge, and a retry with the same key pays no more. A crash between
+charge and store leaves a charge without an answer (`fresh=False, answer=None`). Drawing again under it is
+safe, because nothing was shown: `store_answer` is durable before it returns, so whatever anybody saw is
+stored, and the retry would have found it. Two processes racing with one key may both draw, but only the first
+answer is stored, both get those bytes, and nobody sees the other draw.
+
+The file is one SQLite database in WAL mode with full synchronous commits. One row of it holds the exact
+running sums, so a charge costs the same at the first as at the millionth. Digests bind that row and chain the
+entries, so that damage is noticed; they do not stop a person who means to forge a ledger. A copy of the file
+is a second budget: keep backups, never spend from two copies. While it is open, its last commits are in the
+`-wal` file next to it: move or copy a ledger only when it is closed everywhere.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from qrelease.errors import InvalidInput, LedgerError
+from qrelease.ledger_store import Head, Row, Store, system_errors
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost, cost_from_json
+from qrelease.privacy.filters import Account, Tally, after, remaining, spent
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One durable charge.
+
+    key     the idempotency key, the caller's or a random one.
+    time    when it was first charged: UTC, ISO 8601.
+    answer  the bytes stored with it, None while there are none; not part of the text.
+    fresh   whether this very call charged it; False on a retry, which costs nothing.
+    """
+
+    id: int
+    cost: Cost
+    label: str
+    key: str
+    time: str
+    answer: bytes | None = field(repr=False)
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the history: a total that was set (`key` is None), or a charge.
+
+    time      UTC, ISO 8601.
+    answered  whether an answer is stored with the charge.
+    """
+
+    id: int
+    time: str
+    kind: Literal["total", "charge"]
+    cost: Cost
+    label: str
+    key: str | None
+    answered: bool
+
+
+class Ledger:
+    """A durable budget for one dataset under one neighbouring relation; safe for threads and processes.
+
+    Made by `Ledger.open`; closed by `close` or on leaving a `with`. What is refused for want of budget is
+    `BudgetExceeded`; every trouble with the file is a `LedgerError`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        try:
+            with store.reading():
+                head = store.head()
+        except LedgerError:
+            store.close()
+            raise
+        self._dataset, self._neighbours = head.dataset, Neighbours.parse(head.neighbours)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None,
+        total: Cost | None = None,
+        *,
+        dataset: str | None = None,
+        neighbours: Neighbours | str | None = None,
+    ) -> Self:
+        """Open the ledger in a file, or create it with a total; in memory if the path is None or ":memory:".
+
+        path        on a local disk, where file locks work.
+        total       what all charges together may cost; needed for a new ledger.
+        dataset     whose budget this is; a new ledger takes the file's name without its suffix by default.
+        neighbours  the relation that its costs hold under; a new ledger takes add-remove by default.
+
+        What is given must agree with an existing file, the total too (a raised one as it is now), else it is
+        a `LedgerError`. So is a missing file without a total, and a file that is foreign or damaged; such a
+        file is left as it is.
+        """
+        if total is not None:
+            check_cost(total)
+        relation = None if neighbours is None else Neighbours.parse(neighbours)
+        if path is None or path == ":memory:":
+            first = _beginning("an in-memory ledger", total, dataset or "memory", relation)
+            return cls(Store.in_memory(*first))
+        file = Path(path)
+        with system_errors(file):
+            if not file.parent.is_dir():
+                raise LedgerError(f"ledger {file}: there is no folder {file.parent}")
+            if not file.exists():
+                first = _beginning(f"ledger {file} is new and", total, dataset or file.stem, relation)
+                # Who loses a race for creating it opens it, and must agree with it like anybody.
+                with suppress(FileExistsError):
+                    return cls(Store.create(file, *first))
+            if not file.is_file():
+                raise LedgerError(f"ledger {file} is not a file")
+        ledger = cls(Store.open(file))
+        try:
+            ledger._must_match(total, dataset, relation)
+        except LedgerError:
+            ledger.close()
+            raise
+        return ledger
+
+    def _must_match(self, total: Cost | None, dataset: str | None, neighbours: Neighbours | None) -> None:
+        where = f"ledger {self._store.path}"
+        if dataset is not None and dataset != self._dataset:
+            raise LedgerError(f"{where} belongs to dataset {self._dataset!r}, not to {dataset!r}")
+        if neighbours is not None and neighbours is not self._neighbours:
+            raise LedgerError(f"{where} counts under {self._neighbours.value}, not under {neighbours.value}")
+        if total is not None and total != self.total:
+            raise LedgerError(f"{where} has a total of {self.total}, not {total}; leave it out, or use raise_total")
+
+    @property
+    def dataset(self) -> str:
+        """Whose budget this is."""
+        return self._dataset
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that all its costs hold under."""
+        return self._neighbours
+
+    @property
+    def total(self) -> Cost:
+        """The total as it is now."""
+        return self._state()[0]
+
+    @property
+    def spent(self) -> Cost | None:
+        """What was spent, in the total's kind and rounded up; None if nothing was."""
+        return spent(*self._state())
+
+    @property
+    def remaining(self) -> Cost | None:
+        """The largest cost of the total's kind that can still be charged; None if none can."""
+        return remaining(*self._state())
+
+    def _state(self) -> tuple[Cost, Tally]:
+        with self._store.reading():
+            return _read(self._store.head())
+
+    def charge(self, cost: Cost, label: str, key: str | None = None) -> Charge:
+        """Charge a cost, durably, before the first bit of noise is drawn for it.
+
+        label   what it is for, one line for the history; public.
+        key     names the work: charging again under the same key costs nothing and returns the first charge
+                with its answer; cost and label must be the same, else `LedgerError`. Without a key the
+                charge is always new.
+
+        `BudgetExceeded` if the cost does not fit in what is left, `InvalidInput` if a total of this kind
+        cannot hold it; then nothing is charged.
+        """
+        check_cost(cost)
+        label, key = _text("label", label), _text("key", os.urandom(16).hex() if key is None else key)
+        with self._store.writing():
+            known = self._store.with_key(key)
+            if known:
+                return self._again(known, cost, label)
+            head = self._store.head()
+            total, tally = _read(head)
+            new = after(total, tally, cost)
+            row = _row(head, "charge", cost, label, key)
+            self._store.set_head(self._store.add(head, row)._replace(tally=_tally_text(new)))
+        return Charge(row.id, cost, label, key, row.time, None, fresh=True)
+
+    def _again(self, known: Row, cost: Cost, label: str) -> Charge:
+        if (known.cost, known.label) != (_cost_text(cost), label):
+            raise LedgerError(
+                f"key {known.key!r} was charged as {known.label!r} with {_cost(known.cost)},"
+                f" not as {label!r} with {cost}; use another key"
+            )
+        answer = self._store.answer(known.id)
+        if answer is None:
+            self._store.answered()  # an answer lost to damage must not be drawn again
+        return Charge(known.id, cost, label, str(known.key), known.time, answer, fresh=False)
+
+    def store_answer(self, charge: Charge, answer: bytes) -> bytes:
+        """Store the answer of a charge durably and return what is stored; show nobody anything but that.
+
+        The first answer stored is the answer: if another process was faster with the same key, its bytes
+        come back.
+        """
+        if not isinstance(answer, bytes):
+            raise InvalidInput(f"an answer must be bytes, got {type(answer).__name__}")
+        with self._store.writing():
+            known = self._store.with_key(charge.key)
+            if known is None or known.id != charge.id:
+                raise LedgerError(f"charge {charge.id} with key {charge.key!r} is not in this ledger")
+            stored = self._store.answer(charge.id)
+            if stored is None:
+                self._store.set_head(self._store.add_answer(self._store.head(), charge.id, answer))
+        return answer if stored is None else stored
+
+    def raise_total(self, total: Cost) -> None:
+        """Set a larger total, of the same kind or (ε, δ) in place of ε; the history keeps both.
+
+        From then on the promise to the people in the data is that of the new total: a decision for whoever
+        made the first one, not a way around a refusal. `InvalidInput` if the new total is not larger.
+        """
+        check_cost(total)
+        with self._store.writing():
+            head = self._store.head()
+            old = _read(head)[0]
+            if not _larger(total, old):
+                raise InvalidInput(f"a raised total must be larger than {old} and of its kind, got {total}")
+            row = _row(head, "total", total, "raised", None)
+            self._store.set_head(self._store.add(head, row)._replace(total=row.cost))
+
+    def history(self) -> tuple[Entry, ...]:
+        """All totals and charges in order, each checked for damage."""
+        with self._store.reading():
+            rows, answered = self._store.rows(), self._store.answered()
+        return tuple(_entry(row, row.id in answered) for row in rows)
+
+    def close(self) -> None:
+        """Close the file; any further use is a `LedgerError`."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = str(self._store.path or ":memory:")
+        return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value})"
+
+
+def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours | None) -> tuple[Head, Row]:
+    """The head and the first entry of a new ledger."""
+    if total is None:
+        raise LedgerError(f"{what} needs a total, such as ApproxDP(1.0, 1e-9)")
+    named = (_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value)
+    head = Head(*named, _cost_text(total), _tally_text(Tally()))
+    return head, _row(head, "total", total, "created", None)
+
+
+def _row(head: Head, kind: str, cost: Cost, label: str, key: str | None) -> Row:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return Row(head.entries + 1, now, kind, _cost_text(cost), label, key)
+
+
+def _entry(row: Row, answered: bool) -> Entry:
+    kind: Literal["total", "charge"] = "charge" if row.kind == "charge" else "total"
+    return Entry(row.id, row.time, kind, _cost(row.cost), row.label, row.key, answered)
+
+
+def _read(head: Head) -> tuple[Cost, Tally]:
+    """The total and the exact sums of a head."""
+    epsilon, delta, rho, account = json.loads(head.tally)
+    opened = Account(*map(Fraction, account)) if account else None
+    return _cost(head.total), Tally(Fraction(epsilon), Fraction(delta), Fraction(rho), opened)
+
+
+def _tally_text(tally: Tally) -> str:
+    account = tally.account and [str(tally.account.before), str(tally.account.delta)]
+    return json.dumps([str(tally.epsilon), str(tally.delta), str(tally.rho), account])
+
+
+def _cost_text(cost: Cost) -> str:
+    return json.dumps(cost.to_json())
+
+
+def _cost(text: str) -> Cost:
+    return cost_from_json(json.loads(text))
+
+
+def _larger(new: Cost, old: Cost) -> bool:
+    if isinstance(new, ZCDP) != isinstance(old, ZCDP):
+        return False
+    now, then = new.to_json(), old.to_json()
+    return now != then and all(now.get(name, -1.0) >= value for name, value in then.items())
+
+
+def _text(name: str, value: object) -> str:
+    """A text that is not empty and that UTF-8 can hold, else `InvalidInput`."""
+    if not isinstance(value, str) or not value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise InvalidInput(f"{name} must be a text that is not empty, got {value!r}")
+    return value

@@ -1,0 +1,389 @@
+"""The rows of a ledger on disk: all the SQL, locking and damage checks, and nothing about privacy.
+
+A ledger in another database needs only another `Store` with the same methods.
+"""
+
+import errno
+import json
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from qrelease.errors import LedgerError
+
+_APPLICATION, _FORMAT = 0x71724C67, 1  # "qrLg" and the version, in the header of the file
+_BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
+
+_TABLES = (
+    """CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1), dataset TEXT NOT NULL, neighbours TEXT NOT NULL, total TEXT NOT NULL,
+    tally TEXT NOT NULL, entries INTEGER NOT NULL, answers INTEGER NOT NULL, last TEXT NOT NULL,
+    digest TEXT NOT NULL)""",
+    """CREATE TABLE entries (
+    id INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, cost TEXT NOT NULL, label TEXT NOT NULL,
+    key TEXT UNIQUE, digest TEXT NOT NULL)""",
+    """CREATE TABLE answers (
+    id INTEGER PRIMARY KEY REFERENCES entries (id), answer BLOB NOT NULL, digest TEXT NOT NULL)""",
+)
+_PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
+_SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+_HEAD = "SELECT dataset, neighbours, total, tally, entries, answers, last, digest FROM head"
+_SET_HEAD = "INSERT OR REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "SELECT id, time, kind, cost, label, key, digest FROM entries"
+_ALL, _BY_ID, _BY_KEY = f"{_ROW} ORDER BY id", f"{_ROW} WHERE id = ?", f"{_ROW} WHERE key = ?"
+_ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
+_ANSWER, _ANSWERED = "SELECT answer, digest FROM answers WHERE id = ?", "SELECT id FROM answers"
+_ADD_ANSWER = "INSERT INTO answers VALUES (?, ?, ?)"
+
+_PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_MEANING = {
+    sqlite3.SQLITE_NOTADB: "is not a qrelease ledger",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; it and its folder must be there and writable",
+    sqlite3.SQLITE_READONLY: "cannot be written; it and its folder must be writable",
+    sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
+}
+
+_T = TypeVar("_T")
+
+
+class Head(NamedTuple):
+    """The row of the running state.
+
+    entries  how many entries there are.
+    answers  the sum of the ids of those that have an answer, so that none can be lost unnoticed.
+    last     the digest of the last entry.
+    """
+
+    dataset: str
+    neighbours: str
+    total: str
+    tally: str
+    entries: int = 0
+    answers: int = 0
+    last: str = ""
+
+
+class Row(NamedTuple):
+    """One entry of the history, as text; `key` is None for a total."""
+
+    id: int
+    time: str
+    kind: str
+    cost: str
+    label: str
+    key: str | None
+
+
+class Store:
+    """A ledger's rows in one SQLite file, or in memory; made by `open`, `create` or `in_memory`.
+
+    The rows are read inside `reading` or `writing` and changed inside `writing`. Damage, foreign files and
+    system errors are `LedgerError`. Safe for threads and processes. Before a fork the file is closed, since
+    SQLite's locks do not survive one; parent and child open it again on their next use.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._pid = os.getpid()
+        self._closed = False
+        _stores.add(self)
+
+    @classmethod
+    def open(cls, path: Path) -> "Store":
+        """The store in an existing file, after a look that cannot modify it."""
+        with system_errors(path), closing(_connect(path, "ro")) as connection:
+            _check(connection, path)
+        return cls(path)
+
+    @classmethod
+    def create(cls, path: Path, head: Head, first: Row) -> "Store":
+        """A store in a new file, which appears complete or not at all and which only its owner may read.
+
+        `FileExistsError` if the file exists, even if another process made it a moment ago.
+        """
+        draft = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+        with system_errors(path):
+            try:
+                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                with closing(_connect(draft, "rw")) as connection:
+                    _fill(connection, head, first)
+                    if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                        raise LedgerError(f"{_name(path)} must be on a local disk, where SQLite's WAL mode works")
+                os.link(draft, path)  # fails if the path exists, where a rename would replace it
+            finally:
+                draft.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+        return cls(path)
+
+    @classmethod
+    def in_memory(cls, head: Head, first: Row) -> "Store":
+        """A store that dies with its process."""
+        store = cls(None)
+        store._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        _fill(store._connection, head, first)
+        return store
+
+    def close(self) -> None:
+        """Close the file; afterwards every use is a `LedgerError`. Closing twice is harmless."""
+        with self.lock:
+            self._closed = True
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """Let go of the file until the next use; the caller holds the lock."""
+        if self._connection is not None and self._pid == os.getpid():
+            self._connection.close()
+            self._connection = None
+
+    def __del__(self) -> None:
+        self.disconnect()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One consistent view of the rows; it never waits for writers."""
+        with self._transaction("BEGIN"):
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One durable transaction: after it the changes are on disk; on an exception nothing happened."""
+        with self._transaction("BEGIN IMMEDIATE"):
+            yield
+
+    def head(self) -> Head:
+        """The running state."""
+        return _head(self._live(), self.path)
+
+    def set_head(self, head: Head) -> None:
+        """Replace the running state."""
+        _set_head(self._live(), head)
+
+    def add(self, head: Head, row: Row) -> Head:
+        """Append an entry; returns the head that counts it, not set yet."""
+        return _append(self._live(), head, row)
+
+    def with_key(self, key: str) -> Row | None:
+        """The entry with that key, if any."""
+        found = self._live().execute(_BY_KEY, (key,)).fetchone()
+        if not found:
+            return None
+        before = self._live().execute(_BY_ID, (found[0] - 1,)).fetchone()
+        if found[-1] != _digest(before[-1] if before else "", *found[:-1]):
+            raise _damaged(self.path)
+        return Row(*found[:-1])
+
+    def rows(self) -> list[Row]:
+        """All entries in order, each checked."""
+        rows, last = [], ""
+        for *values, digest in self._live().execute(_ALL):
+            last = _digest(last, *values)
+            rows.append(Row(*values))
+            if digest != last or rows[-1].id != len(rows):
+                raise _damaged(self.path)
+        head = self.head()
+        if (head.entries, head.last) != (len(rows), last):
+            raise _damaged(self.path)
+        return rows
+
+    def answer(self, entry: int) -> bytes | None:
+        """The answer stored with an entry, if any."""
+        found = self._live().execute(_ANSWER, (entry,)).fetchone()
+        if not found:
+            return None
+        answer, digest = found
+        if not isinstance(answer, bytes) or digest != sha256(answer).hexdigest():
+            raise _damaged(self.path)
+        return answer
+
+    def add_answer(self, head: Head, entry: int, answer: bytes) -> Head:
+        """Store the answer of an entry that has none; returns the head that counts it, not set yet."""
+        self._live().execute(_ADD_ANSWER, (entry, answer, sha256(answer).hexdigest()))
+        return head._replace(answers=head.answers + entry)
+
+    def answered(self) -> set[int]:
+        """The ids of all entries that have an answer, checked."""
+        found = {entry for (entry,) in self._live().execute(_ANSWERED)}
+        if sum(found) != self.head().answers:
+            raise _damaged(self.path)
+        return found
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        with self.lock, system_errors(self.path):
+            connection = self._live()
+            self._check_identity()
+            _patiently(lambda: connection.execute(begin))
+            try:
+                yield
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _live(self) -> sqlite3.Connection:
+        if self._closed:
+            raise LedgerError(f"{_name(self.path)} is closed")
+        path = self.path
+        if self._connection is None and path is not None:
+            self._connection = _patiently(lambda: _connect(path, "rw"))
+            self._identity, self._pid = self._identity or _identity(path), os.getpid()
+        if self._connection is None or self._pid != os.getpid():
+            raise LedgerError(f"{_name(path)} was opened before a fork; open it in the process that uses it")
+        return self._connection
+
+    def _check_identity(self) -> None:
+        """A file deleted or replaced under us would swallow charges that nobody finds again."""
+        if self.path is not None and _identity(self.path) != self._identity:
+            raise LedgerError(f"{_name(self.path)} was moved or replaced since it was opened; open it again")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    # What damage made undecodable still reads, and fails its digest.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    try:
+        # FULL: a commit returns after its fsync. fullfsync: on macOS, after one that reaches the medium.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _fill(connection: sqlite3.Connection, head: Head, first: Row) -> None:
+    for statement in (*_PRAGMAS, "BEGIN", *_TABLES):
+        connection.execute(statement)
+    _set_head(connection, _append(connection, head, first))
+    connection.execute("COMMIT")
+
+
+def _append(connection: sqlite3.Connection, head: Head, row: Row) -> Head:
+    chained = _digest(head.last, *row)
+    connection.execute(_ADD, (*row, chained))
+    return head._replace(entries=row.id, last=chained)
+
+
+def _set_head(connection: sqlite3.Connection, head: Head) -> None:
+    connection.execute(_SET_HEAD, (*head, _digest(*head)))
+
+
+def _head(connection: sqlite3.Connection, path: Path | None) -> Head:
+    found = connection.execute(_HEAD).fetchone()
+    if not found or found[-1] != _digest(*found[:-1]):
+        raise _damaged(path)
+    return Head(*found[:-1])
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = _patiently(lambda: connection.execute("PRAGMA application_id")).fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION:
+        raise LedgerError(f"{_name(path)} is not a qrelease ledger")
+    if version != _FORMAT:
+        raise LedgerError(f"{_name(path)} has format {version}, this qrelease reads format {_FORMAT}")
+    if {sql for (sql,) in connection.execute(_SCHEMA)} != set(_TABLES):
+        raise _damaged(path)
+    _head(connection, path)
+
+
+def _digest(*values: object) -> str:
+    return sha256(json.dumps(values, default=repr).encode()).hexdigest()
+
+
+def _damaged(path: Path | None) -> LedgerError:
+    return LedgerError(f"{_name(path)} {_MEANING[sqlite3.SQLITE_CORRUPT]}")
+
+
+def _name(path: Path | None) -> str:
+    return f"ledger {path}" if path else "the in-memory ledger"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None
+
+
+def _patiently(action: Callable[[], _T]) -> _T:
+    """Try again while other processes are in the way; SQLite itself waits for most of these, not for all."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+@contextmanager
+def system_errors(path: Path | None) -> Iterator[None]:
+    """System and database errors as one-line ledger errors; `FileExistsError` passes."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise LedgerError(f"{_name(path)}: {error.strerror}") from error
+    except UnicodeDecodeError as error:  # from the text of an error about a broken schema
+        raise _damaged(path) from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in _PASSING:
+            meaning = f"stayed locked by another process for {_BUSY_SECONDS:.0f} s"
+        else:
+            meaning = _MEANING.get(code, f"failed: {' '.join(str(error).split())}")
+        raise LedgerError(f"{_name(path)} {meaning}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder durable, where folders can be synced."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+_stores: "weakref.WeakSet[Store]" = weakref.WeakSet()
+_forking = threading.Lock()
+_held: list[Store] = []
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for store in list(_stores):
+        store.lock.acquire()
+        _held.append(store)
+        if store.path is not None:
+            store.disconnect()
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().lock.release()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
