@@ -1,0 +1,201 @@
+"""Conditions on one attribute as sets of its cells, and such sets as text.
+
+A set of cells is an integer whose bit c stands for code c: unions, intersections and complements are exact,
+and equal sets are equal values. A condition on a binned attribute must run along the edges of the bins: one
+that cuts through a bin is an error that names the nearest edges, never an approximation. Where the schema
+clips, a value beyond the edges counts as one in the end bin, and a condition out there is an error.
+
+Every function raises `InvalidInput` that names the attribute. Values are spelled as in `predicate`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import final
+
+from qrelease.domain import Attribute, iso_date
+from qrelease.errors import InvalidInput
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as it was written. Quoted, it is a label or a missing mark first; bare, a number first."""
+
+    text: str
+    quoted: bool
+
+    def __str__(self) -> str:
+        return repr(self.text) if self.quoted else self.text
+
+
+def everything(attribute: Attribute) -> int:
+    """All cells, the missing one included."""
+    return (1 << attribute.size) - 1
+
+
+def missing(attribute: Attribute) -> int:
+    """The missing cell."""
+    if not attribute.missing:
+        raise InvalidInput(f"attribute {attribute.name!r} has no missing cell in its schema")
+    return 1 << attribute.values
+
+
+def equal_to(attribute: Attribute, value: Value) -> int:
+    """The one cell that a label, a missing mark, a code, or a value with a bin of its own stands for."""
+    code = _named(attribute, value)
+    if code is not None:
+        return 1 << code
+    number = _position(attribute, value)
+    if attribute.edges and not attribute.whole:
+        raise InvalidInput(f"attribute {attribute.name!r} holds bins of numbers; ask for a range, in a..b")
+    last = attribute.edges[-1] if attribute.edges else attribute.codes
+    if not (attribute.edges[0] if attribute.edges else 0) <= number < last:
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no cell for {value}; "
+            f"it covers {attribute.label(0)} to {attribute.label(attribute.values - 1)}"
+        )
+    return _run(_below(attribute, number, "<"), _below(attribute, number, "<="))
+
+
+def compared(attribute: Attribute, operator: str, value: Value) -> int:
+    """The cells on one side of a value; `operator` is < <= > or >=. The missing cell is on neither side."""
+    number = _ordered(attribute, value)
+    if operator in ("<", "<="):
+        return _run(0, _below(attribute, number, operator))
+    return _run(_below(attribute, number, "<" if operator == ">=" else "<="), attribute.values)
+
+
+def between(attribute: Attribute, low: Value, high: Value) -> int:
+    """The cells of low..high, both included; for bins of numbers that are not whole, from low up to high.
+
+    There a range means the bins between two edges, so that it contains its upper end only at the last edge.
+    """
+    start, stop = _ordered(attribute, low), _ordered(attribute, high)
+    if start > stop:
+        raise InvalidInput(f"attribute {attribute.name!r}: the range {low}..{high} runs backwards")
+    half_open = attribute.edges and not attribute.whole and stop < attribute.edges[-1]
+    return _run(_below(attribute, start, "<"), _below(attribute, stop, "<" if half_open else "<="))
+
+
+def described(attribute: Attribute, cells: int, name: str) -> str:
+    """A set of cells as the condition that means it, in one fixed spelling; `name` is the attribute's."""
+    rest = everything(attribute) ^ cells
+    if attribute.missing and missing(attribute) in (cells, rest):
+        return f"{name} is {'' if cells == missing(attribute) else 'not '}missing"
+    if not attribute.ordered and rest.bit_count() == 1 and attribute.size > 2:
+        return f"{name} != {next(_items(attribute, rest))[0]}"
+    items = list(_items(attribute, cells))
+    if len(items) == 1:
+        text, is_range = items[0]
+        return f"{name} {'in' if is_range else '='} {text}"
+    return f"{name} in {{{', '.join(text for text, _ in items)}}}"
+
+
+def _items(attribute: Attribute, cells: int) -> Iterator[tuple[str, bool]]:
+    """The members of a set as text, runs of ordered cells as ranges; with each, whether it is a range."""
+    bits = f"{cells:b}"[::-1]
+    present = (code for code, bit in enumerate(bits[: attribute.values]) if bit == "1")
+    shortest = 1 if attribute.edges else 3 if attribute.ordered else attribute.size + 1
+    for _, run in groupby(enumerate(present), lambda pair: pair[1] - pair[0]):
+        codes = [code for _, code in run]
+        if len(codes) >= shortest:
+            yield _range_text(attribute, codes[0], codes[-1])
+        else:
+            yield from ((_cell_text(attribute, code), False) for code in codes)
+    if cells >> attribute.values:
+        yield _quoted(attribute.missing[0]), False
+
+
+def _range_text(attribute: Attribute, low: int, high: int) -> tuple[str, bool]:
+    if not attribute.edges:
+        return f"{_cell_text(attribute, low)}..{_cell_text(attribute, high)}", True
+    first, last = attribute.edges[low], attribute.edges[high + 1]
+    if not attribute.whole:
+        return f"{first!r}..{last!r}", True
+    show = iso_date if attribute.kind == "date" else "{:.0f}".format
+    return (show(first), False) if last - first == 1 else (f"{show(first)}..{show(last - 1)}", True)
+
+
+def _cell_text(attribute: Attribute, code: int) -> str:
+    return _quoted(attribute.label(code)) if attribute.kind == "category" else attribute.label(code)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _named(attribute: Attribute, value: Value) -> int | None:
+    """The cell that a value names by a label or a missing mark, None when it has to be read as a number."""
+    if attribute.kind != "category" and not value.quoted and attribute.parse(value.text) is not None:
+        return None
+    if value.text in attribute.missing:
+        return attribute.values
+    if attribute.kind == "category" and value.text in attribute.categories:
+        return attribute.categories.index(value.text)
+    if attribute.edges and value.quoted and value.text in attribute.labels:
+        return attribute.labels.index(value.text)
+    return None
+
+
+def _position(attribute: Attribute, value: Value) -> float:
+    """Where a value stands on the attribute's axis: its number, or its place among the categories."""
+    if attribute.kind == "category":
+        if value.text in attribute.categories:
+            return attribute.categories.index(value.text)
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no category {value.text!r}; "
+            f"it has {', '.join(map(_quoted, attribute.categories))}"
+        )
+    number = attribute.parse(value.text)
+    if number is None:
+        kind = "a date (YYYY-MM-DD)" if attribute.kind == "date" else "a number"
+        kind = "a whole number" if attribute.integer or attribute.kind == "coded" else kind
+        raise InvalidInput(f"attribute {attribute.name!r} needs {kind}, got {value.text!r}")
+    return number
+
+
+def _ordered(attribute: Attribute, value: Value) -> float:
+    if not attribute.ordered:
+        raise InvalidInput(f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}}")
+    return _position(attribute, value)
+
+
+def _below(attribute: Attribute, number: float, operator: str) -> int:
+    """How many of the value cells lie below (<) a number, or below and at it (<=)."""
+    closed = operator == "<="
+    if not attribute.edges:
+        return min(max(int(number) + closed, 0), attribute.values)
+    edges = attribute.edges
+    if attribute.whole:
+        number, closed = number + closed, False
+    if attribute.outside == "clip" and not edges[0] <= number <= edges[-1]:
+        raise InvalidInput(
+            f"attribute {attribute.name!r}: the end bins, {attribute.label(0)} and "
+            f"{attribute.label(attribute.values - 1)}, take in whatever lies beyond (outside = 'clip'); "
+            "a condition must stay within them"
+        )
+    if number < edges[0] or (number == edges[0] and not closed):
+        return 0
+    if number > edges[-1] or (number == edges[-1] and (closed or attribute.whole)):
+        return attribute.values
+    place = bisect_left(edges, number)
+    if edges[place] == number and not closed and place < attribute.values:
+        return place
+    return _cut_through(attribute, place if edges[place] == number and closed else place - 1)
+
+
+def _cut_through(attribute: Attribute, code: int) -> int:
+    show = iso_date if attribute.kind == "date" else "{:.12g}".format
+    low, high = (show(edge) for edge in attribute.edges[code : code + 2])
+    upper = " (use < or >= there)" if not attribute.whole else ""
+    raise InvalidInput(
+        f"attribute {attribute.name!r}: the condition cuts through the bin {attribute.label(code)}; "
+        f"the nearest edges are {low} and {high}{upper}"
+    )
+
+
+def _run(start: int, stop: int) -> int:
+    """The cells start..stop-1."""
+    return (1 << stop) - (1 << start)

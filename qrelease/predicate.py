@@ -1,0 +1,359 @@
+"""Conditions on records in a small readable language: `age in 30..39 and income = '>50K'`.
+
+    condition  = clause { "or" clause }
+    clause     = term { "and" term }
+    term       = "not" term | "(" condition ")" | name test
+    test       = ("=" | "!=" | "<" | "<=" | ">" | ">=") value
+               | [ "not" ] "in" ( value ".." value | "{" [ item { "," item } ] "}" )      also "(" item … ")"
+               | "is" [ "not" ] "missing"
+    item       = value | value ".." value
+
+A name is bare (letters, digits, _ - . inside) or in double quotes or backticks; a value is bare or in single
+or double quotes; a quote inside is doubled. Ranges include both ends (but see `conditions.between` for
+numbers that are not whole). Logic has two values: a missing cell satisfies no comparison, so it satisfies
+every negated one, and `x != 'a'` means `not x = 'a'`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal, NoReturn, ParamSpec, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease import conditions
+from qrelease.conditions import Value
+from qrelease.domain import Attribute, Domain
+from qrelease.errors import InvalidInput, TooLarge
+
+MAX_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
+
+_P = ParamSpec("_P")
+
+_MAX_DEPTH = 100
+_MAX_TEXT = 1 << 16
+_KEYWORDS = ("and", "or", "not", "in", "is", "missing")
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<quoted>'(?:[^']|'')*') | (?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
+    | (?P<bare>[+-]?\.?\w+(?:[-.+:/]\w+)*) | (?P<sign>\.\.|==|!=|<=|>=|[=<>(){},])
+    )""",
+    re.VERBOSE,
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """The cells of one attribute, as a set of bits."""
+
+    axis: int
+    cells: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """At least two parts, none a group of the same operator, no two of them atoms of one attribute."""
+
+    operator: Literal["and", "or"]
+    parts: tuple[_Node, ...]
+
+
+_Node = _Atom | _Group
+
+
+@final
+@dataclass(frozen=True)
+class Predicate:
+    """A set of cells of a marginal, from `parse`. Equal conditions on one attribute are equal predicates.
+
+    `str(predicate)` is a fixed spelling that parses to an equal predicate.
+    """
+
+    domain: Domain
+    _root: _Node
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The positions of the attributes it mentions, sorted."""
+        return tuple(sorted(set(_axes(self._root))))
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which cells of the marginal on `axes` satisfy it: (cells,) booleans, flat in C order."""
+        axes = self.axes
+        shape = tuple(self.domain.attributes[a].size for a in axes)
+        return np.broadcast_to(_evaluated(self._root, axes, shape), shape).ravel()
+
+    def __str__(self) -> str:
+        return _text(self._root, self.domain)
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r}, …)"
+
+
+def parse(text: str, domain: Domain) -> Predicate:
+    """The predicate that a text in the language above means on a domain.
+
+    Raises `InvalidInput` that names the position (from 1) and what was expected there, and `TooLarge` when
+    the marginal on the mentioned attributes has more than `MAX_CELLS` cells.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"a predicate must be a text, got {type(text).__name__}")
+    if len(text) > _MAX_TEXT:
+        raise InvalidInput(f"a predicate may have {_MAX_TEXT} characters, got {len(text)}")
+    predicate = Predicate(domain, _Parser(text, domain).whole())
+    cells = domain.cells(predicate.axes)
+    if cells > MAX_CELLS:
+        raise TooLarge(f"the attributes of the predicate span {cells:,} cells; at most {MAX_CELLS:,} are allowed")
+    return predicate
+
+
+def cell_text(attribute: Attribute, code: int) -> str:
+    """One cell of an attribute as a condition: `sex = 'Male'`, `age in 30..39`, `age is missing`."""
+    return span_text(attribute, code, code)
+
+
+def span_text(attribute: Attribute, low: int, high: int) -> str:
+    """The cells low..high, both included, as a condition: `age in 30..49`."""
+    return conditions.described(attribute, (2 << high) - (1 << low), _name_text(attribute.name))
+
+
+def _axes(node: _Node) -> Iterator[int]:
+    if isinstance(node, _Atom):
+        yield node.axis
+    else:
+        for part in node.parts:
+            yield from _axes(part)
+
+
+def _evaluated(node: _Node, axes: tuple[int, ...], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """The node's truth over `shape`, with length 1 along the axes it does not mention."""
+    if isinstance(node, _Group):
+        join = np.logical_and if node.operator == "and" else np.logical_or
+        return reduce(join, (_evaluated(part, axes, shape) for part in node.parts))
+    place = axes.index(node.axis)
+    size = shape[place]
+    raw = np.frombuffer(node.cells.to_bytes(size // 8 + 1, "little"), dtype=np.uint8)
+    bits = np.unpackbits(raw, count=size, bitorder="little").astype(bool)
+    return bits.reshape([size if i == place else 1 for i in range(len(axes))])
+
+
+def _joined(operator: Literal["and", "or"], nodes: Iterable[_Node]) -> _Node:
+    """The nodes joined: groups of the same kind dissolved, one atom an attribute, parts in a fixed order."""
+    atoms: dict[int, int] = {}
+    groups: dict[_Group, None] = {}
+    for node in nodes:
+        for part in node.parts if isinstance(node, _Group) and node.operator == operator else (node,):
+            if isinstance(part, _Group):
+                groups[part] = None
+            elif part.axis not in atoms:
+                atoms[part.axis] = part.cells
+            elif operator == "and":
+                atoms[part.axis] &= part.cells
+            else:
+                atoms[part.axis] |= part.cells
+    parts: list[_Node] = [_Atom(*item) for item in sorted(atoms.items())]
+    parts += sorted(groups, key=_order)
+    return parts[0] if len(parts) == 1 else _Group(operator, tuple(parts))
+
+
+def _order(node: _Node) -> tuple[object, ...]:
+    """A sort key, by structure. (Not the repr: Python refuses to print integers of very many bits.)"""
+    if isinstance(node, _Atom):
+        return 0, node.axis, node.cells
+    return 1, node.operator, tuple(map(_order, node.parts))
+
+
+def _negated(node: _Node, domain: Domain) -> _Node:
+    """The complement, with the negation carried down to the atoms (De Morgan)."""
+    if isinstance(node, _Atom):
+        return _Atom(node.axis, conditions.everything(domain.attributes[node.axis]) ^ node.cells)
+    return _joined("or" if node.operator == "and" else "and", (_negated(p, domain) for p in node.parts))
+
+
+def _text(node: _Node, domain: Domain) -> str:
+    if isinstance(node, _Atom):
+        attribute = domain.attributes[node.axis]
+        return conditions.described(attribute, node.cells, _name_text(attribute.name))
+    return f" {node.operator} ".join(
+        f"({_text(part, domain)})" if isinstance(part, _Group) else _text(part, domain) for part in node.parts
+    )
+
+
+def _name_text(name: str) -> str:
+    match = _TOKEN.fullmatch(name)
+    plain = match is not None and match.group("bare") == name and name.lower() not in _KEYWORDS
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """`kind` is quoted, name, bare, sign, keyword or end; `position` counts characters from 1."""
+
+    kind: str
+    text: str
+    position: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else repr(self.text)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    place = 0
+    end = len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            start = len(text) - len(text[place:].lstrip())
+            wrong = "a quote that is not closed" if text[start] in "'\"`" else f"the character {text[start]!r}"
+            raise InvalidInput(
+                f"predicate, position {start + 1}: {wrong}; names and values with other characters "
+                "than letters, digits and _ - . go in quotes"
+            )
+        kind = str(match.lastgroup)
+        found = match.group(kind)
+        position = match.start(kind) + 1
+        if kind in ("quoted", "name"):
+            found = found[1:-1].replace(found[0] * 2, found[0])
+        elif kind == "bare" and found.lower() in _KEYWORDS:
+            kind, found = "keyword", found.lower()
+        yield _Token(kind, found, position)
+        place = match.end()
+    yield _Token("end", "", len(text) + 1)
+
+
+@final
+class _Parser:
+    """Recursive descent over the tokens; the depth of nesting is bounded."""
+
+    def __init__(self, text: str, domain: Domain) -> None:
+        self.domain = domain
+        self.tokens = list(_tokens(text))
+        self.place = 0
+
+    def whole(self) -> _Node:
+        node = self._condition(0)
+        if self._now.kind != "end":
+            self._fail("'and', 'or' or the end")
+        return node
+
+    @property
+    def _now(self) -> _Token:
+        return self.tokens[self.place]
+
+    def _take(self, *texts: str) -> str | None:
+        """The next token's text, consumed, if it is one of these signs or keywords."""
+        token = self._now
+        if token.kind not in ("sign", "keyword") or token.text not in texts:
+            return None
+        self.place += 1
+        return token.text
+
+    def _need(self, text: str) -> None:
+        if not self._take(text):
+            self._fail(repr(text))
+
+    def _fail(self, expected: str) -> NoReturn:
+        raise InvalidInput(f"predicate, position {self._now.position}: expected {expected}, got {self._now}")
+
+    def _condition(self, depth: int) -> _Node:
+        clauses = [self._clause(depth)]
+        while self._take("or"):
+            clauses.append(self._clause(depth))
+        return _joined("or", clauses)
+
+    def _clause(self, depth: int) -> _Node:
+        terms = [self._term(depth)]
+        while self._take("and"):
+            terms.append(self._term(depth))
+        return _joined("and", terms)
+
+    def _term(self, depth: int) -> _Node:
+        if depth > _MAX_DEPTH:
+            raise InvalidInput(f"predicate, position {self._now.position}: nested deeper than {_MAX_DEPTH} levels")
+        if self._take("not"):
+            return _negated(self._term(depth + 1), self.domain)
+        if self._take("("):
+            node = self._condition(depth + 1)
+            self._need(")")
+            return node
+        return self._comparison()
+
+    def _comparison(self) -> _Node:
+        token = self._now
+        if token.kind not in ("bare", "name"):
+            self._fail("a column name")
+        self.place += 1
+        if token.text not in self.domain.names:
+            names = ", ".join(self.domain.names)
+            raise InvalidInput(f"predicate, position {token.position}: no column {token.text!r}; there are {names}")
+        axis = self.domain.axis(token.text)
+        attribute = self.domain.attributes[axis]
+        if attribute.size > MAX_CELLS:
+            raise TooLarge(f"attribute {token.text!r} has {attribute.size:,} cells; at most {MAX_CELLS:,} may")
+        cells = self._test(attribute, token.position)
+        return _Atom(axis, cells)
+
+    def _test(self, attribute: Attribute, start: int) -> int:
+        """The cells that what follows a column's name allows."""
+        operator = self._take("=", "==", "!=", "<", "<=", ">", ">=")
+        if operator in ("=", "==", "!="):
+            cells = _at(start, conditions.equal_to, attribute, self._value())
+            return cells ^ conditions.everything(attribute) if operator == "!=" else cells
+        if operator:
+            return _at(start, conditions.compared, attribute, operator, self._value())
+        inverted = self._take("not") is not None
+        if self._take("in"):
+            cells = self._members(attribute, start)
+        elif not inverted and self._take("is"):
+            inverted = self._take("not") is not None
+            self._need("missing")
+            cells = _at(start, conditions.missing, attribute)
+        else:
+            self._fail("'in'" if inverted else "one of = != < <= > >= in is")
+        return cells ^ conditions.everything(attribute) if inverted else cells
+
+    def _members(self, attribute: Attribute, start: int) -> int:
+        """A range, or a set of values and ranges in braces or parentheses."""
+        bracket = self._take("{", "(")
+        if not bracket:
+            return self._item(attribute, start, need_range=True)
+        close = "}" if bracket == "{" else ")"
+        cells = 0
+        if self._take(close):
+            return cells
+        while True:
+            cells |= self._item(attribute, start)
+            if self._take(close):
+                return cells
+            if not self._take(","):
+                self._fail(f"',' or '{close}'")
+
+    def _item(self, attribute: Attribute, start: int, *, need_range: bool = False) -> int:
+        value = self._value()
+        if self._take(".."):
+            return _at(start, conditions.between, attribute, value, self._value())
+        if need_range:
+            self._fail("'..', or a set in braces after 'in'")
+        return _at(start, conditions.equal_to, attribute, value)
+
+    def _value(self) -> Value:
+        token = self._now
+        if token.kind not in ("bare", "quoted", "name"):
+            self._fail("a value (one with spaces or signs goes in quotes)")
+        self.place += 1
+        return Value(token.text, quoted=token.kind != "bare")
+
+
+def _at(position: int, condition: Callable[_P, int], *args: _P.args, **kwargs: _P.kwargs) -> int:
+    """The cells of a condition, whose error is told with its position."""
+    try:
+        return condition(*args, **kwargs)
+    except InvalidInput as error:
+        raise InvalidInput(f"predicate, position {position}: {error}") from None

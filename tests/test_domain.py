@@ -1,0 +1,181 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import attributes, domains
+
+from qrelease.domain import Attribute, Domain
+from qrelease.errors import InvalidInput
+
+AGE = Attribute("age", "number", edges=(17, 20, 30, 31), integer=True, missing=("?", ""))
+SHARE = Attribute("share", "number", edges=(0, 0.25, 1))
+DAY = Attribute("day", "date", edges=(0, 31, 59))
+SEX = Attribute("sex", "category", categories=("F", "M"), missing=("?",))
+
+
+def test_import_is_light():
+    code = "import sys, qrelease.domain, qrelease.schema; print({'numpy', 'numba', 'scipy'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
+
+
+def test_labels():
+    assert AGE.labels == ("17..19", "20..29", "30", "?")
+    assert SHARE.labels == ("[0, 0.25)", "[0.25, 1]")
+    assert DAY.labels == ("1970-01-01..1970-01-31", "1970-02-01..1970-02-28")
+    assert SEX.labels == ("F", "M", "?")
+    assert Attribute("c", "coded", codes=3).labels == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text", "code"),
+    [
+        (AGE, "17", 0),
+        (AGE, " 20 ", 1),
+        (AGE, "2.9e1", 1),
+        (AGE, "30.0", 2),
+        (AGE, " ?", 3),
+        (AGE, "", 3),
+        (SHARE, "0.25", 1),
+        (SHARE, "1", 1),
+        (SHARE, "-0.0", 0),
+        (DAY, "1970-02-28", 1),
+        (DAY, "1970-01-31T23:59:00", 0),
+        (SEX, "M ", 1),
+        (Attribute("c", "coded", codes=3), "2.0", 2),
+    ],
+)
+def test_encode(attribute, text, code):
+    assert attribute.encode(text) == code
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text", "expected"),
+    [
+        (AGE, "31", "within the bins 17..30"),
+        (AGE, "16", "within the bins 17..30"),
+        (AGE, "20.5", "a whole number"),
+        (AGE, "nan", "a whole number"),
+        (AGE, "inf", "a whole number"),
+        (AGE, "2_0", "a whole number"),
+        (SHARE, "1e400", "a number"),
+        (SHARE, "1.01", "within the bins [0, 1]"),
+        (DAY, "1970-03-01", "within the bins 1970-01-01..1970-02-28"),
+        (DAY, "01/02/1970", "an ISO date (YYYY-MM-DD)"),
+        (SEX, "m", "one of the 2 categories 'F', 'M'"),
+        (Attribute("c", "coded", codes=3), "3", "within the codes 0..2"),
+        (Attribute("c", "coded", codes=3), "-1", "within the codes 0..2"),
+    ],
+)
+def test_encode_refuses(attribute, text, expected):
+    with pytest.raises(InvalidInput) as caught:
+        attribute.encode(text)
+    assert str(caught.value) == f"column {attribute.name!r}: value {text!r} is not {expected}"
+
+
+def test_outside_has_its_declared_place():
+    clip = Attribute("age", "number", edges=(10, 20, 30), integer=True, outside="clip")
+    assert [clip.encode(t) for t in ("-5", "10", "29", "30", "1e9")] == [0, 0, 1, 1, 1]
+    with pytest.raises(InvalidInput, match="'abc' is not a whole number"):
+        clip.encode("abc")
+    away = Attribute("age", "number", edges=(10, 20, 30), missing=("?",), outside="missing")
+    assert [away.encode(t) for t in ("-5", "abc", "nan", "15")] == [2, 2, 2, 0]
+    other = Attribute("town", "category", categories=("Bern", "other"), outside="other")
+    assert [other.encode(t) for t in ("Bern", "Genf", "")] == [0, 1, 1]
+
+
+def test_a_missing_mark_wins_over_the_number_it_spells():
+    grade = Attribute("grade", "coded", codes=100, missing=("99",))
+    assert grade.encode("99") == 100
+    assert grade.encode("98") == 98
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "text"}, "kind must be one of coded, category, number, date, got 'text'"),
+        ({"kind": "coded"}, "at least one cell"),
+        ({"kind": "coded", "codes": True}, "codes must be whole"),
+        ({"kind": "coded", "codes": 2.5}, "codes must be whole"),
+        ({"kind": "coded", "codes": 3, "edges": (0, 1)}, "takes codes, not bins"),
+        ({"kind": "category", "categories": "abc"}, "categories must be a list of texts"),
+        ({"kind": "category", "categories": ["a", "a"]}, "category 'a' is listed twice"),
+        ({"kind": "category", "categories": ["a"], "missing": ["a"]}, "both a category and a missing mark"),
+        (
+            {"kind": "category", "categories": ["a"], "missing": ["b", "b"]},
+            "missing mark 'b' is listed twice",
+        ),
+        ({"kind": "category", "categories": ["a"], "outside": "clip"}, "outside must be one of 'a', 'error'"),
+        ({"kind": "category", "categories": ["a"], "integer": True}, "only a 'number' can be integer"),
+        ({"kind": "number", "edges": (0,)}, "at least one cell"),
+        ({"kind": "number", "edges": (0, 2, 1)}, "must increase strictly, got 2 before 1"),
+        ({"kind": "number", "edges": (0, float("nan"))}, "must be finite"),
+        ({"kind": "number", "edges": (0, True)}, "edges must be a list of numbers"),
+        ({"kind": "number", "edges": (0, 1.5), "integer": True}, "must be whole, got 1.5"),
+        ({"kind": "date", "edges": (0, 1e7)}, "dates must lie in"),
+    ],
+)
+def test_attribute_refuses(fields, message):
+    with pytest.raises(InvalidInput) as caught:
+        Attribute("a", **fields)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_equal_attributes_are_equal():
+    assert Attribute("a", "number", edges=[0, 1]) == Attribute("a", "number", edges=(0.0, np.float64(1)))
+    assert Attribute("a", "number", edges=(0, 1)).ordered
+    assert type(Attribute("a", "coded", codes=np.int64(3)).codes) is int
+
+
+@given(attributes("x"), st.integers(0, 2**32 - 1))
+def test_decoded_values_encode_to_their_cell(attribute, seed):
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(attribute.size), 20).astype(np.uint8)
+    values = attribute.decode(codes, rng)
+    assert values.shape == codes.shape
+    assert [attribute.encode(str(v)) for v in values] == codes.tolist()
+
+
+def test_decode_types_and_spread():
+    rng = np.random.default_rng(5)
+    ages = AGE.decode(np.full(2000, 1), rng)
+    assert {type(v) for v in ages} == {int}
+    assert set(ages) == set(range(20, 30))
+    shares = SHARE.decode(np.zeros(2000, dtype=np.int64), rng).astype(float)
+    assert abs(shares.mean() - 0.125) < 0.01
+    assert shares.min() < 0.01
+    assert shares.max() > 0.24
+    assert max(len(str(v)) for v in SHARE.decode(np.zeros(50, dtype=np.int64), rng)) <= 6
+    assert DAY.decode(np.array([0]), rng)[0].startswith("1970-01-")
+    assert SEX.decode(np.array([0, 2, 1]), rng).tolist() == ["F", "?", "M"]
+    assert AGE.decode(np.array([], dtype=np.uint8), rng).shape == (0,)
+
+
+@given(domains())
+def test_domain_is_a_product(domain):
+    assert domain.size == np.prod(domain.shape, dtype=object)
+    assert domain.cells(range(len(domain))) == domain.size
+    assert [domain.axis(name) for name in domain.names] == list(range(len(domain)))
+    assert [domain[name] for name in domain.names] == list(domain)
+    assert domain.project(range(len(domain))) == domain
+
+
+def test_domain_refuses():
+    with pytest.raises(InvalidInput, match="attribute 'sex' is listed twice"):
+        Domain((SEX, SEX))
+    with pytest.raises(InvalidInput, match="at least one attribute"):
+        Domain(())
+    with pytest.raises(InvalidInput, match="no attribute 'x'; the domain has age, sex"):
+        Domain((AGE, SEX)).axis("x")
+    with pytest.raises(InvalidInput, match="named twice"):
+        Domain((AGE, SEX)).axes(["sex", "sex"])
+
+
+def test_a_huge_universe_has_a_size():
+    domain = Domain.coded({f"c{i}": 2 for i in range(110)})
+    assert domain.size == 2**110
+    assert str(Domain((AGE, SEX))) == "age[4] x sex[3] (12 cells)"

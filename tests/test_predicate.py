@@ -1,0 +1,317 @@
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import domains
+
+from qrelease.domain import Attribute, Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.predicate import Predicate, cell_text, parse, span_text
+
+DOMAIN = Domain(
+    (
+        Attribute("age", "number", edges=(0, 20, 30, 40, 41), integer=True, missing=("?",)),
+        Attribute("income", "category", categories=("<=50K", ">50K", "it's")),
+        Attribute("school", "category", categories=("none", "high", "college", "phd"), ordered=True),
+        Attribute("share", "number", edges=(0, 0.25, 0.5, 1)),
+        Attribute("day", "date", edges=(18262, 18293, 18322)),
+        Attribute("getting in/out", "coded", codes=4, ordered=True, missing=("", "9")),
+        Attribute("hours", "number", edges=(0, 20, 40, 100), integer=True, outside="clip"),
+        Attribute("in", "category", categories=("a", "b", "c"), missing=("?",)),
+    )
+)
+
+
+def cells(text):
+    """The codes of the one attribute a text mentions that satisfy it."""
+    predicate = parse(text, DOMAIN)
+    assert len(predicate.axes) == 1
+    mask = predicate.mask()
+    assert mask.dtype == bool
+    assert mask.shape == (DOMAIN.cells(predicate.axes),)
+    return set(np.flatnonzero(mask).tolist())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("age in 20..39", {1, 2}),
+        ("age >= 20 and age <= 39", {1, 2}),
+        ("age >= 20 and not age >= 40", {1, 2}),
+        ("age < 20", {0}),
+        ("age > 39", {3}),
+        ("age = 40", {3}),
+        ("age = '20..29'", {1}),
+        ("age < -5", set()),
+        ("age < 1000", {0, 1, 2, 3}),
+        ("not age < 20", {1, 2, 3, 4}),
+        ("age is missing", {4}),
+        ("age = '?'", {4}),
+        ("age is not missing", {0, 1, 2, 3}),
+        ("age in {0..19, 40, '?'}", {0, 3, 4}),
+        ("age not in {}", {0, 1, 2, 3, 4}),
+        ("income = '>50K'", {1}),
+        ('income = ">50K"', {1}),
+        ("income == 'it''s'", {2}),
+        ("income != '>50K'", {0, 2}),
+        ("income in ('<=50K', '>50K')", {0, 1}),
+        ("school >= high", {1, 2, 3}),
+        ("school in high..college", {1, 2}),
+        ("school < 'none'", set()),
+        ("share < 0.25", {0}),
+        ("share >= .5", {2}),
+        ("share in 0..0.5", {0, 1}),
+        ("share in 0.25..1", {1, 2}),
+        ("share in 2.5e-1..5", {1, 2}),
+        ("share <= 1.0", {0, 1, 2}),
+        ("share > 1", set()),
+        ("share = '[0.25, 0.5)'", {1}),
+        ("day in 2020-01-01..2020-01-31", {0}),
+        ("day >= '2020-02-01'", {1}),
+        ("day = '2020-02-01..2020-02-29'", {1}),
+        ("`getting in/out` > 2", {3}),
+        ('"getting in/out" in {0, 2..3}', {0, 2, 3}),
+        ("\"getting in/out\" = '9'", {4}),
+        ('"getting in/out" in -3..1', {0, 1}),
+        ("hours in 0..39", {0, 1}),
+        ("hours < 100", {0, 1, 2}),
+        ('"in" = a', {0}),
+        ("AGE_ = 1 or age in 20..29", None),
+        ("NOT age IN 20..29 AND age IS NOT missing", {0, 2, 3}),
+        ("not (age < 20 or (age in 20..39))", {3, 4}),
+    ],
+)
+def test_cells(text, expected):
+    if expected is None:
+        with pytest.raises(InvalidInput, match="position 1: no column 'AGE_'"):
+            parse(text, DOMAIN)
+    else:
+        assert cells(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "position 1: expected a column name, got the end"),
+        ("age", "position 4: expected one of = != < <= > >= in is, got the end"),
+        ("age 20", "position 5: expected one of = != < <= > >= in is, got '20'"),
+        ("age not = 20", "position 9: expected 'in', got '='"),
+        ("age is null", "position 8: expected 'missing', got 'null'"),
+        ("age in 20", "position 10: expected '..', or a set in braces after 'in', got the end"),
+        ("age in {20..29", "position 15: expected ',' or '}', got the end"),
+        ("age in (20..29}", "position 15: expected ',' or ')', got '}'"),
+        ("(age < 20", "position 10: expected ')', got the end"),
+        ("age < 20)", "position 9: expected 'and', 'or' or the end, got ')'"),
+        ("age < 20 income = 'x'", "position 10: expected 'and', 'or' or the end, got 'income'"),
+        ("income = >50K", "position 10: expected a value (one with spaces or signs goes in quotes), got '>'"),
+        ("age = missing", "position 7: expected a value"),
+        ("'age' < 20", "position 1: expected a column name, got 'age'"),
+        ("income = '>50K", "position 10: a quote that is not closed"),
+        ("age < 20 & age > 3", "position 10: the character '&'"),
+        ("ages < 20", "position 1: no column 'ages'; there are age, income, school"),
+        ("age < 25", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30"),
+        ("age <= 20", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30"),
+        ("age in 20..35", "the condition cuts through the bin 30..39; the nearest edges are 30 and 40"),
+        ("age = 25", "the condition cuts through the bin 20..29"),
+        ("age = 50", "attribute 'age' has no cell for 50; it covers 0..19 to 40"),
+        ("age = x", "attribute 'age' needs a whole number, got 'x'"),
+        ("age < 20.5", "attribute 'age' needs a whole number, got '20.5'"),
+        ("age < '?'", "attribute 'age' needs a whole number, got '?'"),
+        ("age in 39..20", "the range 39..20 runs backwards"),
+        ("school in phd..high", "the range phd..high runs backwards"),
+        ("school > low", "attribute 'school' has no category 'low'; it has 'none', 'high', 'college', 'phd'"),
+        ("income > '<=50K'", "attribute 'income' is not ordered; use =, != or in {…}"),
+        ("income is missing", "attribute 'income' has no missing cell in its schema"),
+        ("income = 50K", "attribute 'income' has no category '50K'; it has '<=50K', '>50K', 'it''s'"),
+        (
+            "share < 0.3",
+            "cuts through the bin [0.25, 0.5); the nearest edges are 0.25 and 0.5 (use < or >= there)",
+        ),
+        ("share <= 0.25", "cuts through the bin [0.25, 0.5); the nearest edges are 0.25 and 0.5"),
+        ("share < 1", "cuts through the bin [0.5, 1]"),
+        ("share <= 0", "cuts through the bin [0, 0.25)"),
+        ("share > 0", "cuts through the bin [0, 0.25)"),
+        ("share = 0.25", "attribute 'share' holds bins of numbers; ask for a range, in a..b"),
+        (
+            "day < 2020-01-15",
+            "cuts through the bin 2020-01-01..2020-01-31; the nearest edges are 2020-01-01 and 2020-02-01",
+        ),
+        ("day < soon", "attribute 'day' needs a date (YYYY-MM-DD), got 'soon'"),
+        ('"getting in/out" = 4', "attribute 'getting in/out' has no cell for 4; it covers 0 to 3"),
+        (
+            "hours in 0..150",
+            "the end bins, 0..19 and 40..99, take in whatever lies beyond (outside = 'clip')",
+        ),
+        ("hours > 120", "a condition must stay within them"),
+        ("age is missing or hours = 500", "position 19: attribute 'hours' has no cell for 500"),
+        ("not " * 200 + "age < 20", "position 405: nested deeper than 100 levels"),
+        ("(" * 5000, "position 102: nested deeper than 100 levels"),
+        ("age < 20 or " * 10_000, "a predicate may have 65536 characters, got 120000"),
+    ],
+)
+def test_parse_refuses(text, message):
+    with pytest.raises(InvalidInput) as caught:
+        parse(text, DOMAIN)
+    assert message in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_a_predicate_must_be_text():
+    with pytest.raises(InvalidInput, match="a predicate must be a text, got int"):
+        parse(3, DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("texts", "canonical"),
+    [
+        (
+            ["age in 20..39", "age>=20 and age<40", "not (age < 20 or age >= 40 or age is missing)"],
+            "age in 20..39",
+        ),
+        (["income != '>50K'", "not income = '>50K'", "income in {'it''s', '<=50K'}"], "income != '>50K'"),
+        (
+            ["income = '>50K' and age < 20", '(age < 20) and income=">50K"'],
+            "age in 0..19 and income = '>50K'",
+        ),
+        (["not age in {0..40}", "age is missing", "age in {'?'}"], "age is missing"),
+        (
+            ["not (age < 20 and (income = '>50K' or school = phd))"],
+            "age in {20..40, '?'} or (income != '>50K' and school in 'none'..'college')",
+        ),
+        (['"getting in/out" in {3,0,1}'], '"getting in/out" in {0, 1, 3}'),
+        (['"in" is not missing'], '"in" is not missing'),
+        (["share in 0..0.5"], "share in 0.0..0.5"),
+        (["age in {}", "age < -3"], "age in {}"),
+        (["day <= 2020-01-31"], "day in 2020-01-01..2020-01-31"),
+        (["age < 20 or (age = 40 or income = '>50K')"], "age in {0..19, 40} or income = '>50K'"),
+    ],
+)
+def test_equal_conditions_are_equal(texts, canonical):
+    found = {parse(text, DOMAIN) for text in texts}
+    assert len(found) == 1
+    assert str(found.pop()) == canonical
+
+
+def test_mask_runs_over_the_mentioned_axes_in_order():
+    predicate = parse("income = '>50K' and age in 20..29", DOMAIN)
+    assert predicate.axes == (0, 1)
+    mask = predicate.mask().reshape(5, 3)
+    assert np.argwhere(mask).tolist() == [[1, 1]]
+    assert repr(predicate) == "parse(\"age in 20..29 and income = '>50K'\", …)"
+
+
+def test_cell_and_span_texts_are_conditions():
+    age, income = DOMAIN.attributes[:2]
+    assert cell_text(age, 1) == "age in 20..29"
+    assert cell_text(age, 4) == "age is missing"
+    assert cell_text(income, 2) == "income = 'it''s'"
+    assert span_text(age, 0, 3) == "age is not missing"
+    assert span_text(DOMAIN["hours"], 0, 2) == "hours in 0..99"
+
+
+def test_too_large_masks_are_refused():
+    domain = Domain.coded({"a": 2**13, "b": 2**13, "c": 2**30})
+    assert parse("a = 1 or a = 5", domain).mask().sum() == 2
+    with pytest.raises(TooLarge, match="span 67,108,864 cells; at most 16,777,216"):
+        parse("a = 1 and b = 2", domain)
+    with pytest.raises(TooLarge, match="attribute 'c' has 1,073,741,824 cells"):
+        parse("c < 5", domain)
+
+
+def test_many_groups_of_wide_attributes_are_ordered():
+    domain = Domain.coded({"a": 30_000, "b": 3})
+    text = " or ".join(f"(a = {i} and b = {i % 3})" for i in range(60, 0, -1))
+    found = parse(text, domain)
+    assert found.mask().sum() == 60
+    assert parse(str(found), domain) == found
+
+
+# ---- random predicates: the parser against an evaluation record by record
+
+
+@st.composite
+def conditions(draw, domain):
+    """A condition on one attribute as text, with the set of codes it must mean."""
+    attribute = draw(st.sampled_from(domain.attributes))
+    axis = domain.axis(attribute.name)
+    name = '"' + attribute.name.replace('"', '""') + '"'
+
+    def quoted(code):
+        return "'" + attribute.label(code).replace("'", "''") + "'"
+
+    codes = draw(st.sets(st.integers(0, attribute.size - 1), max_size=4))
+    if attribute.kind in ("coded", "number") and set(attribute.labels[:-1]) & set(attribute.missing):
+        codes = set()  # a missing mark that looks like a label hides it
+    choice = draw(st.sampled_from(["set", "equal", "unequal", "compare"]))
+    if choice == "compare" and attribute.kind == "coded" and attribute.ordered:
+        sign = draw(st.sampled_from(["<", "<=", ">", ">="]))
+        bound = draw(st.integers(-2, attribute.codes + 1))
+        compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[sign]
+        return f"{name} {sign} {bound}", axis, {c for c in range(attribute.codes) if compare(c, bound)}
+    if choice == "equal" and len(codes) == 1:
+        return f"{name} = {quoted(*codes)}", axis, codes
+    if choice == "unequal" and len(codes) == 1:
+        return f"{name} != {quoted(*codes)}", axis, set(range(attribute.size)) - codes
+    return f"{name} in {{{', '.join(map(quoted, sorted(codes)))}}}", axis, codes
+
+
+@st.composite
+def texts(draw, domain, depth=3):
+    """A predicate as text, with a function from a record to its truth."""
+    kind = draw(st.sampled_from(["atom", "not", "and", "or"])) if depth else "atom"
+    if kind == "atom":
+        text, axis, codes = draw(conditions(domain))
+        return text, lambda record: record[axis] in codes
+    if kind == "not":
+        text, holds = draw(texts(domain, depth - 1))
+        return f"not ({text})", lambda record: not holds(record)
+    parts = [draw(texts(domain, depth - 1)) for _ in range(draw(st.integers(2, 3)))]
+    join = all if kind == "and" else any
+    return f" {kind} ".join(f"({t})" for t, _ in parts), lambda record: join([h(record) for _, h in parts])
+
+
+@settings(deadline=None)
+@given(st.data(), domains(most=3))
+def test_masks_equal_an_evaluation_record_by_record(data, domain):
+    text, holds = data.draw(texts(domain))
+    predicate = parse(text, domain)
+    axes, mask = predicate.axes, predicate.mask()
+    assert axes == tuple(sorted(set(axes)))
+    for cell, index in enumerate(np.ndindex(*[domain.attributes[a].size for a in axes])):
+        record = dict(zip(axes, index, strict=True))
+        assert mask[cell] == holds(record)
+    again = parse(str(predicate), domain)
+    assert again == predicate
+    assert str(again) == str(predicate)
+    assert isinstance(again, Predicate)
+
+
+@settings(deadline=None)
+@given(st.data(), domains(most=2))
+def test_every_span_text_parses_to_its_cells(data, domain):
+    axis = data.draw(st.integers(0, len(domain) - 1))
+    attribute = domain.attributes[axis]
+    low = data.draw(st.integers(0, attribute.size - 1))
+    high = data.draw(st.integers(low, attribute.size - 1))
+    found = parse(span_text(attribute, low, high), domain)
+    assert found.axes == (axis,)
+    assert np.flatnonzero(found.mask()).tolist() == list(range(low, high + 1))
+
+
+@given(st.text(max_size=30))
+def test_any_text_parses_or_is_refused_in_one_line(text):
+    assert "\n" not in outcome(text)
+
+
+def test_a_refused_value_stays_on_its_line():
+    assert "\n" not in outcome("age = '50\n'")
+    assert "\n" not in outcome("age in '39\n'..'20\n'")
+
+
+def outcome(text):
+    try:
+        return str(parse(text, DOMAIN))
+    except InvalidInput as error:
+        return str(error)

@@ -1,0 +1,330 @@
+import json
+import tomllib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import domains
+
+from qrelease.domain import Attribute, Domain
+from qrelease.draft import draft
+from qrelease.errors import InvalidInput
+from qrelease.schema import domain_from_json, domain_to_json, load, to_toml
+from qrelease.table import Table
+
+FULL = """
+[[attribute]]
+name = "age"
+kind = "number"
+bins = { start = 0, stop = 30, width = 10 }
+integer = true
+missing = ["", "?"]
+outside = "clip"
+
+[[attribute]]
+name = "share"
+kind = "number"
+bins = { start = 0, stop = 0.3, width = 0.1 }
+
+[[attribute]]
+name = "education"
+kind = "category"
+categories = ["school", "college"]
+ordered = true
+
+[[attribute]]
+name = "admitted"
+kind = "date"
+bins = { start = 2020-01-15, stop = 2020-04-15, months = 1 }
+reviewed = true
+
+[[attribute]]
+name = "ward"
+kind = "coded"
+codes = 12
+ordered = false
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(text, name="people.toml"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return _write
+
+
+def test_load(write):
+    assert load(write(FULL)) == Domain(
+        (
+            Attribute("age", "number", edges=(0, 10, 20, 30), integer=True, missing=("", "?"), outside="clip"),
+            Attribute("share", "number", edges=(0, 0.1, 0.2, 0.3)),
+            Attribute("education", "category", categories=("school", "college"), ordered=True),
+            Attribute("admitted", "date", edges=(18276, 18307, 18336, 18367)),
+            Attribute("ward", "coded", codes=12),
+        )
+    )
+
+
+def test_load_private_pgm_json(write):
+    domain = load(write('{"b": 3, "a": 2}', "d.json"))
+    assert domain == Domain.coded({"b": 3, "a": 2})
+    assert domain.names == ("b", "a")
+    assert domain["b"].ordered
+
+
+def test_a_byte_order_mark_is_skipped(write):
+    assert load(write(b"\xef\xbb\xbf" + FULL.encode())) == load(write(FULL, "other.toml"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels"),
+    [
+        ("{ start = 0, stop = 3, width = 1 }", ("0", "1", "2")),
+        ("[0, 18, 65]", ("0..17", "18..64")),
+    ],
+)
+def test_bins_of_whole_numbers(write, spec, labels):
+    text = f'[[attribute]]\nname="a"\nkind="number"\ninteger=true\nbins={spec}'
+    assert load(write(text))["a"].labels == labels
+
+
+@pytest.mark.parametrize(
+    ("spec", "first", "count"),
+    [
+        ("{ start = 2020-01-01, stop = 2030-01-01, years = 5 }", "2020-01-01..2024-12-31", 2),
+        ('{ start = "2020-01-01", stop = "2021-01-01", months = 3 }', "2020-01-01..2020-03-31", 4),
+        ("{ start = 2020-01-01, stop = 2020-01-15, days = 7 }", "2020-01-01..2020-01-07", 2),
+        ("[2020-01-01, 2020-01-02, 2020-06-01]", "2020-01-01", 2),
+    ],
+)
+def test_bins_of_dates(write, spec, first, count):
+    attribute = load(write(f'[[attribute]]\nname="a"\nkind="date"\nbins={spec}'))["a"]
+    assert attribute.label(0) == first
+    assert attribute.size == count
+
+
+def entry(body, head='[[attribute]]\nname = "a"\n'):
+    return head + body
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there must be at least one [[attribute]]"),
+        ("attribute = 1", "there must be at least one [[attribute]]"),
+        ("[attributes.a]\nkind='coded'", "unknown key 'attributes'; the only one is 'attribute'"),
+        ("[[attribute]", "is not TOML"),
+        ("attribute = [3]", "attribute 1 must be a table, got int"),
+        ("[[attribute]]\nkind = 'coded'", "attribute 1: name must be a non-empty text, got None"),
+        (entry(""), "attribute 'a': kind must be one of coded, category, number, date, got None"),
+        (entry("kind = 'coded'"), "attribute 'a': kind 'coded' needs codes"),
+        (entry("kind = 'coded'\ncodes = 2.0"), "attribute 'a': codes must be a whole number, got 2.0"),
+        (entry("kind = 'coded'\ncodes = true"), "attribute 'a': codes must be a whole number, got True"),
+        (entry("kind = 'coded'\ncodes = 0"), "attribute 'a' must have at least one cell"),
+        (
+            entry("kind = 'coded'\ncodes = 2\ncategories = []"),
+            "attribute 'a': unknown key 'categories'; kind 'coded' knows "
+            "name, kind, missing, outside, reviewed, codes, ordered",
+        ),
+        (
+            entry("kind = 'category'\ncategories = [1, 2]"),
+            "attribute 'a': categories must be a list of texts in quotes, got [1, 2]",
+        ),
+        (entry("kind = 'category'\ncategories = ['x', 'x']"), "attribute 'a': category 'x' is listed twice"),
+        (entry("kind = 'number'\nbins = [1]"), "attribute 'a': bins must be a list of at least two edges"),
+        (entry("kind = 'number'\nbins = [1, 'x']"), "attribute 'a': bins must hold finite numbers, got 'x'"),
+        (entry("kind = 'number'\nbins = [1, inf]"), "attribute 'a': bins must hold finite numbers, got inf"),
+        (entry(f"kind = 'number'\nbins = [1, 1{'0' * 400}]"), "attribute 'a': bins must hold finite numbers"),
+        (
+            entry("kind = 'number'\nbins = [1, 3, 2]"),
+            "attribute 'a': bin edges must increase strictly, got 3",
+        ),
+        (
+            entry("kind = 'number'\nbins = {start = 0, stop = 1}"),
+            "attribute 'a': bins must be a list of at least two edges, or start, stop and width; got {",
+        ),
+        (
+            entry("kind = 'number'\nbins = {start = 0, stop = 95, width = 10}"),
+            "attribute 'a': bins: stop must be start plus a multiple of width, got 95; use 90 or 100",
+        ),
+        (
+            entry("kind = 'number'\nbins = {start = 0, stop = 1, width = -1}"),
+            "attribute 'a': bins: width must be positive, got -1",
+        ),
+        (
+            entry("kind = 'number'\nbins = {start = 1, stop = 1, width = 1}"),
+            "attribute 'a': bins: start must lie before stop, got 1 and 1",
+        ),
+        (
+            entry("kind = 'number'\nbins = {start = 0, stop = 1, width = 1e-300}"),
+            "attribute 'a': bins: width makes",
+        ),
+        (
+            entry("kind = 'date'\nbins = {start = 2020-01-01, stop = 2020-03-15, months = 1}"),
+            "attribute 'a': bins: stop must be start plus a multiple of months, got 2020-03-15; "
+            "use 2020-03-01 or 2020-04-01",
+        ),
+        (
+            entry("kind = 'date'\nbins = {start = 2020-01-31, stop = 2020-03-31, months = 1}"),
+            "attribute 'a': bins: months must be whole and start on a day 1..28",
+        ),
+        (
+            entry("kind = 'date'\nbins = {start = 2020-01-01, stop = 9999-12-01, months = 999999}"),
+            "attribute 'a': bins: months = 999999 steps past the year 9999",
+        ),
+        (
+            entry("kind = 'date'\nbins = [2020-01-01T00:00:00, 2020-01-02]"),
+            "attribute 'a': bins must hold dates such as 2024-01-31, got 2020-01-01 00:00:00",
+        ),
+        (
+            entry("kind = 'date'\nbins = ['2020-13-01', '2021-01-01']"),
+            "attribute 'a': bins must hold dates such as 2024-01-31, got '2020-13-01'",
+        ),
+        (entry("kind = 'coded'\ncodes = 2\noutside = 3"), "attribute 'a': outside must be a text, got 3"),
+        (
+            entry("kind = 'coded'\ncodes = 2\noutside = 'clip'"),
+            "attribute 'a': outside must be one of 'error'",
+        ),
+        (
+            entry("kind = 'coded'\ncodes = 2\nreviewed = 'no'"),
+            "attribute 'a': reviewed must be true or false",
+        ),
+        (entry("kind = 'coded'\ncodes = 2\n") * 2, "attribute 'a' is listed twice"),
+        (
+            entry("kind = 'coded'\ncodes = 2\nreviewed = false"),
+            "not reviewed: a; check each against public knowledge, then set its reviewed = true",
+        ),
+    ],
+)
+def test_load_refuses(write, text, message):
+    path = write(text)
+    with pytest.raises(InvalidInput) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"schema {path}")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1]", 'a JSON schema must be {"column": size, …}'),
+        ("{}", 'a JSON schema must be {"column": size, …}'),
+        ('{"a": 0}', "column 'a': size must be a whole number of at least 1, got 0"),
+        ('{"a": true}', "column 'a': size must be a whole number of at least 1, got True"),
+        ('{"a": 2', "is not JSON"),
+    ],
+)
+def test_load_json_refuses(write, text, message):
+    with pytest.raises(InvalidInput) as caught:
+        load(write(text, "d.json"))
+    assert message in str(caught.value)
+
+
+def test_unreadable_schema(write, tmp_path):
+    with pytest.raises(InvalidInput, match=r"absent\.toml cannot be read: No such file"):
+        load(tmp_path / "absent.toml")
+    with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
+        load(tmp_path)
+    with pytest.raises(InvalidInput, match="is not UTF-8 text"):
+        load(write(b"\xff\xfe"))
+
+
+@given(domains())
+def test_a_domain_survives_json_and_toml(domain):
+    plain = json.loads(json.dumps(domain_to_json(domain)))
+    assert domain_from_json(plain) == domain
+    assert domain_from_json(tomllib.loads(to_toml(domain))) == domain
+
+
+@pytest.mark.parametrize("content", [None, [], {"attribute": 1}, {"attribute": []}, {"x": 1}])
+def test_domain_from_json_refuses(content):
+    with pytest.raises(InvalidInput):
+        domain_from_json(content)
+
+
+PEOPLE = """\
+id,age,zip,day,score,flag,nothing,town
+p1,17,01234,2020-02-03,0.125,0,,Bern
+p2,93,04567,2020-12-30,0.5,1,?,NA
+p3,,04567,9999-12-31,-0.25,1,?,"Genf, GE"
+"""
+
+
+def reviewed(text):
+    return text.replace("reviewed = false", "reviewed = true")
+
+
+def test_draft(write):
+    rows = "".join(f"p{i},{20 + i % 60},01234,2020-06-01,0.3,1,?,Bern\n" for i in range(200))
+    data = write(PEOPLE + rows, "people.csv")
+    text = draft(data)
+    path = write(text)
+    with pytest.raises(InvalidInput, match="not reviewed: age, zip, day, score, flag, town; check each"):
+        load(path)
+    assert "read from private data" in text
+    assert "# - 'id': more than 100 different texts" in text
+    assert "# - 'nothing': it holds no value" in text
+    domain = load(write(reviewed(text)))
+    assert domain == Domain(
+        (
+            Attribute(
+                "age",
+                "number",
+                edges=range_(10, 110, 10),
+                integer=True,
+                missing=("",),
+                outside="clip",
+            ),
+            Attribute("zip", "category", categories=("01234", "04567")),
+            Attribute(
+                "day",
+                "date",
+                edges=tuple(month_starts()),
+                missing=("9999-12-31",),
+                outside="clip",
+            ),
+            Attribute("score", "number", edges=tuple(n / 10 for n in range(-3, 7)), outside="clip"),
+            Attribute("flag", "category", categories=("0", "1"), ordered=True),
+            Attribute("town", "category", categories=("Bern", "Genf, GE"), missing=("NA",)),
+        )
+    )
+    assert len(Table.read_csv(data, domain)) == 203
+
+
+def range_(start, stop, step):
+    return tuple(range(start, stop, step))
+
+
+def month_starts():
+    from datetime import date
+
+    return [(date(2020 + m // 12, m % 12 + 1, 1) - date(1970, 1, 1)).days for m in range(1, 13)]
+
+
+_CELLS = st.one_of(
+    st.integers(-(10**18), 10**18).map(str),
+    st.floats(allow_nan=True, allow_infinity=True).map(str),
+    st.dates().map(str),
+    st.datetimes().map(str),
+    st.sampled_from(["", "?", "NA", "007", "1e5", ".5", "5.", "+3", "-0", "it's", 'say "x"', "a,b", "1_0"]),
+)
+
+
+@settings(deadline=None)  # files
+@given(st.lists(_CELLS, min_size=1, max_size=8))
+def test_a_reviewed_draft_reads_its_own_data(tmp_path_factory, cells):
+    folder = tmp_path_factory.mktemp("draft")
+    data, schema = folder / "d.csv", folder / "d.toml"
+    lines = [f'x,"{cell.replace(chr(34), chr(34) * 2)}"' for cell in cells]
+    data.write_text("\n".join(["always,sometimes", *lines]) + "\n")
+    schema.write_text(reviewed(draft(data)))
+    assert len(Table.read_csv(data, schema)) == len(cells)
+
+
+def test_draft_of_nothing_usable(write):
+    with pytest.raises(InvalidInput, match="no column to draft a schema from: - 'a': it holds no value"):
+        draft(write("a,\n?,\n", "d.csv"))

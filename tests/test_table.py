@@ -1,0 +1,439 @@
+import bz2
+import csv
+import datetime as dt
+import gzip
+import io
+import lzma
+import os
+import sys
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from strategies import domains
+
+from qrelease import counting, rows, table
+from qrelease.data import ADULT_CSV, CATEGORICAL, adult
+from qrelease.domain import Attribute, Domain
+from qrelease.encoding import write_csv
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.rows import written
+from qrelease.table import Table
+
+PEOPLE = Domain(
+    (
+        Attribute("age", "number", edges=(0, 20, 40, 60), integer=True, missing=("?",)),
+        Attribute("sex", "category", categories=("F", "M")),
+        Attribute("day", "date", edges=(18262, 18293, 18322), missing=("",)),
+    )
+)
+TEXT = 'sex,note,age,day\nF,"a, b",19,2020-01-31\nM,"two\nlines",?,\n F ,x, 40 ,2020-02-01\n'
+CODES = [[0, 3, 2], [0, 1, 0], [0, 2, 1]]
+
+
+def codes(table):
+    return [column.tolist() for column in table.columns]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def _file(content, name="people.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return _file
+
+
+@pytest.mark.parametrize("pack", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_read_csv(file, pack, mark):
+    suffix, compress = pack
+    path = file(compress(mark + TEXT.encode()), "people.csv" + suffix)
+    found = Table.read_csv(path, PEOPLE)
+    assert codes(found) == CODES
+    assert found.domain == PEOPLE
+    assert len(found) == 3
+
+
+def test_read_csv_line_ends_blank_lines_and_columns(file):
+    path = file(TEXT.replace("\n", "\r\n") + "\r\n\r\n")
+    assert codes(Table.read_csv(path, PEOPLE, columns=["sex", "age"])) == [CODES[1], CODES[0]]
+    assert Table.read_csv(path, PEOPLE, columns=["sex", "age"]).domain.names == ("sex", "age")
+    schema = file('[[attribute]]\nname="sex"\nkind="category"\ncategories=["F", "M"]\n', "s.toml")
+    assert codes(Table.read_csv(path, schema)) == [CODES[1]]
+
+
+def test_read_csv_spans_chunks(file, monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 2)
+    assert codes(Table.read_csv(file(TEXT), PEOPLE)) == CODES
+
+
+def test_many_distinct_values_are_not_all_remembered(file, monkeypatch):
+    monkeypatch.setattr("qrelease.encoding._MEMO", 3)
+    domain = Domain((Attribute("x", "number", edges=(0, 500, 1000)),))
+    path = file("x\n" + "".join(f"{i}\n" for i in range(1000)))
+    assert np.bincount(Table.read_csv(path, domain).columns[0]).tolist() == [500, 500]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "people.csv is empty; it needs a header row"),
+        ("\n\n", "people.csv is empty; it needs a header row"),
+        ("age,sex,day\n", "people.csv has columns but no records"),
+        ("age,sex\n1,F\n", "people.csv has no column 'day'; it has age, sex"),
+        ("age;sex;day\n1;F;\n", "people.csv has no column 'age'; it has age;sex;day"),
+        ("age,sex,age,day\n", "people.csv line 1: column 'age' appears twice"),
+        ("age,sex,day\n1,F,\n\n1,F\n", "people.csv line 4: 2 values, the header has 3"),
+        ('age,sex,day\n"1\n",F,\n1,F,,\n', "people.csv line 4: 4 values, the header has 3"),
+        ('age,sex,day\n"1,F,\n', "people.csv line 2: not CSV, unexpected end of data"),
+        ('age,sex,day\n"1"2,F,\n', "people.csv line 2: not CSV, ',' expected after '\"'"),
+        (b"age,sex,day\n1,F,\n1,\xe9,\n", "people.csv line 3: byte 0xe9 is not UTF-8; save it as UTF-8"),
+        ("age,sex,day\n".encode("utf-16"), "people.csv line 1: byte 0xff is not UTF-8; save it as UTF-8"),
+        (
+            "age,sex,day\n1,F,\n61,F,\n",
+            "people.csv line 3: column 'age': value '61' is not within the bins 0..59",
+        ),
+        (
+            'age,sex,day\n"1\n",F,\n\n1,X,\n',
+            "line 5: column 'sex': value 'X' is not one of the 2 categories 'F', 'M'",
+        ),
+        ("age,sex,day\nold,F,\n", "line 2: column 'age': value 'old' is not a whole number"),
+        ("age,sex,day\n1,F,soon\n", "line 2: column 'day': value 'soon' is not an ISO date (YYYY-MM-DD)"),
+    ],
+)
+def test_read_csv_refuses(file, content, message):
+    with pytest.raises(InvalidInput) as caught:
+        Table.read_csv(file(content), PEOPLE)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files(file, tmp_path):
+    with pytest.raises(InvalidInput, match=r"absent\.csv cannot be read: No such file"):
+        Table.read_csv(tmp_path / "absent.csv", PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
+        Table.read_csv(tmp_path, PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Not a gzipped file"):
+        Table.read_csv(file(TEXT, "people.csv.gz"), PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Input format not supported"):
+        Table.read_csv(file(TEXT, "people.csv.xz"), PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Compressed file ended"):
+        Table.read_csv(file(gzip.compress(TEXT.encode() * 50)[:-20], "cut.csv.gz"), PEOPLE)
+    with pytest.raises(InvalidInput, match=r"line 1: not CSV, field larger than field limit \(131072\)"):
+        Table.read_csv(file("x" * 200_000), PEOPLE)
+    with pytest.raises(InvalidInput, match="no attribute 'x'; the domain has age, sex, day"):
+        Table.read_csv(file(TEXT), PEOPLE, columns=["x"])
+
+
+def test_a_table_is_silent_and_fixed(file):
+    found = Table.read_csv(file(TEXT), PEOPLE)
+    assert repr(found) == str(found) == "Table(age[4] x sex[2] x day[3] (24 cells); the records are private)"
+    assert [column.dtype for column in found.columns] == [np.uint8] * 3
+    with pytest.raises(ValueError, match="read-only"):
+        found.columns[0][0] = 1
+
+
+@pytest.mark.parametrize(("size", "kind"), [(1, np.uint8), (256, np.uint8), (257, np.uint16), (70_000, np.uint32)])
+def test_codes_take_the_smallest_type(size, kind):
+    given_codes = np.array([0, size - 1])
+    found = Table(Domain.coded({"a": size}), (given_codes,))
+    assert found.columns[0].dtype == kind
+    given_codes[0] = 99
+    assert found.columns[0].tolist() == [0, size - 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], "the domain has 2 columns, got 0 arrays"),
+        ([[0], [0, 1]], "columns must be 1-d arrays of one length, got shapes (1,), (2,)"),
+        ([[[0]], [[1]]], "columns must be 1-d arrays of one length"),
+        ([[0], [2]], "column 'b' must hold codes 0..1, got 2..2"),
+        ([[0], [-1]], "column 'b' must hold codes 0..1, got -1..-1"),
+        ([[0], [0.5]], "column 'b' must hold integer codes, got float64"),
+        ([[0], [True]], "column 'b' must hold integer codes, got bool"),
+    ],
+)
+def test_table_refuses(columns, message):
+    with pytest.raises(InvalidInput) as caught:
+        Table(Domain.coded({"a": 2, "b": 2}), tuple(map(np.array, columns)))
+    assert message in str(caught.value)
+
+
+# ---- data frames
+
+FRAME = {
+    "age": [19, None, 40],
+    "sex": ["F", "M", "F"],
+    "day": [dt.date(2020, 1, 31), None, dt.date(2020, 2, 1)],
+    "extra": [1.5, 2.5, 3.5],
+}
+
+
+def pandas_nullable(data):
+    return pd.DataFrame(data).convert_dtypes()
+
+
+def pandas_times(data):
+    frame = pd.DataFrame(data)
+    return frame.assign(day=pd.to_datetime(frame["day"]), sex=frame["sex"].astype("category"))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pandas_nullable, pandas_times, pl.DataFrame, pa.table])
+def test_from_frame(make):
+    found = Table.from_frame(make(FRAME), PEOPLE)
+    assert codes(found) == CODES
+    assert codes(Table.from_frame(make(FRAME), PEOPLE, columns=["day"])) == [CODES[2]]
+
+
+def test_from_polars_times_nan_and_enums():
+    frame = pl.DataFrame(FRAME).with_columns(
+        pl.Series("age", [19.0, float("nan"), 40.0]),
+        pl.col("day").cast(pl.Datetime("ms")),
+        pl.col("sex").cast(pl.Enum(["M", "F"])),
+    )
+    assert codes(Table.from_frame(frame, PEOPLE)) == CODES
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frame_values_are_read_as_a_file_would_spell_them(make):
+    domain = Domain(
+        (
+            Attribute("grade", "category", categories=("1", "2", "2.5")),
+            Attribute("flag", "category", categories=("false", "true")),
+            Attribute("code", "coded", codes=3, missing=("9",)),
+            Attribute("share", "number", edges=(0, 0.5, 1), outside="clip"),
+            Attribute("bit", "coded", codes=2),
+            Attribute("town", "category", categories=("", "Bern")),
+        )
+    )
+    frame = make(
+        {
+            "grade": [1.0, 2.0, 2.5],
+            "flag": [True, False, True],
+            "code": [2, 9, 0],
+            "share": [-3.0, 0.5, 7.0],
+            "bit": [True, False, False],
+            "town": ["Bern", None, ""],
+        }
+    )
+    assert codes(Table.from_frame(frame, domain)) == [
+        [0, 1, 2],
+        [1, 0, 1],
+        [2, 3, 0],
+        [0, 1, 1],
+        [1, 0, 0],
+        [1, 0, 0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sex": ["F", "X", "M"]}, "the frame row 1 (from 0): column 'sex': value 'X' is not one of"),
+        ({"sex": ["F", None, "M"]}, "row 1 (from 0): column 'sex': value '' is not one of"),
+        ({"age": [1, 2, 60]}, "row 2 (from 0): column 'age': value '60' is not within the bins 0..59"),
+        ({"age": [1.5, 2, 3]}, "row 0 (from 0): column 'age': value '1.5' is not a whole number"),
+        ({"age": [1, float("inf"), 3]}, "row 1 (from 0): column 'age': value 'inf' is not a whole number"),
+    ],
+)
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table])
+def test_from_frame_refuses(make, change, message):
+    with pytest.raises(InvalidInput) as caught:
+        Table.from_frame(make(FRAME | change), PEOPLE)
+    assert message in str(caught.value)
+
+
+def test_from_frame_refuses_what_is_no_frame():
+    with pytest.raises(InvalidInput, match="a pandas, polars or pyarrow table is needed, got dict"):
+        Table.from_frame(FRAME, PEOPLE)
+    with pytest.raises(InvalidInput, match="a pandas, polars or pyarrow table is needed, got LazyFrame"):
+        Table.from_frame(pl.LazyFrame(FRAME), PEOPLE)
+    with pytest.raises(InvalidInput, match="the frame has no column 'day'; it has age, sex"):
+        Table.from_frame(pl.DataFrame(FRAME).select("age", "sex"), PEOPLE)
+    with pytest.raises(InvalidInput, match="the frame has columns but no records"):
+        Table.from_frame(pl.DataFrame(FRAME).clear(), PEOPLE)
+
+
+def test_pandas_frames_with_numbered_columns():
+    frame = pd.DataFrame(np.array([[0, 1], [1, 1]]))
+    assert codes(Table.from_frame(frame, Domain.coded({"1": 2, "0": 2}))) == [[1, 1], [0, 1]]
+
+
+def test_read_parquet(tmp_path, monkeypatch):
+    path = tmp_path / "people.parquet"
+    parquet.write_table(pa.table(FRAME), path)
+    assert codes(Table.read_parquet(path, PEOPLE)) == CODES
+    monkeypatch.setattr(table, "_BATCH", 2)
+    assert codes(Table.read_parquet(path, PEOPLE, columns=["sex"])) == [CODES[1]]
+    parquet.write_table(pa.table(FRAME | {"sex": ["F", "M", "X"]}), path)
+    with pytest.raises(InvalidInput, match=r"people\.parquet row 2 \(from 0\): column 'sex': value 'X'"):
+        Table.read_parquet(path, PEOPLE)
+    with pytest.raises(InvalidInput, match=r"people\.parquet has no column 'x'; it has age, sex, day, extra"):
+        Table.read_parquet(path, Domain.coded({"x": 2}))
+    path.write_text(TEXT)
+    with pytest.raises(InvalidInput, match=r"people\.parquet cannot be read"):
+        Table.read_parquet(path, PEOPLE)
+    with pytest.raises(InvalidInput, match=r"absent\.parquet cannot be read"):
+        Table.read_parquet(tmp_path / "absent.parquet", PEOPLE)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'qrelease\[parquet\]'"):
+        Table.read_parquet(path, PEOPLE)
+
+
+# ---- counts
+
+
+def counts_twin(columns, shape, sets):
+    """The marginal counts, record by record."""
+    found = []
+    for axes in sets:
+        counts = np.zeros([shape[a] for a in axes], dtype=np.int64)
+        for record in zip(*columns, strict=True):
+            counts[tuple(record[a] for a in axes)] += 1
+        found.append(counts.ravel())
+    return found
+
+
+@settings(deadline=None)  # the first call compiles
+@given(
+    st.lists(st.integers(1, 7), min_size=1, max_size=5).flatmap(
+        lambda shape: st.tuples(
+            st.just(tuple(shape)),
+            st.lists(st.lists(st.integers(0, len(shape) - 1), unique=True).map(tuple), max_size=5),
+            st.integers(0, 40),
+            st.integers(0, 2**32 - 1),
+        )
+    )
+)
+def test_counts_equal_the_twin(case):
+    shape, sets, n, seed = case
+    rng = np.random.default_rng(seed)
+    domain = Domain.coded({f"c{i}": size for i, size in enumerate(shape)})
+    found = Table(domain, tuple(rng.integers(0, size, n) for size in shape))
+    counts = found.counts(sets)
+    assert len(counts) == len(sets)
+    for got, expected in zip(counts, counts_twin(found.columns, shape, sets), strict=True):
+        assert got.dtype == np.int64
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(found.histogram(), counts_twin(found.columns, shape, [tuple(range(len(shape)))])[0])
+
+
+def test_counts_over_many_steps(monkeypatch):
+    monkeypatch.setattr(counting, "_ROWS", 7)
+    rng = np.random.default_rng(3)
+    shape = (300, 2, 5)
+    found = Table(Domain.coded({"a": 300, "b": 2, "c": 5}), tuple(rng.integers(0, size, 100) for size in shape))
+    sets = [(0, 2), (2, 0), (1,), (), (0, 1, 2)]
+    for got, expected in zip(found.counts(sets), counts_twin(found.columns, shape, sets), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (2,), (-1,)])
+def test_counts_refuse_what_is_no_set_of_columns(axes):
+    found = Table(Domain.coded({"a": 2, "b": 2}), (np.zeros(1, np.int64),) * 2)
+    with pytest.raises(InvalidInput, match=r"must be distinct positions 0\.\.1, got \("):
+        found.counts([axes])
+
+
+def test_too_many_cells_are_refused_before_allocation():
+    found = Table(Domain.coded({"a": 2**20, "b": 2**20}), (np.zeros(1, np.int64),) * 2)
+    with pytest.raises(TooLarge, match="1,099,511,627,776 cells do not fit; at most 268,435,456 do"):
+        found.histogram()
+
+
+# ---- writing
+
+
+@settings(deadline=None)  # files
+@given(domains(), st.integers(0, 2**32 - 1))
+def test_written_rows_read_back_to_their_codes(tmp_path_factory, domain, seed):
+    rng = np.random.default_rng(seed)
+    records = [rng.integers(0, a.size, 12) for a in domain]
+    path = tmp_path_factory.mktemp("rows") / "synthetic.csv"
+    write_csv(path, domain, records, rng)
+    assert codes(Table.read_csv(path, domain)) == [column.tolist() for column in records]
+
+
+def test_write_csv_shows_header_labels_and_weights():
+    out = io.StringIO()
+    domain = PEOPLE.project([1, 0])
+    write_csv(out, domain, [np.array([0, 1]), np.array([3, 3])], np.random.default_rng(0), np.array([0.5, 2]))
+    assert out.getvalue() == "sex,age,weight\nF,?,0.5\nM,?,2.0\n"
+    with pytest.raises(InvalidInput, match="would collide with the attribute 'weight'"):
+        write_csv(out, Domain.coded({"weight": 2}), [np.array([0])], np.random.default_rng(0), np.ones(1))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
+def test_write_csv_compresses_by_extension(tmp_path, suffix):
+    path = tmp_path / f"s.csv{suffix}"
+    records = [np.arange(5000) % 2]
+    write_csv(path, PEOPLE.project([1]), records, np.random.default_rng(0))
+    assert codes(Table.read_csv(path, PEOPLE.project([1]))) == [records[0].tolist()]
+    first = path.read_bytes()
+    write_csv(path, PEOPLE.project([1]), records, np.random.default_rng(0))
+    assert path.read_bytes() == first
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("old")
+
+    def interrupted():
+        with written(path) as out:
+            out.write("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        interrupted()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["s.csv"]
+    with pytest.raises(InvalidInput, match=r"s\.csv cannot be written: No such file or directory"):
+        write_csv(tmp_path / "absent" / "s.csv", PEOPLE.project([1]), [np.array([0])], np.random.default_rng(0))
+
+
+# ---- the bundled table
+
+
+def test_adult():
+    found = adult()
+    assert len(found) == 48_842
+    assert found.domain.names == (
+        *("age", "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex"),
+        *("capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+    )
+    by_name = dict(zip(found.domain.names, found.columns, strict=True))
+    # adult.names: 23.93 % of all records earn more than 50K.
+    assert np.bincount(by_name["income"]).tolist() == [37_155, 11_687]
+    assert np.bincount(by_name["sex"]).tolist() == [16_192, 32_650]
+    missing = {name: int((by_name[name] == found.domain[name].values).sum()) for name in CATEGORICAL}
+    assert {k: v for k, v in missing.items() if v} == {
+        "workclass": 2799,
+        "occupation": 2809,
+        "native-country": 857,
+    }
+
+
+def test_adult_categorical_universe():
+    found = adult(CATEGORICAL)
+    assert found.domain.names == CATEGORICAL
+    assert found.domain.size == 76_204_800
+
+
+def test_counts_of_adult_equal_those_of_the_csv_module():
+    with lzma.open(ADULT_CSV, "rt") as text:
+        records = list(csv.DictReader(text))
+    found = adult(["sex", "income", "race"])
+    for axes, counts in zip(combinations(range(3), 2), found.counts(list(combinations(range(3), 2))), strict=True):
+        a, b = (found.domain.attributes[i] for i in axes)
+        expected = [sum(r[a.name] == x and r[b.name] == y for r in records) for x in a.labels for y in b.labels]
+        assert counts.tolist() == expected
