@@ -1,0 +1,254 @@
+"""Families of linear queries over the cells of one marginal.
+
+Every linear query that an analyst can write mentions some attributes and is a vector over the cells of the marginal
+on them: one cell, a range, a prefix, a predicate, an explicit vector. So a workload is a list of families, each on
+one set of attributes, and a histogram needs to do two things only: give marginals, and be scaled by them.
+
+All entries are integers in units of a declared grid (1 for counts, `GRID` for real vectors), so that sums over
+private counts and the sensitivities that privacy rests on are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.predicate import Predicate, cell_text, span_text
+
+GRID = 2.0**-20
+"""Real-valued queries are rounded to multiples of this before any private number meets them."""
+
+_PAIRS = 2048  # up to the square of this many entries, all pairs of cells are compared for replace-one
+
+_MOST_VECTORS = 1 << 22  # squares of numerators are below 2^41, so sums of so many are exact in int64
+
+Number = TypeVar("Number", bound=np.generic)
+Ints = npt.NDArray[np.int64]
+
+
+class Queries(Protocol):
+    """k linear queries over the cells of one marginal, with integer entries W (k, cells) in units of `unit`."""
+
+    @property
+    def count(self) -> int:
+        """k."""
+
+    @property
+    def unit(self) -> float:
+        """What an entry of 1 stands for: 1 for counts."""
+
+    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """W · table, (cells,) to (k,), in units; exact for int64 tables."""
+
+    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Wᵀ · weights, (k,) to (cells,)."""
+
+    def squares(self) -> npt.NDArray[np.float64]:
+        """The sum of the squared entries of each query, (k,), in counts squared: its variance under unit noise."""
+
+    def sensitivity(self, order: int, *, replace: bool) -> int:
+        """Σ|ΔW x| (order 1) or Σ(ΔW x)² (order 2), in units (squared), when one record is added, removed, or replaced.
+
+        Exact, except for large families of explicit vectors under replacement, where it is an upper bound.
+        """
+
+    def texts(self, domain: Domain) -> Iterator[str]:
+        """Each query in the language of `predicate`, as far as it goes; `domain` is the marginal's."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A description from which `Workload.from_json` makes the same family."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Every cell of the marginal: the identity."""
+
+    cells: int
+    unit = 1.0
+
+    @property
+    def count(self) -> int:
+        """Number of queries: of cells."""
+        return self.cells
+
+    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """The table itself."""
+        return table
+
+    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The weights themselves."""
+        return weights
+
+    def squares(self) -> npt.NDArray[np.float64]:
+        """One cell each."""
+        return np.ones(self.cells)
+
+    def sensitivity(self, order: int, *, replace: bool) -> int:
+        """One cell changes by one; a replacement changes two (none if there is only one)."""
+        return (2 if self.cells > 1 else 0) if replace else 1
+
+    def texts(self, domain: Domain) -> Iterator[str]:
+        """`sex = 'Male' and income = '>50K'`, in C order."""
+        parts = [[cell_text(a, code) for code in range(a.size)] for a in domain]
+        for index in np.ndindex(domain.shape):
+            yield " and ".join(parts[j][code] for j, code in enumerate(index))
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"type": "cells"}`."""
+        return {"type": "cells"}
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """All ranges of an ordered attribute, or all its prefixes; a missing cell lies in none.
+
+    values: cells that can lie in a range; cells: the missing cell too. Ranges come as (0,0), (0,1), …, (1,1), ….
+    """
+
+    values: int
+    cells: int
+    prefixes: bool
+    unit = 1.0
+
+    @cached_property
+    def _ends(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        if self.prefixes:
+            return np.zeros(self.values, np.intp), np.arange(self.values)
+        return np.triu_indices(self.values)
+
+    @property
+    def count(self) -> int:
+        """Number of ranges: m(m+1)/2, or m prefixes."""
+        return self.values if self.prefixes else self.values * (self.values + 1) // 2
+
+    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Sums over ranges, as differences of running sums."""
+        low, high = self._ends
+        running = np.concatenate([np.zeros(1, table.dtype), np.cumsum(table[: self.values], dtype=table.dtype)])
+        sums: npt.NDArray[Number] = running[high + 1] - running[low]
+        return sums
+
+    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Each cell gets the weights of the ranges that contain it."""
+        low, high = self._ends
+        steps = np.bincount(low, weights, self.cells + 1) - np.bincount(high + 1, weights, self.cells + 1)
+        return np.cumsum(steps)[: self.cells]
+
+    def squares(self) -> npt.NDArray[np.float64]:
+        """The number of cells in each range."""
+        low, high = self._ends
+        return (high - low + 1).astype(np.float64)
+
+    def sensitivity(self, order: int, *, replace: bool) -> int:
+        """How many ranges contain a cell; under replacement, how many contain just one of two cells."""
+        m = self.values
+        if self.prefixes:  # the first cell lies in all; of two cells d apart, one lies in d more
+            return m if not replace or self.cells > m else m - 1
+        # Cell i lies in (i+1)(m-i) ranges; just one of two cells d apart lies in d(m+1-d): both have the same peak.
+        return (m + 1) // 2 * (m // 2 + 1) if not replace or self.cells > 1 else 0
+
+    def texts(self, domain: Domain) -> Iterator[str]:
+        """`age in 30..39`."""
+        (attribute,) = domain
+        for low, high in zip(*self._ends, strict=True):
+            yield span_text(attribute, int(low), int(high))
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"type": "prefixes"}` or `{"type": "ranges"}`."""
+        return {"type": "prefixes" if self.prefixes else "ranges"}
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Explicit queries: rows (k, cells) int64 in units; `conditions` names each where they come from predicates."""
+
+    rows: Ints
+    unit: float
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.unit not in (1.0, GRID):
+            raise InvalidInput(f"query vectors have the unit 1 or {GRID}, got {self.unit}")
+        if self.rows.ndim != 2 or not self.rows.size:
+            raise InvalidInput(f"query vectors must have shape (k, cells), got {self.rows.shape}")
+        if self.rows.min() < 0 or self.rows.max() > round(1 / self.unit):
+            raise InvalidInput("query vectors must have entries in [0, 1]")
+        if len(self.rows) > _MOST_VECTORS:
+            raise TooLarge(f"{len(self.rows):,} query vectors are too many; at most {_MOST_VECTORS:,} fit")
+
+    @classmethod
+    def of_predicate(cls, predicate: Predicate) -> Vectors:
+        """The one query that counts the records for which a predicate holds."""
+        return cls(predicate.mask().astype(np.int64)[None, :], 1.0, (str(predicate),))
+
+    @classmethod
+    def rounded(cls, vectors: npt.ArrayLike, cells: int) -> Vectors:
+        """Real vectors (k, cells) with entries in [0, 1], rounded to the grid."""
+        try:
+            dense = np.asarray(vectors, np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput("query vectors must be real numbers of one shape (k, cells)") from None
+        if dense.ndim != 2 or dense.shape[1] != cells or not len(dense):
+            raise InvalidInput(f"query vectors must have shape (k, {cells}), got {dense.shape}")
+        if not (np.isfinite(dense).all() and dense.min() >= 0 and dense.max() <= 1):
+            raise InvalidInput("query vectors must have entries in [0, 1]")
+        unit = 1.0 if (dense == np.rint(dense)).all() else GRID
+        return cls(np.rint(dense / unit).astype(np.int64), unit)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vectors) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple[bytes, float, int]:
+        return self.rows.tobytes(), self.unit, len(self.rows)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Matrix times vector."""
+        # Exact for integer tables; numpy's stubs do not know what a product of two number types is.
+        return self.rows @ table  # type: ignore[operator, no-any-return]
+
+    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Vector times matrix."""
+        product: npt.NDArray[np.float64] = weights @ self.rows
+        return product
+
+    def squares(self) -> npt.NDArray[np.float64]:
+        """Sums over the columns."""
+        total: npt.NDArray[np.float64] = ((self.rows * self.unit) ** 2).sum(axis=1)
+        return total
+
+    def sensitivity(self, order: int, *, replace: bool) -> int:
+        """The largest norm of a column, or of a difference of two columns."""
+        most = int((np.abs(self.rows) ** order).sum(axis=0).max())
+        if not replace:
+            return most
+        columns = np.unique(self.rows, axis=1).T if self.rows.size <= _PAIRS**2 else self.rows.T
+        if columns.size * len(columns) <= _PAIRS**2:
+            return max(int((np.abs(columns - c) ** order).sum(axis=1).max()) for c in columns)
+        spans = self.rows.max(axis=1) - self.rows.min(axis=1)
+        return min(int((spans**order).sum()), int(most * 2**order))
+
+    def texts(self, domain: Domain) -> Iterator[str]:
+        """The predicates, or `vector 0`, `vector 1`, …."""
+        yield from self.conditions or (f"vector {i}" for i in range(self.count))
+
+    def to_json(self) -> dict[str, Any]:
+        """Predicates by their texts, vectors by their numerators."""
+        if self.conditions:
+            return {"type": "predicates", "texts": list(self.conditions)}
+        return {"type": "vectors", "unit": self.unit, "rows": self.rows.tolist()}

@@ -1,0 +1,220 @@
+"""`Workload`: the linear queries that a release is to answer, and their sensitivities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease import predicate
+from qrelease.cover import Axes, Cover
+from qrelease.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.queries import Cells, Intervals, Queries, Vectors
+
+MAX_QUERIES = 1 << 28
+_MAX_SETS = 1 << 20
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A family of queries on the marginal of some columns (sorted positions)."""
+
+    axes: Axes
+    queries: Queries
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Linear queries over a domain, in groups that share a marginal. Answers are counts, in the groups' order.
+
+    `len(workload)` is k, the number of queries. `a + b` asks both. Raises `InvalidInput` for a family asked twice,
+    `TooLarge` for more than 2^28 queries.
+    """
+
+    domain: Domain
+    groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise InvalidInput("a workload needs at least one query")
+        seen: set[Group] = set()
+        for group in self.groups:
+            if group in seen:
+                names = ", ".join(self.domain.names[a] for a in group.axes)
+                raise InvalidInput(f"the workload asks the same queries on {names} twice")
+            seen.add(group)
+        if len(self) > MAX_QUERIES:
+            raise TooLarge(f"the workload has {len(self):,} queries; at most {MAX_QUERIES:,} fit")
+
+    @classmethod
+    def marginals(cls, domain: Domain, k: int | Sequence[Sequence[str]]) -> Workload:
+        """Every cell of all k-way marginals, or of the marginals on chosen lists of columns."""
+        if isinstance(k, bool | np.bool_ | float | str | None):
+            raise InvalidInput(f"marginals are asked by their order or as lists of columns, got {k!r}")
+        if isinstance(k, int | np.integer):
+            if not 1 <= k <= len(domain):
+                raise InvalidInput(f"marginals of 1 to {len(domain)} of the columns exist, got {k}")
+            if comb(len(domain), int(k)) > _MAX_SETS:
+                raise TooLarge(f"{comb(len(domain), int(k)):,} marginals are too many; at most {_MAX_SETS:,} fit")
+            sets = list(combinations(range(len(domain)), int(k)))
+        else:
+            sets = [domain.axes(names) for names in k]
+        return cls(domain, tuple(Group(s, Cells(domain.cells(s))) for s in sets))
+
+    @classmethod
+    def ranges(cls, domain: Domain, column: str) -> Workload:
+        """All m(m+1)/2 ranges of consecutive cells of an ordered column."""
+        return cls(domain, (_intervals(domain, column, prefixes=False),))
+
+    @classmethod
+    def prefixes(cls, domain: Domain, column: str) -> Workload:
+        """All m ranges of an ordered column that begin at its first cell."""
+        return cls(domain, (_intervals(domain, column, prefixes=True),))
+
+    @classmethod
+    def predicates(cls, domain: Domain, *texts: str) -> Workload:
+        """How many records satisfy each condition, as in `age in 30..39 and income = '>50K'`."""
+        parsed = [predicate.parse(text, domain) for text in texts]
+        return cls(domain, tuple(Group(p.axes, Vectors.of_predicate(p)) for p in parsed))
+
+    @classmethod
+    def vectors(cls, domain: Domain, vectors: npt.ArrayLike, columns: Sequence[str] | None = None) -> Workload:
+        """Explicit queries (k, cells) with entries in [0, 1] over the marginal on some columns (all by default).
+
+        The cells are in C order of the columns as named.
+        """
+        named = [domain.axis(n) for n in (domain.names if columns is None else columns)]
+        axes = domain.axes(domain.names[a] for a in named)
+        family = Vectors.rounded(vectors, domain.cells(axes))
+        cube = family.rows.reshape(-1, *(domain.shape[a] for a in named))
+        rows = cube.transpose(0, *(1 + named.index(a) for a in axes)).reshape(family.rows.shape)
+        return cls(domain, (Group(axes, Vectors(np.ascontiguousarray(rows), family.unit)),))
+
+    @classmethod
+    def parse(cls, domain: Domain, text: str) -> Workload:
+        """The workload that a command line spells.
+
+        `marginals:3`, `marginals:age*sex,age*income`, `ranges:age`, `prefixes:age`, `where:age in 30..39`.
+        """
+        kind, _, rest = text.partition(":")
+        rest = rest.strip()
+        match kind.strip():
+            case "marginals" if rest.isdecimal():
+                return cls.marginals(domain, int(rest))
+            case "marginals" if rest:
+                return cls.marginals(domain, [[n.strip() for n in s.split("*")] for s in rest.split(",")])
+            case "ranges" if rest:
+                return cls.ranges(domain, rest)
+            case "prefixes" if rest:
+                return cls.prefixes(domain, rest)
+            case "where" if rest:
+                return cls.predicates(domain, rest)
+        raise InvalidInput(
+            "a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN or where:CONDITION,"
+            f" got {text!r}"
+        )
+
+    def __add__(self, other: Workload) -> Workload:
+        if other.domain != self.domain:
+            raise InvalidInput("workloads over two different domains cannot be joined")
+        return Workload(self.domain, self.groups + other.groups)
+
+    def __len__(self) -> int:
+        return sum(g.queries.count for g in self.groups)
+
+    def __repr__(self) -> str:
+        return f"Workload({len(self):,} queries on {len(self.sets):,} marginals of {', '.join(self.domain.names)})"
+
+    @cached_property
+    def sets(self) -> tuple[Axes, ...]:
+        """The distinct sets of columns that queries are about, in order of first appearance."""
+        return tuple(dict.fromkeys(g.axes for g in self.groups))
+
+    @cached_property
+    def cover(self) -> Cover:
+        """The plan by which a histogram gives all those marginals; chosen once."""
+        return Cover.choose(self.domain.shape, self.sets)
+
+    @cached_property
+    def bounds(self) -> Ints:
+        """Where the answers of each group begin, and the length of all, (groups + 1,)."""
+        return np.cumsum([0, *(g.queries.count for g in self.groups)], dtype=np.int64)
+
+    @cached_property
+    def _slices(self) -> dict[Axes, slice]:
+        offsets = self.cover.offsets
+        return {s: slice(a, b) for s, a, b in zip(self.sets, offsets, offsets[1:], strict=False)}
+
+    def table(self, marginals: npt.NDArray[Any], group: int) -> npt.NDArray[Any]:
+        """The marginal that a group reads, out of the flat vector of all that `cover` gives."""
+        return marginals[self._slices[self.groups[group].axes]]
+
+    def answers(self, marginals: Floats) -> Floats:
+        """Answers (k,), as counts, from the flat marginals that `cover` gives."""
+        if len(marginals) == len(self) and all(isinstance(g.queries, Cells) for g in self.groups):
+            return marginals  # the marginals are the answers
+        parts = [g.queries.apply(self.table(marginals, i)) * g.queries.unit for i, g in enumerate(self.groups)]
+        return np.concatenate(parts)
+
+    def sensitivity(self, order: int, *, replace: bool) -> float:
+        """How far one record moves all answers together: L1 norm (order 1), or the square of the L2 norm (order 2).
+
+        In counts; one record added or removed, or replaced by another. Exact for one group, and where all groups are
+        marginals; else the sum over groups, an upper bound. All units are powers of two, so the float is exact or, past
+        2^53, rounded up.
+        """
+        total = 0.0
+        for g in self.groups:
+            total += g.queries.sensitivity(order, replace=replace) * g.queries.unit**order
+        return total
+
+    def texts(self) -> Iterator[str]:
+        """Each query as text, in the order of the answers."""
+        for g in self.groups:
+            yield from g.queries.texts(self.domain.project(g.axes))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """A plain description; `from_json` makes the same workload of it."""
+        names = self.domain.names
+        return [{"columns": [names[a] for a in g.axes], **g.queries.to_json()} for g in self.groups]
+
+    @classmethod
+    def from_json(cls, domain: Domain, content: Sequence[Mapping[str, Any]]) -> Workload:
+        """The workload that `to_json` described."""
+        return cls(domain, tuple(_group_from_json(domain, entry) for entry in content))
+
+
+def _intervals(domain: Domain, column: str, *, prefixes: bool) -> Group:
+    attribute = domain[column]
+    if not attribute.ordered:
+        raise InvalidInput(f"column {column!r} has no order, so no ranges; declare `ordered = true` in the schema")
+    return Group((domain.axis(column),), Intervals(attribute.values, attribute.size, prefixes))
+
+
+def _group_from_json(domain: Domain, entry: Mapping[str, Any]) -> Group:
+    columns = entry["columns"]
+    match entry["type"]:
+        case "cells":
+            return Workload.marginals(domain, [columns]).groups[0]
+        case "ranges" | "prefixes" as kind:
+            return _intervals(domain, columns[0], prefixes=kind == "prefixes")
+        case "predicates":
+            (group,) = Workload.predicates(domain, *entry["texts"]).groups
+            return group
+        case "vectors":
+            axes = domain.axes(columns)
+            rows = np.array(entry["rows"], np.int64)
+            if rows.shape != (len(rows), domain.cells(axes)):
+                raise InvalidInput(f"query vectors must have shape (k, {domain.cells(axes)}), got {rows.shape}")
+            return Group(axes, Vectors(rows, float(entry["unit"])))
+    raise InvalidInput(f"a workload cannot have queries of type {entry['type']!r}")

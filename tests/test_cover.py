@@ -1,0 +1,124 @@
+"""The cover: marginals read from, and written into, a table in one pass, against NumPy's sums."""
+
+import os
+import signal
+import time
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from worlds import PROPERTY, SHAPES
+
+from qrelease import cover
+from qrelease.cover import Cover
+
+ADULT_LIKE = (3, 2, 5, 4, 2, 6)
+
+
+def subsets(d, k):
+    return list(combinations(range(d), k))
+
+
+def project(table, shape, axes):
+    """The marginal by NumPy, flat."""
+    away = tuple(a for a in range(len(shape)) if a not in axes)
+    return table.reshape(shape).sum(axis=away).reshape(-1)
+
+
+def expand(factors, shape, sets):
+    """One factor for each cell, (cells,), from one for each cell of every marginal, flat."""
+    product, at = np.ones(shape), 0
+    for axes in sets:
+        sizes = [n if a in axes else 1 for a, n in enumerate(shape)]
+        product = product * factors[at : at + prod(sizes)].reshape(sizes)
+        at += prod(sizes)
+    return product.reshape(-1)
+
+
+def assert_reads_and_writes(shape, sets, seed=0):
+    """Sums of whole numbers are exact; those after scaling are of positive numbers, so their error is relative."""
+    rng = np.random.default_rng(seed)
+    plan = Cover.choose(shape, sets)
+    table = rng.integers(0, 100, prod(shape)).astype(float)
+    before = table.copy()
+    found = plan.marginals(table)
+    expected = [project(table, shape, s) for s in sets]
+    np.testing.assert_array_equal(found, np.concatenate(expected))
+    np.testing.assert_array_equal(table, before)
+    assert plan.offsets == np.cumsum([0, *map(len, expected)]).tolist()
+    factors = np.exp(rng.uniform(-1, 1, plan.offsets[-1]))
+    scaled = before * expand(factors, shape, sets)
+    sums = plan.scale(table, factors)
+    np.testing.assert_allclose(table, scaled, rtol=1e-12)
+    np.testing.assert_allclose(sums, np.concatenate([project(scaled, shape, s) for s in sets]), rtol=1e-12)
+    return plan
+
+
+@st.composite
+def plans(draw):
+    shape = draw(SHAPES)
+    axes = st.sets(st.integers(0, len(shape) - 1), max_size=4).map(lambda s: tuple(sorted(s)))
+    return shape, draw(st.lists(axes, min_size=1, max_size=12, unique=True))
+
+
+@pytest.mark.parametrize("direct", [0, cover._DIRECT], ids=["tree", "direct"])
+@pytest.mark.parametrize("parallel", [1, cover._PARALLEL], ids=["threads", "serial"])
+@example(plan=((7,), [(0,)]))
+@example(plan=((7,), [()]))
+@example(plan=((2,) * 10, subsets(10, 3)))
+@example(plan=((300, 2, 3, 2), subsets(4, 2)))
+@example(plan=((2, 3, 300, 2), subsets(4, 3)))
+@example(plan=((1, 1, 1, 1), subsets(4, 2)))
+@example(plan=((2, 3, 2, 3, 2), [*subsets(5, 4), (0, 1, 2, 3, 4), ()]))
+@given(plan=plans())
+@PROPERTY
+def test_reads_and_writes_every_marginal(direct, parallel, plan):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cover, "_DIRECT", direct)
+        patch.setattr(cover, "_PARALLEL", parallel)
+        assert_reads_and_writes(*plan)
+
+
+def test_a_large_table_goes_through_the_tree():
+    plan = assert_reads_and_writes(ADULT_LIKE * 2, [(0, 3, 5), (1, 8), (2, 3, 4), (5, 9, 11), (0, 6, 10), (7,)])
+    assert "blocks" in str(plan)
+    assert str(plan).startswith(f"6 marginals of {' x '.join(map(str, ADULT_LIKE * 2))} = 2,073,600 cells")
+
+
+@pytest.mark.parametrize("shape", [(2,) * 14, ADULT_LIKE])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_all_marginals_of_an_order(monkeypatch, shape, k):
+    monkeypatch.setattr(cover, "_DIRECT", 1 << 8)
+    assert_reads_and_writes(shape, subsets(len(shape), k))
+
+
+def test_a_table_of_counts_need_not_be_floats_or_contiguous():
+    plan = Cover.choose((4, 3), [(0,), (1,)])
+    counts = np.arange(24)[::2]
+    np.testing.assert_array_equal(plan.marginals(counts), [*counts.reshape(4, 3).sum(1), *counts.reshape(4, 3).sum(0)])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_can_use_a_cover_that_its_parent_used():
+    """A web server forks its workers; threads do not survive that, a pool that remembers them must not wait for them."""
+    plan, table = Cover.choose((2,) * 22, subsets(22, 2)), np.ones(1 << 22)
+    plan.marginals(table)
+    child = os.fork()
+    if not child:
+        plan.marginals(table)
+        os._exit(0)
+    for _ in range(200):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert status == 0

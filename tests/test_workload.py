@@ -1,0 +1,242 @@
+"""Workloads: what is asked, in which order, how far one record moves it, and how it is spelled."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import (
+    BOTH,
+    PEOPLE,
+    PROPERTY,
+    coded,
+    full_matrix,
+    mixed,
+    moved,
+    neighbouring,
+    private,
+    random_table,
+    true_answers,
+)
+
+from qrelease import workload as module
+from qrelease.domain import Attribute, Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.histogram import Histogram
+from qrelease.privacy import Neighbours
+from qrelease.queries import GRID, Cells
+from qrelease.workload import Group, Workload
+
+
+def exact_answers(workload, table):
+    """(k,) counts, through the door that mechanisms use."""
+    found = zip(workload.groups, private(table).exact(workload), strict=True)
+    return np.concatenate([x * g.queries.unit for g, x in found])
+
+
+# --- what is asked -----------------------------------------------------------------------------------------------
+
+
+def test_marginals_of_an_order_and_of_chosen_columns():
+    pairs = Workload.marginals(PEOPLE, 2)
+    assert pairs.sets == ((0, 1), (0, 2), (1, 2))
+    assert len(pairs) == 2 * 4 + 2 * 3 + 4 * 3
+    assert Workload.marginals(PEOPLE, np.int64(2)) == pairs
+    assert Workload.marginals(PEOPLE, [["age", "sex"], ["sex", "grade"], ["grade", "age"]]) == pairs
+    assert Workload.marginals(PEOPLE, 3).sets == ((0, 1, 2),)
+
+
+def test_the_order_and_the_length_of_answers():
+    asked = mixed()
+    assert len(asked) == 8 + 3 + 6 + 3 + 1 + 4
+    assert asked.bounds.tolist() == [0, 8, 11, 17, 20, 21, 25]
+    assert asked.sets == ((0, 1), (2,), (1,), (0, 2))
+    assert len(list(asked.texts())) == len(asked)
+    assert repr(asked) == "Workload(25 queries on 4 marginals of sex, age, grade)"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_ways_to_the_same_answers(seed):
+    """From the table, from a histogram, and from the dense matrix."""
+    table = random_table(PEOPLE, 60, seed)
+    asked = mixed()
+    expected = true_answers(asked, table)
+    np.testing.assert_allclose(exact_answers(asked, table), expected, rtol=1e-12)
+    marginals = np.concatenate([c.astype(float) for c in table.counts(asked.sets)])
+    np.testing.assert_allclose(asked.answers(marginals), expected, rtol=1e-12)
+    uniform = Histogram(PEOPLE, asked.sets, 24.0)
+    np.testing.assert_allclose(uniform.answer(asked), full_matrix(asked).sum(axis=1), rtol=1e-12)
+
+
+def test_answers_of_marginals_alone_are_not_copied():
+    asked = Workload.marginals(PEOPLE, 2)
+    marginals = np.arange(float(len(asked)))
+    assert asked.answers(marginals) is marginals
+
+
+def test_real_vectors_keep_their_columns():
+    """One row a cell of the columns in the order in which they were named."""
+    table = random_table(PEOPLE, 50, 1)
+    vectors = np.arange(6.0)[None, :] / 8
+    by_domain = Workload.vectors(PEOPLE, vectors, columns=["sex", "grade"])
+    turned = vectors.reshape(2, 3).T.reshape(1, 6)
+    by_name = Workload.vectors(PEOPLE, turned, columns=["grade", "sex"])
+    np.testing.assert_allclose(exact_answers(by_name, table), exact_answers(by_domain, table))
+
+
+def test_vectors_over_the_whole_universe():
+    table = random_table(PEOPLE, 50, 2)
+    vectors = np.random.default_rng(0).random((3, 24))
+    np.testing.assert_allclose(
+        exact_answers(Workload.vectors(PEOPLE, vectors), table), vectors @ table.histogram(), atol=50 * GRID
+    )
+
+
+def test_a_missing_value_lies_in_no_range():
+    table = random_table(PEOPLE, 60, 3)
+    ages = table.counts([(1,)])[0]
+    assert ages[3] > 0
+    assert exact_answers(Workload.prefixes(PEOPLE, "age"), table).tolist() == np.cumsum(ages[:3]).tolist()
+
+
+def test_the_number_of_records_is_the_marginal_on_no_columns():
+    asked = Workload.marginals(PEOPLE, [[]])
+    assert exact_answers(asked, random_table(PEOPLE, 33, 0)).tolist() == [33]
+    assert asked.sensitivity(1, replace=False) == 1
+    assert Workload.from_json(PEOPLE, asked.to_json()) == asked
+
+
+# --- sensitivity -------------------------------------------------------------------------------------------------
+
+
+def assert_bounds_the_matrix(asked, *, exact):
+    w = full_matrix(asked)
+    for relation in BOTH:
+        for order in (1, 2):
+            bound = asked.sensitivity(order, replace=relation is Neighbours.REPLACE_ONE)
+            truth = moved(w, order, relation)
+            assert bound >= truth * (1 - 1e-12)
+            if exact:
+                assert bound == pytest.approx(truth, rel=1e-12)
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4), st.data())
+@PROPERTY
+def test_sensitivity_of_marginals_is_exact(sizes, data):
+    domain = coded(*sizes)
+    columns = st.sets(st.sampled_from(domain.names), min_size=1).map(sorted).map(tuple)
+    sets = data.draw(st.lists(columns, min_size=1, max_size=6, unique=True))
+    assert_bounds_the_matrix(Workload.marginals(domain, sets), exact=True)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Workload.ranges(PEOPLE, "age"),
+        Workload.prefixes(PEOPLE, "grade"),
+        Workload.predicates(PEOPLE, "sex = F or age is missing"),
+        Workload.vectors(PEOPLE, np.random.default_rng(1).random((5, 12)), ["age", "grade"]),
+    ],
+    ids=["ranges", "prefixes", "predicate", "vectors"],
+)
+def test_sensitivity_of_one_group_is_exact(asked):
+    assert_bounds_the_matrix(asked, exact=True)
+
+
+def test_sensitivity_of_a_mixture_is_a_bound():
+    assert_bounds_the_matrix(mixed(), exact=False)
+
+
+@pytest.mark.parametrize("relation", BOTH)
+def test_no_neighbour_moves_the_answers_further(relation):
+    """The same promise, through tables and exact counts instead of matrices."""
+    table, asked = random_table(PEOPLE, 12, 4), mixed()
+    x = exact_answers(asked, table)
+    moves = np.array([exact_answers(asked, other) - x for other in neighbouring(table, relation)])
+    replace = relation is Neighbours.REPLACE_ONE
+    for order in (1, 2):
+        most = (np.abs(moves) ** order).sum(axis=1).max()
+        assert 0.5 * asked.sensitivity(order, replace=replace) <= most <= asked.sensitivity(order, replace=replace)
+
+
+# --- refusals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, 4, -1, True, np.True_, 1.5, "2x"])
+def test_marginals_refuse(k):
+    with pytest.raises(InvalidInput):
+        Workload.marginals(PEOPLE, k)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Workload.marginals(PEOPLE, []), "at least one query"),
+        (lambda: Workload(PEOPLE, ()), "at least one query"),
+        (lambda: Workload.marginals(PEOPLE, [["sex", "sex"]]), "named twice"),
+        (lambda: Workload.marginals(PEOPLE, [["sex", "height"]]), "no attribute 'height'"),
+        (lambda: Workload.marginals(PEOPLE, [["sex", "age"], ["age", "sex"]]), "on sex, age twice"),
+        (lambda: Workload.marginals(PEOPLE, 1) + Workload.marginals(PEOPLE, [["age"]]), "on age twice"),
+        (lambda: Workload.predicates(PEOPLE), "at least one query"),
+        (lambda: Workload.predicates(PEOPLE, "age > 3"), "cuts through the bin"),
+        (lambda: Workload.ranges(PEOPLE, "sex"), "no order"),
+        (lambda: Workload.prefixes(PEOPLE, "height"), "no attribute"),
+        (lambda: Workload.vectors(PEOPLE, [[1, 0, 0]], ["sex"]), r"shape \(k, 2\)"),
+        (lambda: Workload.marginals(PEOPLE, 1) + Workload.marginals(coded(2), 1), "two different domains"),
+        (lambda: Workload.from_json(PEOPLE, [{"columns": ["sex"], "type": "dreams"}]), "type 'dreams'"),
+    ],
+)
+def test_workloads_refuse(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()
+
+
+def test_too_many_queries_are_refused_before_anything_is_made():
+    wide = Domain(tuple(Attribute(f"x{i}", "coded", codes=1 << 10) for i in range(30)))
+    with pytest.raises(TooLarge, match="1,073,741,824 queries"):
+        Workload.marginals(wide, [["x0", "x1", "x2"]])
+    with pytest.raises(TooLarge, match="marginals are too many"):
+        Workload.marginals(coded(*[2] * 26), 13)
+
+
+def test_too_many_ranges_are_refused():
+    with pytest.raises(TooLarge, match=f"at most {module.MAX_QUERIES:,}"):
+        Workload.ranges(coded(1 << 15), "a")
+
+
+# --- spelling ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("marginals:2", Workload.marginals(PEOPLE, 2)),
+        (" marginals : 2 ", Workload.marginals(PEOPLE, 2)),
+        ("marginals:sex*age, grade", Workload.marginals(PEOPLE, [["sex", "age"], ["grade"]])),
+        ("ranges:age", Workload.ranges(PEOPLE, "age")),
+        ("prefixes: grade", Workload.prefixes(PEOPLE, "grade")),
+        ("where:age in 0..19 and sex = F", Workload.predicates(PEOPLE, "age in 0..19 and sex = F")),
+    ],
+)
+def test_command_line_spelling(text, asked):
+    assert Workload.parse(PEOPLE, text) == asked
+
+
+@pytest.mark.parametrize("text", ["", "marginals", "marginals:", "ranges:", "where:", "sums:age", "2", "marginals:9"])
+def test_command_line_spelling_refuses(text):
+    with pytest.raises(InvalidInput):
+        Workload.parse(PEOPLE, text)
+
+
+def test_json_round_trip():
+    asked = mixed()
+    again = Workload.from_json(PEOPLE, json.loads(json.dumps(asked.to_json())))
+    assert again == asked
+    assert list(again.texts()) == list(asked.texts())
+    np.testing.assert_array_equal(full_matrix(again), full_matrix(asked))
+
+
+def test_groups_are_equal_by_what_they_ask():
+    assert Group((0,), Cells(2)) == Workload.marginals(PEOPLE, [["sex"]]).groups[0]
+    assert Workload.marginals(PEOPLE, [["sex"]]) != Workload.marginals(coded(2), 1)
