@@ -1,0 +1,237 @@
+"""`Private`: the only door through which a mechanism sees private counts, and `Measurement`: what comes out of it.
+
+A mechanism gets a `Private` that was made for one charge. It spends from that charge's filter before each draw, so the
+parts of a cost are added up in one place, and every draw is written down for the manifest of the release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease import noise, selection
+from qrelease.entropy import WordSource
+from qrelease.errors import InvalidInput
+from qrelease.noise import MAX_SCALE, MAX_VARIANCE
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_of
+from qrelease.table import Table
+from qrelease.workload import Group, Workload
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+Rule = Literal["exponential", "permute-and-flip"]
+
+CONFIDENCE = 0.95
+"""The probability with which a true count lies within the error bar of its noisy answer."""
+
+_EPSILON_BITS = 60  # an epsilon paid in zCDP is irrational: it is rounded down to a multiple of 2^-60
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The law of the noise on an answer: discrete on the multiples of `unit`, of this scale, in counts.
+
+    scale   b of the discrete Laplace, P(y) ∝ e^(-|y|/b), or σ of the discrete Gaussian, P(y) ∝ e^(-y²/2σ²)
+    """
+
+    law: Literal["discrete Laplace", "discrete Gaussian"]
+    scale: float
+    unit: float = 1.0
+
+    @property
+    def variance(self) -> float:
+        """That of the continuous law of the same scale, which bounds it from above."""
+        return self.scale**2 * (2.0 if self.law == "discrete Laplace" else 1.0)
+
+    @property
+    def magnitude(self) -> float:
+        """The expected absolute value, of the continuous law of the same scale."""
+        return self.scale * (1.0 if self.law == "discrete Laplace" else math.sqrt(2 / math.pi))
+
+    def half_width(self, terms: float = 1.0) -> float:
+        """h such that a sum of so many independent draws lies within ±h with probability `CONFIDENCE`.
+
+        The quantile of the continuous law (for a sum of Laplace draws, the variance-gamma law), and half a unit more
+        for the grid. Of a weighted sum, `terms` is the sum of the squared weights.
+        """
+        # Sums of fewer Laplace draws have heavier tails: rounding down errs to the safe side.
+        laplace_terms = 0 if self.law == "discrete Gaussian" else min(max(int(terms), 1), 64)
+        return self.scale * _quantile(laplace_terms) * math.sqrt(terms) + self.unit / 2
+
+
+@cache
+def _quantile(laplace_terms: int) -> float:
+    """The two-sided 95 % quantile of a sum of Laplace(1) draws over √terms; 0 terms stand for the normal law."""
+    from scipy import optimize, special, stats
+
+    if laplace_terms == 0:
+        return float(special.ndtri(0.5 + CONFIDENCE / 2))
+    if laplace_terms == 1:
+        return -math.log(1 - CONFIDENCE)
+    # Given G ~ Gamma(terms), the sum is normal with variance 2G: average the normal's tail over quantiles of G.
+    spread = np.sqrt(2 * stats.gamma.ppf((np.arange(2048) + 0.5) / 2048, laplace_terms))
+
+    def excess(h: float) -> float:
+        return float(np.mean(2 * special.ndtr(-h / spread))) - (1 - CONFIDENCE)
+
+    return float(optimize.brentq(excess, 0.1, 10 * math.sqrt(2 * laplace_terms))) / math.sqrt(laplace_terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy answers to the queries of one group: unbiased, independent, the mean of `repeats` draws of `noise`.
+
+    values  (k,) counts
+    """
+
+    group: Group
+    values: Floats
+    noise: Noise
+    repeats: int = 1
+
+    @property
+    def variance(self) -> float:
+        """Of each value."""
+        return self.noise.variance / self.repeats
+
+    def averaged(self, other: Measurement) -> Measurement:
+        """Both as one, for the same group under the same noise."""
+        if (self.group, self.noise) != (other.group, other.noise):
+            raise InvalidInput("only measurements of one group under one law can be averaged")
+        both = self.repeats + other.repeats
+        values = (self.repeats * self.values + other.repeats * other.values) / both
+        return replace(self, values=values, repeats=both)
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One entry of the manifest: what was drawn, and its part of the cost."""
+
+    what: str
+    cost: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        return {"what": self.what, **self.cost.to_json()}
+
+
+def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[Noise, Fraction]:
+    """The noise that answers a whole workload once at a cost, and its exact scale b or variance σ², in units.
+
+    Laplace of scale Δ₁/ε for pure ε [Dwork & Roth 2014, Thm 3.6], Gaussian of variance Δ₂²/2ρ for zCDP [Canonne, Kamath
+    & Steinke 2020, Thm 14], both discrete on the finest grid among the groups.
+    """
+    unit = min(g.queries.unit for g in workload.groups)
+    replace_one = neighbours is Neighbours.REPLACE_ONE
+    order = 1 if isinstance(cost, PureDP) else 2
+    steps = [
+        g.queries.sensitivity(order, replace=replace_one) * int(g.queries.unit / unit) ** order for g in workload.groups
+    ]
+    # Queries that no record moves could be answered exactly; they get noise too.
+    return calibrated(max(sum(steps), 1), cost, unit)
+
+
+def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:
+    """The noise for a sensitivity, in units: Δ₁ for pure ε, Δ₂² for zCDP; and its exact scale b or variance σ².
+
+    Raises `InvalidInput` where the noise would be beyond the samplers' range.
+    """
+    if isinstance(cost, PureDP):
+        scale = Fraction(sensitivity) / Fraction(cost.epsilon)
+        if scale <= MAX_SCALE:
+            return Noise("discrete Laplace", float(scale) * unit, unit), scale
+    elif isinstance(cost, ZCDP):
+        variance = Fraction(sensitivity) / (2 * Fraction(cost.rho))
+        if variance <= MAX_VARIANCE:
+            return Noise("discrete Gaussian", math.sqrt(variance) * unit, unit), variance
+    else:
+        raise InvalidInput(f"a draw costs epsilon or rho, got {cost}")
+    raise InvalidInput(f"{cost} buys an answer only under noise of more than 2^40: ask less, or give more budget")
+
+
+def currency(cost: Cost) -> PureDP | ZCDP:
+    """What a mechanism spends a cost in: pure ε as it is, (ε, δ) as the largest ρ that converts to it."""
+    return zcdp_of(cost) if isinstance(cost, ApproxDP) else cost
+
+
+@final
+@dataclass
+class Private:
+    """Private counts under a budget. Made by the `Curator` for one charge and one mechanism.
+
+    Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
+    it, for scores that it hands to `select`.
+    """
+
+    table: Table = field(repr=False)
+    neighbours: Neighbours
+    filter: Filter
+    entropy: WordSource = field(repr=False)
+    spends: list[Spend] = field(default_factory=list)
+
+    def _spend(self, what: str, cost: PureDP | ZCDP) -> None:
+        self.filter.spend(cost)
+        self.spends.append(Spend(what, cost))
+
+    def exact(self, workload: Workload) -> list[Ints]:
+        """The exact answers of each group in its units. Private: for scores, never for output."""
+        marginals = dict(zip(workload.sets, self.table.counts(workload.sets), strict=True))
+        return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
+
+    def measure(self, workload: Workload, cost: PureDP | ZCDP) -> list[Measurement]:
+        """Noisy answers to a whole workload under one cost: one measurement a group."""
+        law, parameter = noise_for(workload, cost, self.neighbours)
+        self._spend(f"measure {_described(workload)}", cost)
+        drawn = np.split(self._draw(law, parameter, len(workload)), workload.bounds[1:-1])
+        return [
+            Measurement(g, (x * int(g.queries.unit / law.unit) + z).astype(np.float64) * law.unit, law)
+            for g, x, z in zip(workload.groups, self.exact(workload), drawn, strict=True)
+        ]
+
+    def count(self, cost: PureDP | ZCDP) -> tuple[float, float]:
+        """The number of records, noisy, and the variance of the noise. Public, hence exact and free, if replaced."""
+        n = len(self.table)
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return float(n), 0.0
+        law, parameter = calibrated(1, cost)
+        self._spend("count the records", cost)
+        variance = 2 * parameter**2 if law.law == "discrete Laplace" else parameter
+        return float(n + self._draw(law, parameter, 1)[0]), float(variance)
+
+    def _draw(self, law: Noise, parameter: Fraction, size: int) -> Ints:
+        draw = noise.discrete_laplace if law.law == "discrete Laplace" else noise.discrete_gaussian
+        return draw(parameter, size, self.entropy)
+
+    def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
+        """The index of a large score; one record moves each score by at most `sensitivity`, in either direction.
+
+        Under zCDP the exponential mechanism at ε costs ε²/8 (bounded range, Cesar & Rogers 2021) and permute-and-flip
+        ε²/2, so ε is √(8ρ) or √(2ρ), rounded down.
+        """
+        self._spend(f"select by {rule}", cost)
+        if isinstance(cost, PureDP):
+            epsilon = Fraction(cost.epsilon)
+        else:
+            epsilon = _root_below((8 if rule == "exponential" else 2) * Fraction(cost.rho))
+        select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
+        return select(scores, epsilon, sensitivity, self.entropy)
+
+
+def _root_below(square: Fraction) -> Fraction:
+    """The largest multiple of 2^-60 whose square is at most this."""
+    return Fraction(math.isqrt((square.numerator << 2 * _EPSILON_BITS) // square.denominator), 1 << _EPSILON_BITS)
+
+
+def _described(workload: Workload) -> str:
+    names = workload.domain.names
+    if len(workload.groups) > 1:
+        return f"{len(workload.groups)} groups of queries"
+    (group,) = workload.groups
+    return f"{group.queries.to_json()['type']} of {' * '.join(names[a] for a in group.axes)}"

@@ -1,0 +1,41 @@
+"""The Laplace baseline: independent noise on every answer (Dwork & Roth 2014, Thm 3.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from qrelease.errors import InvalidInput
+from qrelease.measure import Private
+from qrelease.mechanisms.direct import check_answers, measure_all
+from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
+from qrelease.release import Draft
+from qrelease.workload import Workload
+
+
+@final
+@dataclass(frozen=True)
+class Laplace:
+    """Discrete Laplace noise of scale Δ₁/ε on all answers, Δ₁ the L1 sensitivity of the whole workload: pure ε-DP.
+
+    Of an (ε, δ) it spends ε and leaves δ. It knows no synthetic table.
+    """
+
+    @property
+    def name(self) -> str:
+        """`laplace`."""
+        return "laplace"
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` for a cost in zCDP, or a scale beyond the sampler's range."""
+        check_answers(workload, _pure(cost), neighbours)
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """One draw for each answer."""
+        return measure_all(private, workload, _pure(cost))
+
+
+def _pure(cost: Cost) -> PureDP:
+    if isinstance(cost, ZCDP):
+        raise InvalidInput(f"the Laplace baseline spends epsilon, got {cost}; use the Gaussian")
+    return PureDP(cost.epsilon)

@@ -1,0 +1,144 @@
+"""MWEM: iterative construction with multiplicative weights and the exponential distinguisher.
+
+Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*, with whole
+marginals measured at once (a measurement of all cells of a marginal costs no more than one of a single cell).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from qrelease.distinguishers import Choice, Select
+from qrelease.errors import InvalidInput
+from qrelease.histogram import check_size
+from qrelease.measure import Measurement, Private, Rule, calibrated, currency, noise_for
+from qrelease.mechanisms.iterative import Round, iterate
+from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP, split
+from qrelease.queries import Cells
+from qrelease.release import Draft
+from qrelease.updates import MultiplicativeWeights
+from qrelease.workload import Workload
+
+COUNTING = 0.01
+"""The share of the budget that buys the number of records under add-remove."""
+
+
+@final
+@dataclass(frozen=True)
+class MWEM:
+    """A synthetic histogram that learns, round by round, the queries it answers worst.
+
+    rounds     how many; by default `rounds_for` of public facts and the noisy number of records
+    choice     measure the worst `group` (a whole marginal) of each round, or the worst single `query`
+    rule       how it is drawn: `exponential`, or `permute-and-flip`; by default the better of the two, permute-and-flip
+               under pure ε and exponential under zCDP
+    selection  the share of a round's budget that its selection takes
+    singles    the share of the budget that measures every column by itself before the first round; 0 for the
+               original's uniform start
+    sweeps     passes over the universe at each update, see `MultiplicativeWeights`
+
+    Raises `TooLarge` for a universe that has no histogram here, `InvalidInput` for parameters out of range.
+    """
+
+    rounds: int | None = None
+    choice: Choice = "group"
+    rule: Rule | None = None
+    selection: float = 0.15
+    singles: float = 0.1
+    sweeps: int = 4
+
+    @property
+    def name(self) -> str:
+        """`mwem`."""
+        return "mwem"
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
+            raise InvalidInput(f"rounds must be at least 1, got {self.rounds}")
+        if not 0 < self.selection < 1:
+            raise InvalidInput(f"selection must be a share between 0 and 1, got {self.selection}")
+        if not 0 <= self.singles < 1 - COUNTING:
+            raise InvalidInput(f"singles must be a share from 0 to below {1 - COUNTING}, got {self.singles}")
+        Select(self.choice, self.rule or "exponential")
+        MultiplicativeWeights(self.sweeps)
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round."""
+        check_size(workload.domain, self._sets(workload))
+        counting, _, rest = _shares(currency(cost), self.singles)
+        calibrated(1, counting)
+        (round_, *_) = Round.equal(rest, self.rounds or 1, self.selection)
+        for group in workload.groups:
+            noise_for(Workload(workload.domain, (group,)), round_.measurement, neighbours)
+
+    def _sets(self, workload: Workload) -> tuple[tuple[int, ...], ...]:
+        """The marginals that are asked for, then the columns by themselves if they are measured."""
+        singles = [(a,) for a in range(len(workload.domain))] if self.singles else []
+        return tuple(dict.fromkeys([*workload.sets, *singles]))
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Count the records, measure the single columns, then run the rounds."""
+        whole = currency(cost)
+        counting, singles, rest = _shares(whole, self.singles)
+        total, variance = private.count(counting)
+        rule = MultiplicativeWeights(self.sweeps)
+        measurements: list[Measurement] = []
+        if singles is not None:
+            columns = Workload.marginals(workload.domain, [[name] for name in workload.domain.names])
+            measurements += private.measure(columns, singles)
+            total = _refined(total, variance, measurements)
+        total = max(total, 1.0)
+        state = rule.start(workload.domain, self._sets(workload), total)
+        if measurements:
+            state = rule.update(state, measurements)
+        rounds = self.rounds or rounds_for(workload, rest, private.neighbours, total, self.choice)
+        select = Select(self.choice, self.rule or _better_rule(whole))
+        plan = Round.equal(rest, rounds, self.selection)
+        state = iterate(private, workload, state, rule, select, plan, measurements)
+        choices = {"rounds": rounds, "rule": select.rule, "records": total}
+        return Draft(state, tuple(measurements), choices)
+
+
+def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Choice) -> int:
+    """The default number of rounds, from public facts and the (noisy) number of records n.
+
+    More rounds fit more queries, an error that falls as √(ln|X| / T) of n [Hardt, Ligett & McSherry 2012, Thm 2.2]; but
+    each adds noise to its k̄ answers, by which it grows as T^p · k̄ s / n, where s is the standard deviation of one
+    measurement for the whole budget, p = 1 for pure ε and 1/2 for zCDP. The two balance at T^(p + 1/2) = r =
+    n √ln|X| / (k̄ s). Both are worst cases; the table of `benchmarks.error` is best near T = 3 r^(1/2(p + 1/2)).
+    """
+    groups = np.array([g.queries.count for g in workload.groups]) if choice == "group" else np.ones(1)
+    one = Workload(workload.domain, workload.groups[:1])
+    s = math.sqrt(noise_for(one, cost, neighbours)[0].variance)
+    r = n * math.sqrt(math.log(workload.domain.size)) / (float(groups.mean()) * s)
+    power = 1 / 3 if isinstance(cost, PureDP) else 1 / 2
+    return max(1, math.ceil(3 * float(r**power)))
+
+
+def _better_rule(cost: PureDP | ZCDP) -> Rule:
+    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
+
+
+def _shares(cost: PureDP | ZCDP, singles: float) -> tuple[PureDP | ZCDP, PureDP | ZCDP | None, PureDP | ZCDP]:
+    """What counts the records, what measures the single columns, and what is left for the rounds."""
+    if not singles:
+        counting, rest = split(cost, [COUNTING, 1 - COUNTING])
+        return counting, None, rest
+    counting, first, rest = split(cost, [COUNTING, singles, 1 - COUNTING - singles])
+    return counting, first, rest
+
+
+def _refined(total: float, variance: float, measurements: list[Measurement]) -> float:
+    """The number of records, from its own noisy count and the sums of disjoint measured marginals: all unbiased."""
+    if variance == 0:
+        return total
+    estimates = [(total, variance)]
+    estimates += [
+        (float(m.values.sum()), m.variance * len(m.values)) for m in measurements if isinstance(m.group.queries, Cells)
+    ]
+    weights = [1 / v for _, v in estimates]
+    return sum(w * e for w, (e, _) in zip(weights, estimates, strict=True)) / sum(weights)

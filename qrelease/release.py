@@ -1,0 +1,273 @@
+"""`Curator`, `Mechanism`, `Synopsis`, `Release`: where the private data, the budget and the mechanisms meet."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from importlib.metadata import version
+from typing import Any, Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.domain import Domain
+from qrelease.entropy import Entropy, WordSource
+from qrelease.errors import InvalidInput
+from qrelease.ledger import Ledger
+from qrelease.measure import Measurement, Private, Spend
+from qrelease.privacy import Cost, Filter, Neighbours
+from qrelease.queries import Cells
+from qrelease.table import Table
+from qrelease.workload import Group, Workload
+
+Floats = npt.NDArray[np.float64]
+
+
+def _versions() -> dict[str, str]:
+    """What a third party needs to run the same code."""
+    packages = ("qrelease", "numpy", "numba", "cryptography")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+class Synopsis(Protocol):
+    """Something public that answers queries."""
+
+    @property
+    def domain(self) -> Domain:
+        """The universe its queries are over."""
+
+    @property
+    def total(self) -> float:
+        """Its number of records: exact where that is public, else an estimate."""
+
+    @property
+    def has_table(self) -> bool:
+        """Whether `sample` has records to give."""
+
+    def answer(self, workload: Workload) -> Floats:
+        """(k,) counts. `InvalidInput` for queries it cannot answer."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+        """Codes of that many synthetic records, one (rows,) array a column. `InvalidInput` if it has none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A description from which `qrelease.load` makes it again."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a mechanism hands to the curator: the synopsis, what was measured, and what it chose in public."""
+
+    synopsis: Synopsis
+    measurements: tuple[Measurement, ...]
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Mechanism(Protocol):
+    """A frozen dataclass of public parameters."""
+
+    @property
+    def name(self) -> str:
+        """As in the manifest and on the command line."""
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """Raise whatever can be known to be wrong before anything is charged or drawn."""
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Draw, within the cost."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one query, as a count.
+
+    value   what the synopsis says
+    noisy   the unbiased noisy answer, where the query was measured; else NaN
+    error   the half-width of the 95 % error bar around `noisy`; else NaN
+    """
+
+    value: float
+    noisy: float
+    error: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if math.isnan(self.error):
+            return f"{self.value:.1f}"
+        return f"{self.value:.1f} (measured {self.noisy:.1f} ± {self.error:.1f})"
+
+
+@final
+@dataclass(frozen=True)
+class Release:
+    """What is given away: public by construction, and it never sees the table again.
+
+    cost            the whole privacy cost; `spends` are its parts
+    insecure_seed   the seed if the noise came from a seeded generator: then it protects nobody
+    """
+
+    synopsis: Synopsis
+    workload: Workload
+    cost: Cost
+    neighbours: Neighbours
+    dataset: str
+    mechanism: str
+    parameters: Mapping[str, Any]
+    measurements: tuple[Measurement, ...]
+    spends: tuple[Spend, ...]
+    insecure_seed: int | None = None
+    versions: Mapping[str, str] = field(default_factory=_versions)
+
+    @property
+    def domain(self) -> Domain:
+        """The universe."""
+        return self.synopsis.domain
+
+    def answer(self, query: str | Workload) -> Answer | Floats:
+        """The answer to a condition such as `age in 30..39 and income = '>50K'`, or counts (k,) for a workload."""
+        if isinstance(query, Workload):
+            return self.synopsis.answer(query)
+        asked = Workload.predicates(self.domain, query)
+        noisy, error = self.error_bars(asked)
+        return Answer(float(self.synopsis.answer(asked)[0]), float(noisy[0]), float(error[0]))
+
+    def answers(self) -> Floats:
+        """Answers to the release's own workload, (k,) counts."""
+        return self.synopsis.answer(self.workload)
+
+    def error_bars(self, workload: Workload | None = None) -> tuple[Floats, Floats]:
+        """Unbiased noisy answers (k,) and half-widths (k,) of their 95 % error bars; NaN where nothing was measured.
+
+        Each group is answered from the measurement that gives it with the least variance: of the same queries, or of
+        a marginal that contains its columns.
+        """
+        asked = self.workload if workload is None else workload
+        parts = [_measured(g, self.measurements, self.domain) for g in asked.groups]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    def synthetic(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, npt.NDArray[np.object_]]:
+        """Synthetic records as columns of labels, {name: (rows,)}; `pandas.DataFrame(...)` takes it as it is.
+
+        rows    by default the (noisy) number of records
+        seed    of an ordinary generator: this is post-processing, and reveals nothing that the release does not
+        """
+        rng = np.random.default_rng(self.insecure_seed if seed is None else seed)
+        codes = self.codes(rows, rng)
+        return {a.name: a.decode(c, rng) for a, c in zip(self.domain, codes, strict=True)}
+
+    def codes(self, rows: int | None, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+        """Synthetic records as codes, one array (rows,) a column; see `synthetic`."""
+        if rows is None:
+            rows = max(1, round(self.synopsis.total))
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+            raise InvalidInput(f"rows must be a positive whole number, got {rows!r}")
+        return self.synopsis.sample(int(rows), rng)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether there are synthetic records: the baselines release separate answers only."""
+        return self.synopsis.has_table
+
+    def save(self, folder: str | os.PathLike[str], rows: int | None = None) -> None:
+        """Write `synthetic.csv`, `answers.csv`, `release.json` and `report.html` into a new folder, all or nothing."""
+        from qrelease import archive
+
+        with archive.new_folder(folder) as part:
+            archive.save(self, part, rows)
+
+    def __repr__(self) -> str:
+        insecure = "" if self.insecure_seed is None else f", INSECURE seed {self.insecure_seed}"
+        return (
+            f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
+            f" {self.cost}, {self.neighbours.value}{insecure})"
+        )
+
+    def _repr_html_(self) -> str:
+        from qrelease.report import html
+
+        return html(self, page=False)
+
+
+def _measured(group: Group, measurements: Sequence[Measurement], domain: Domain) -> tuple[Floats, Floats]:
+    """The best unbiased answers to a group and their half-widths."""
+    nothing = np.full(group.queries.count, np.nan)
+    least, best = math.inf, (nothing, nothing)
+    for m in measurements:
+        if m.group == group:
+            values, terms = m.values, np.ones(len(m.values))
+        elif isinstance(m.group.queries, Cells) and set(group.axes) <= set(m.group.axes):
+            values, terms = _derived(group, m, domain)
+        else:
+            continue
+        if m.variance * terms.mean() < least:
+            widths = {t: m.noise.half_width(t * m.repeats) / m.repeats for t in set(terms.tolist())}
+            least = m.variance * terms.mean()
+            best = values, np.array([widths[t] for t in terms.tolist()])
+    return best
+
+
+def _derived(group: Group, m: Measurement, domain: Domain) -> tuple[Floats, Floats]:
+    """A group's answers from a measured marginal on more columns, and how many noisy cells each sums over."""
+    shape = [domain.shape[a] for a in m.group.axes]
+    away = tuple(i for i, a in enumerate(m.group.axes) if a not in group.axes)
+    marginal = m.values.reshape(shape).sum(axis=away).reshape(-1)
+    terms = group.queries.squares() * math.prod(shape[i] for i in away)
+    return group.queries.apply(marginal) * group.queries.unit, terms
+
+
+@final
+class Curator:
+    """The private table, its budget and the source of noise: the only door to private counts.
+
+    The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
+    drawn; what can be known to be wrong is raised before the charge.
+    """
+
+    def __init__(self, table: Table, ledger: Ledger, entropy: WordSource | None = None) -> None:
+        self._table = table
+        self._ledger = ledger
+        self._entropy = Entropy() if entropy is None else entropy
+
+    @property
+    def ledger(self) -> Ledger:
+        """The budget."""
+        return self._ledger
+
+    def release(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> Release:
+        """Run a mechanism once, for one charge.
+
+        Raises `BudgetExceeded` if the ledger does not cover the cost, and whatever the mechanism's own check finds.
+        Nothing is charged then.
+        """
+        if workload.domain != self._table.domain:
+            raise InvalidInput("the workload is over another domain than the table")
+        neighbours = self._ledger.neighbours
+        mechanism.check(workload, cost, neighbours)
+        self._ledger.charge(cost, f"{mechanism.name}: {len(workload):,} queries")
+        private = Private(self._table, neighbours, Filter(cost), self._entropy)
+        draft = mechanism.release(private, workload, cost)
+        return Release(
+            draft.synopsis,
+            workload,
+            cost,
+            neighbours,
+            self._ledger.dataset,
+            mechanism.name,
+            {**parameters(mechanism), **draft.choices},
+            draft.measurements,
+            tuple(private.spends),
+            self._entropy.insecure_seed,
+        )
+
+    def __repr__(self) -> str:
+        return f"Curator({self._ledger!r}; the records are private)"
+
+
+def parameters(mechanism: Mechanism) -> dict[str, Any]:
+    """A mechanism's public parameters, by name."""
+    return {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}  # type: ignore[arg-type]

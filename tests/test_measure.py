@@ -1,0 +1,408 @@
+"""The door to private counts: every draw has the stated law and is paid for first; error bars cover 95 %."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import signal, special, stats
+from worlds import (
+    BOTH,
+    PEOPLE,
+    PROPERTY,
+    SpyEntropy,
+    coded,
+    full_matrix,
+    matrix,
+    mixed,
+    moved,
+    private,
+    random_table,
+    true_answers,
+)
+
+from qrelease.entropy import Entropy
+from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.measure import CONFIDENCE, Measurement, Noise, currency, noise_for
+from qrelease.noise import discrete_gaussian, discrete_laplace
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
+from qrelease.queries import GRID
+from qrelease.workload import Workload
+
+COSTS = [PureDP(0.5), ZCDP(0.05)]
+
+# --- laws --------------------------------------------------------------------------------------------------------
+
+
+def below(law, scale, at):
+    """P(Y <= at) of the discrete law on the integers, for integers `at`."""
+    if law == "discrete Laplace":
+        tail = np.exp(-(np.abs(at + 0.5) + 0.5) / scale) / (1 + math.exp(-1 / scale))
+        return np.where(at >= 0, 1 - tail, tail)
+    if scale > 1000:
+        return special.ndtr((at + 0.5) / scale)
+    support = np.arange(-int(12 * scale) - 12, int(12 * scale) + 13)
+    mass = np.exp(-(support**2) / (2 * scale**2))
+    return np.interp(at, support, np.cumsum(mass) / mass.sum())
+
+
+def p_value(draws, law, scale):
+    """Chi-square of integer draws against the law, over about twenty bins of equal probability."""
+    shares = np.linspace(0.05, 0.95, 19)
+    continuous = stats.laplace if law == "discrete Laplace" else stats.norm
+    edges = np.unique(np.floor(continuous.ppf(shares, scale=scale)))
+    law_of_bins = np.diff([0, *below(law, scale, edges), 1])
+    found = np.diff([0, *np.searchsorted(np.sort(draws), edges, side="right"), len(draws)])
+    return stats.chisquare(found, law_of_bins * len(draws)).pvalue
+
+
+def assert_law(draws, law, scale):
+    """The right scale passes; one off by 30 % either way does not."""
+    draws = np.asarray(draws)
+    np.testing.assert_array_equal(draws, np.rint(draws))
+    assert p_value(draws, law, scale) > 1e-3
+    assert p_value(draws, law, scale * 1.3) < 1e-6
+    assert p_value(draws, law, scale / 1.3) < 1e-6
+
+
+RNG = np.random.default_rng(0)
+ASKED = {
+    "marginals": Workload.marginals(coded(50, 60), 1) + Workload.marginals(coded(50, 60), 2),
+    "ranges": Workload.ranges(coded(80), "a"),
+    "prefixes": Workload.prefixes(coded(2500), "a"),
+    "vectors": Workload.vectors(coded(3), RNG.random((3000, 3))),
+    "whole vectors": Workload.vectors(coded(3), RNG.integers(0, 2, (3000, 3))),
+    "mixture": Workload.ranges(coded(60, 2), "a") + Workload.vectors(coded(60, 2), RNG.random((500, 2)), ["b"]),
+}
+
+
+# How many answers one record moves, by one each: added or removed, replaced. The others are left to brute force.
+MOVED = {"marginals": (3, 6), "prefixes": (2500, 2499)}
+
+
+def expected_scale(name, cost, relation):
+    """b or σ in counts."""
+    order = 1 if isinstance(cost, PureDP) else 2
+    if name in MOVED:
+        total = MOVED[name][BOTH.index(relation)]
+    else:
+        total = sum(moved(matrix(g.queries) * g.queries.unit, order, relation) for g in ASKED[name].groups)
+    return total / cost.epsilon if order == 1 else math.sqrt(total / (2 * cost.rho))
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("name", ASKED)
+def test_every_measurement_has_the_noise_that_its_sensitivity_asks_for(name, cost, relation):
+    asked = ASKED[name]
+    door = private(random_table(asked.domain, 100, 0), cost, relation, Entropy.insecure(11))
+    scale = expected_scale(name, cost, relation)
+    law = "discrete Laplace" if isinstance(cost, PureDP) else "discrete Gaussian"
+    unit = min(g.queries.unit for g in asked.groups)
+    found = door.measure(asked, cost)
+    assert [m.group for m in found] == list(asked.groups)
+    exact = np.concatenate([x * g.queries.unit for g, x in zip(asked.groups, door.exact(asked), strict=True)])
+    assert_law((np.concatenate([m.values for m in found]) - exact) / unit, law, scale / unit)
+    for m in found:
+        assert (m.noise.law, m.noise.unit, m.repeats) == (law, unit, 1)
+        assert m.noise.scale == pytest.approx(scale, rel=1e-9)
+
+
+def test_exact_answers_are_exact():
+    table = random_table(PEOPLE, 80, 1)
+    asked = mixed()
+    found = np.concatenate(
+        [x * g.queries.unit for g, x in zip(asked.groups, private(table).exact(asked), strict=True)]
+    )
+    np.testing.assert_array_equal(found, true_answers(asked, table))
+
+
+def test_noise_is_fresh_every_time_and_for_every_query():
+    asked = Workload.marginals(coded(2000), 1)
+    door = private(random_table(asked.domain, 10, 0), PureDP(2.0))
+    first, second = (door.measure(asked, PureDP(0.1))[0].values for _ in range(2))
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.1
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_the_number_of_records_has_noise_under_add_remove(cost):
+    table = random_table(PEOPLE, 50, 0)
+    draws = []
+    door = private(table, PureDP(1e9) if isinstance(cost, PureDP) else ZCDP(1e9), entropy=Entropy.insecure(3))
+    for _ in range(4000):
+        n, variance = door.count(cost)
+        draws.append(n - 50)
+    if isinstance(cost, PureDP):
+        assert_law(draws, "discrete Laplace", 2.0)
+        assert variance == 8.0
+    else:
+        assert_law(draws, "discrete Gaussian", math.sqrt(10))
+        assert variance == 10.0
+
+
+def test_the_number_of_records_is_free_where_it_is_public():
+    spy = SpyEntropy(0)
+    door = private(random_table(PEOPLE, 50, 0), PureDP(1.0), Neighbours.REPLACE_ONE, spy)
+    assert door.count(PureDP(0.5)) == (50.0, 0.0)
+    assert (door.spends, spy.taken) == ([], 0)
+
+
+SCORES = np.array([0, 30, 50, 20], np.int64)
+
+
+def exponential_law(scores, gamma):
+    weights = np.exp(gamma * (scores - scores.max()))
+    return weights / weights.sum()
+
+
+def permute_and_flip_law(scores, gamma):
+    return np.array(reference.permute_and_flip_law(scores.tolist(), gamma))
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
+def test_selection_has_the_law_of_its_cost(rule, cost):
+    """Sensitivity 10: P(r) ∝ e^(ε s/20). Under zCDP ε = √8ρ (bounded range) for the one rule, √2ρ for the other."""
+    door = private(random_table(PEOPLE, 5, 0), type(cost)(1e9), entropy=Entropy.insecure(21))
+    picks = np.bincount([door.select(SCORES, 10, cost, rule) for _ in range(12_000)], minlength=4)
+    epsilon = 0.5 if isinstance(cost, PureDP) else math.sqrt((8 if rule == "exponential" else 2) * 0.05)
+    law = exponential_law if rule == "exponential" else permute_and_flip_law
+    assert stats.chisquare(picks, law(SCORES, epsilon / 20) * 12_000).pvalue > 1e-3
+    assert stats.chisquare(picks, law(SCORES, epsilon * 1.3 / 20) * 12_000).pvalue < 1e-6
+    assert stats.chisquare(picks, law(SCORES, epsilon / 1.3 / 20) * 12_000).pvalue < 1e-6
+
+
+@given(st.fractions(Fraction(1, 10**9), 10**6))
+@PROPERTY
+def test_a_selection_paid_in_zcdp_never_costs_more(rho):
+    """The ε that is run satisfies ε² <= 8ρ, in exact arithmetic, and hardly less."""
+    seen = []
+
+    class Probe:
+        insecure_seed = 0
+
+        def words(self, n):
+            return np.zeros(n, np.uint64)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "qrelease.selection.exponential_mechanism", lambda scores, epsilon, *rest: seen.append(epsilon) or 0
+        )
+        cost = ZCDP(float(rho))
+        private(random_table(PEOPLE, 5, 0), cost, entropy=Probe()).select(SCORES, 1, cost, "exponential")
+    exact = 8 * Fraction(cost.rho)
+    assert exact * (1 - Fraction(1, 10**9)) < seen[0] ** 2 <= exact
+
+
+# --- what it costs -----------------------------------------------------------------------------------------------
+
+DRAWS = {
+    "measure": lambda door, cost: door.measure(mixed(), cost),
+    "count": lambda door, cost: door.count(cost),
+    "select": lambda door, cost: door.select(SCORES, 1, cost, "exponential"),
+    "flip": lambda door, cost: door.select(SCORES, 1, cost, "permute-and-flip"),
+}
+
+
+@pytest.mark.parametrize("kind", [PureDP, ZCDP])
+@pytest.mark.parametrize("draw", DRAWS)
+def test_overspending_is_refused_before_a_word_is_drawn(draw, kind):
+    spy = SpyEntropy(0)
+    door = private(random_table(PEOPLE, 20, 0), kind(1.0), entropy=spy)
+    DRAWS[draw](door, kind(0.75))
+    spent, taken = list(door.spends), spy.taken
+    assert taken > 0
+    with pytest.raises(BudgetExceeded, match=r"total .*=1; spent .*=0\.75; requested .*=0\.5"):
+        DRAWS[draw](door, kind(0.5))
+    assert (door.spends, spy.taken) == (spent, taken)
+    DRAWS[draw](door, kind(0.25))
+    assert [s.cost for s in door.spends] == [kind(0.75), kind(0.25)]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_the_spend_is_written_down_before_the_first_word(draw):
+    door = private(random_table(PEOPLE, 20, 0), PureDP(1.0))
+    door.entropy = SpyEntropy(0, before=lambda: seen.append((door.filter.spent, len(door.spends))))
+    seen = []
+    DRAWS[draw](door, PureDP(0.5))
+    assert seen == [(PureDP(0.5), 1)]
+
+
+def test_spends_say_what_was_drawn():
+    door = private(random_table(PEOPLE, 20, 0), ZCDP(1.0))
+    door.measure(Workload.marginals(PEOPLE, [["sex", "age"]]), ZCDP(0.25))
+    door.measure(mixed(), ZCDP(0.25))
+    door.select(SCORES, 1, ZCDP(0.125), "exponential")
+    door.count(ZCDP(0.125))
+    assert [s.to_json() for s in door.spends] == [
+        {"what": "measure cells of sex * age", "rho": 0.25},
+        {"what": "measure 6 groups of queries", "rho": 0.25},
+        {"what": "select by exponential", "rho": 0.125},
+        {"what": "count the records", "rho": 0.125},
+    ]
+
+
+def test_a_repr_shows_no_record():
+    door = private(random_table(PEOPLE, 12_345, 0))
+    assert "12345" not in repr(door)
+    assert "table" not in repr(door)
+
+
+# --- the noise that is asked for ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", BOTH)
+def test_noise_parameters_are_exact_fractions(relation):
+    asked = mixed()
+    moves = {o: asked.sensitivity(o, replace=relation is Neighbours.REPLACE_ONE) for o in (1, 2)}
+    _, scale = noise_for(asked, PureDP(0.1), relation)
+    _, variance = noise_for(asked, ZCDP(0.1), relation)
+    assert scale == Fraction(moves[1]) / Fraction(GRID) / Fraction(0.1)
+    assert variance == Fraction(moves[2]) / Fraction(GRID) ** 2 / (2 * Fraction(0.1))
+
+
+def test_queries_that_no_record_moves_get_noise_too():
+    """A single public number would be exact under replace-one; noise on it costs nothing and keeps the code honest."""
+    law, scale = noise_for(Workload.marginals(coded(1), 1), PureDP(1.0), Neighbours.REPLACE_ONE)
+    assert (law.scale, scale) == (1.0, 1)
+
+
+@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-9), 1.0, None])
+def test_only_a_currency_buys_noise(cost):
+    with pytest.raises(InvalidInput, match="costs epsilon or rho"):
+        noise_for(mixed(), cost, Neighbours.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("cost", [PureDP(1e-310), ZCDP(1e-310)])
+def test_a_cost_that_buys_nothing_is_an_error_in_words(cost):
+    with pytest.raises(InvalidInput):
+        private(random_table(PEOPLE, 5, 0), cost).measure(mixed(), cost)
+
+
+def test_currency():
+    assert currency(PureDP(0.3)) == PureDP(0.3)
+    assert currency(ZCDP(0.3)) == ZCDP(0.3)
+    assert currency(ApproxDP(1.0, 1e-9)) == zcdp_of(ApproxDP(1.0, 1e-9))
+    with pytest.raises(InvalidInput, match="delta"):
+        currency(ApproxDP(1.0, 0.0))
+
+
+# --- error bars --------------------------------------------------------------------------------------------------
+
+SUMS = 20_000
+LIMIT = 4.5 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / SUMS)  # 4.5 binomial standard deviations
+
+
+def draws_of(law, scale, size, seed):
+    entropy = Entropy.insecure(seed)
+    if law == "discrete Laplace":
+        return discrete_laplace(Fraction(scale), size, entropy)
+    return discrete_gaussian(Fraction(scale) ** 2, size, entropy)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5, 40])
+@pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian"])
+def test_error_bars_cover_95_per_cent_of_sums(law, terms):
+    scale = 200
+    sums = draws_of(law, scale, SUMS * terms, terms).reshape(SUMS, terms).sum(axis=1)
+    covered = {f: np.mean(np.abs(sums) <= f * Noise(law, scale).half_width(terms)) for f in (1 / 1.3, 1.0, 1.3)}
+    assert abs(covered[1.0] - CONFIDENCE) < LIMIT
+    assert covered[1 / 1.3] < CONFIDENCE - 2 * LIMIT
+    assert covered[1.3] > CONFIDENCE + 2 * LIMIT
+
+
+@pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian"])
+@pytest.mark.parametrize(
+    "weights", [[1.0] * 3 + [0.5] * 8, [0.25] * 16, [1.0, 0.3, 0.3, 0.3], [0.9, 0.9], np.linspace(0, 1, 30)]
+)
+def test_error_bars_of_weighted_sums(law, weights):
+    weights = np.asarray(weights)
+    sums = draws_of(law, 200, SUMS * len(weights), 7).reshape(SUMS, -1) @ weights
+    covered = np.mean(np.abs(sums) <= Noise(law, 200).half_width(float(weights @ weights)))
+    assert CONFIDENCE - LIMIT < covered < CONFIDENCE + (0.01 if law == "discrete Gaussian" else 0.02)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.2, 0.4, 0.7, 1, 2.3, 9, 40])
+@pytest.mark.parametrize("terms", [1, 2, 3, 7, 40, 100])
+@pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian"])
+def test_error_bars_never_cover_less_whatever_the_grid(law, terms, scale):
+    """By convolution of the exact law, for small scales too, where one draw is nearly always 0."""
+    reach = int(40 * scale) + 3
+    y = np.arange(-reach, reach + 1)
+    mass = np.exp(-np.abs(y) / scale) if law == "discrete Laplace" else np.exp(-(y**2) / (2 * scale**2))
+    total = one = mass / mass.sum()
+    for _ in range(terms - 1):
+        total = signal.fftconvolve(total, one)
+    at = np.arange(len(total)) - len(total) // 2
+    covered = total[np.abs(at) <= Noise(law, scale).half_width(terms)].sum()
+    assert covered > CONFIDENCE - 1e-9
+    if scale * math.sqrt(terms) > 20:
+        assert covered < CONFIDENCE + 0.01
+
+
+def test_error_bars_on_a_grid():
+    assert Noise("discrete Laplace", 3.0, 0.5).half_width() == pytest.approx(3 * math.log(20) + 0.25)
+    assert Noise("discrete Gaussian", 3.0, 0.5).half_width(4) == pytest.approx(6 * 1.959963984540054 + 0.25)
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 3.0, 50.0])
+@pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian"])
+def test_variance_and_magnitude_are_those_of_the_law_or_just_above(law, scale):
+    y = np.arange(-int(40 * scale) - 5, int(40 * scale) + 6)
+    mass = np.exp(-np.abs(y) / scale) if law == "discrete Laplace" else np.exp(-(y**2) / (2 * scale**2))
+    mass = mass / mass.sum()
+    noise = Noise(law, scale)
+    assert mass @ y**2 <= noise.variance * (1 + 1e-12)
+    if scale >= 3:
+        assert mass @ y**2 >= noise.variance * 0.97
+        assert mass @ np.abs(y) == pytest.approx(noise.magnitude, rel=0.03)
+
+
+# --- measurements ------------------------------------------------------------------------------------------------
+
+
+def test_repeated_measurements_are_averaged():
+    asked = Workload.marginals(coded(3), 1)
+    door = private(random_table(asked.domain, 30, 0), PureDP(3.0))
+    (a,), (b,), (c,) = (door.measure(asked, PureDP(1.0)) for _ in range(3))
+    both = a.averaged(b).averaged(c)
+    np.testing.assert_allclose(both.values, (a.values + b.values + c.values) / 3)
+    assert (both.repeats, both.group, both.noise) == (3, a.group, a.noise)
+    assert both.variance == pytest.approx(a.variance / 3)
+    np.testing.assert_allclose(c.averaged(a.averaged(b)).values, both.values)
+
+
+def test_different_measurements_are_not_averaged():
+    asked = Workload.marginals(coded(3, 3), 1)
+    door = private(random_table(asked.domain, 30, 0))
+    (a, other), (finer, _) = door.measure(asked, PureDP(1.0)), door.measure(asked, PureDP(2.0))
+    for wrong in (other, finer):
+        with pytest.raises(InvalidInput, match="one group under one law"):
+            a.averaged(wrong)
+
+
+def test_measurements_are_unbiased():
+    asked = mixed()
+    table = random_table(PEOPLE, 40, 2)
+    door = private(table)
+    runs = np.array([np.concatenate([m.values for m in door.measure(asked, PureDP(20.0))]) for _ in range(2000)])
+    deviation = noise_for(asked, PureDP(20.0), Neighbours.ADD_REMOVE)[0].variance ** 0.5
+    np.testing.assert_allclose(runs.mean(axis=0), full_matrix(asked) @ table.histogram(), atol=5 * deviation / 44)
+
+
+def test_a_measurement_of_its_own():
+    group = Workload.marginals(coded(2), 1).groups[0]
+    m = Measurement(group, np.array([3.0, 4.0]), Noise("discrete Gaussian", 2.0), 4)
+    assert m.variance == 1.0
+
+
+def test_a_filter_of_another_kind_refuses():
+    door = private(random_table(PEOPLE, 5, 0), PureDP(1.0))
+    with pytest.raises(InvalidInput, match="cannot hold"):
+        door.measure(mixed(), ZCDP(0.1))
+    assert door.filter.spent is None
+    assert Filter(PureDP(1.0)).spent is None
