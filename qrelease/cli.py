@@ -1,0 +1,420 @@
+"""The command line: thin, and without numpy until a command needs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from qrelease.errors import InvalidInput, LedgerError, QReleaseError
+
+if TYPE_CHECKING:
+    from qrelease.entropy import Entropy
+    from qrelease.ledger import Ledger
+    from qrelease.privacy import Cost
+    from qrelease.release import Mechanism, Release
+    from qrelease.table import Table
+    from qrelease.workload import Workload
+
+MECHANISMS = {
+    "mwem": "qrelease.mechanisms.mwem:MWEM",
+    "laplace": "qrelease.mechanisms.laplace:Laplace",
+    "gaussian": "qrelease.mechanisms.gaussian:Gaussian",
+}
+
+DEFAULT = "mwem"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 if it did its work, 2 with one line on standard error for a mistake that can be mended."""
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], None] = arguments.command
+    try:
+        command(arguments)
+        sys.stdout.flush()
+    except QReleaseError as error:
+        print(f"qrelease: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("qrelease: out of memory; use fewer columns or coarser bins", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("qrelease: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argparse, but a wrong option is one line too."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="qrelease",
+        description="Release a synthetic table, or answers to a workload of queries, under differential privacy.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_schema(commands)
+    _add_release(commands)
+    _add_answer(commands)
+    _add_evaluate(commands)
+    _add_ledger(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(command=run)
+    return parser
+
+
+# --- options that several commands share
+
+
+def _data_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", type=Path, help="CSV file (.gz, .xz, .bz2 too) or Parquet file")
+    parser.add_argument("--schema", type=Path, required=True, help="schema.toml, or a {column: size} JSON")
+    parser.add_argument("--columns", type=_names, help="only these columns, as a,b,c")
+    parser.add_argument(
+        "--workload",
+        action="append",
+        metavar="W",
+        help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, where:CONDITION; may be repeated",
+    )
+    parser.add_argument(
+        "--neighbours", choices=["add-remove", "replace-one"], default="add-remove", help="default: %(default)s"
+    )
+
+
+def _secret_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--insecure-seed", type=int, metavar="N", help="repeatable noise for tests; the result protects nobody"
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _read(arguments: argparse.Namespace) -> Table:
+    from qrelease.table import Table
+
+    read = Table.read_parquet if arguments.data.suffix == ".parquet" else Table.read_csv
+    return read(arguments.data, arguments.schema, arguments.columns)
+
+
+def _workload(arguments: argparse.Namespace, table: Table) -> Workload:
+    from qrelease.workload import Workload
+
+    parts = [Workload.parse(table.domain, text) for text in arguments.workload or ["marginals:3"]]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole += part
+    return whole
+
+
+def _cost(epsilon: float, delta: float | None) -> Cost:
+    from qrelease.privacy import ApproxDP, PureDP
+
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def _mechanism(name: str, rounds: int | None = None) -> Mechanism:
+    from importlib import import_module
+
+    module, _, kind = MECHANISMS[name].partition(":")
+    if rounds is not None and name != "mwem":
+        raise InvalidInput(f"--rounds belongs to mwem, {name} has none")
+    make: Callable[..., Mechanism] = getattr(import_module(module), kind)
+    return make() if rounds is None else make(rounds=rounds)
+
+
+def _entropy(arguments: argparse.Namespace) -> Entropy:
+    from qrelease.entropy import Entropy
+
+    return Entropy() if arguments.insecure_seed is None else Entropy.insecure(arguments.insecure_seed)
+
+
+# --- demo
+
+
+def _add_demo(commands: Any) -> None:
+    parser = _command(commands, "demo", _demo, "Release the bundled Adult table; show its error.")
+    parser.add_argument("--out", type=Path, default=Path("demo-release"), help="default: %(default)s")
+    parser.add_argument("--epsilon", type=float, default=1.0, help="default: %(default)s")
+    parser.add_argument("--delta", type=float, default=1e-9, help="default: %(default)s")
+    _secret_options(parser)
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    from qrelease import archive
+    from qrelease.data import CATEGORICAL, adult
+    from qrelease.evaluate import Truth
+    from qrelease.ledger import Ledger
+    from qrelease.release import Curator
+    from qrelease.workload import Workload
+
+    cost = _cost(arguments.epsilon, arguments.delta)
+    with archive.new_folder(arguments.out) as folder:
+        table = adult(CATEGORICAL)
+        workload = Workload.marginals(table.domain, 3)
+        print(
+            f"UCI Adult, {len(table.domain)} columns, a universe of {table.domain.size:,} cells:"
+            f" all {len(workload.sets)} three-way marginals, {len(workload):,} queries, at {cost}"
+        )
+        truth = Truth.of(table, workload)
+        lines = []
+        for name in ("laplace", "gaussian", DEFAULT):
+            # The table is public and this is a demonstration: each mechanism gets a budget of its own, in memory.
+            curator = Curator(table, Ledger.open(None, cost, dataset="adult"), _entropy(arguments))
+            release = curator.release(_mechanism(name), workload, cost)
+            lines.append((name, truth.errors(release.answers())))
+        archive.save(release, folder)
+    print("\nerror against the truth (this table is public; for private data such a comparison is not private):\n")
+    print(f"{'mechanism':12}{'average L1':>12}{'of Laplace':>12}{'of Gaussian':>13}{'largest':>10}")
+    for name, found in lines:
+        ratios = [found.avg_l1 / lines[i][1].avg_l1 for i in (0, 1)]
+        print(f"{name:12}{found.avg_l1:12.4f}{ratios[0]:12.2f}{ratios[1]:13.2f}{found.max_abs:10.4f}")
+    print(f"\n{_files(arguments.out)}")
+
+
+def _files(folder: Path) -> str:
+    names = sorted(file.name for file in folder.iterdir())
+    return f"wrote {', '.join(names)} in {folder}"
+
+
+# --- schema draft
+
+
+def _add_schema(commands: Any) -> None:
+    schema = commands.add_parser(
+        "schema", help="Draft a schema for a table.", description="Draft a schema for a table."
+    )
+    actions = schema.add_subparsers(required=True, metavar="ACTION")
+    parser = _command(
+        actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
+    )
+    parser.add_argument("data", type=Path, help="CSV file (.gz, .xz, .bz2 too)")
+    parser.add_argument("--out", type=Path, help="default: standard output")
+
+
+def _draft(arguments: argparse.Namespace) -> None:
+    from qrelease.draft import draft
+    from qrelease.rows import written
+
+    text = draft(arguments.data)
+    if arguments.out is None:
+        print(text, end="")
+        return
+    if arguments.out.exists():
+        raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite")
+    with written(arguments.out) as file:
+        file.write(text)
+    print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")
+
+
+# --- release
+
+
+def _add_release(commands: Any) -> None:
+    parser = _command(commands, "release", _release, "Release a synthetic table and answers, for one charge.")
+    _data_options(parser)
+    parser.add_argument("--mechanism", choices=list(MECHANISMS), default=DEFAULT, help="default: %(default)s")
+    parser.add_argument("--epsilon", type=float, required=True, help="what this release may cost")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
+    parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
+    parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument("--ledger", type=Path, help="default: DATA.ledger beside the data")
+    parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
+    parser.add_argument("--total-delta", type=float, help="likewise")
+    _secret_options(parser)
+
+
+def _release(arguments: argparse.Namespace) -> None:
+    from qrelease import archive
+    from qrelease.privacy import Neighbours
+    from qrelease.release import Curator
+
+    cost = _cost(arguments.epsilon, arguments.delta)
+    neighbours = Neighbours.parse(arguments.neighbours)
+    mechanism = _mechanism(arguments.mechanism, arguments.rounds)
+    if arguments.rows is not None and arguments.rows < 1:
+        raise InvalidInput(f"rows must be at least 1, got {arguments.rows}")
+    with archive.new_folder(arguments.out) as folder:
+        table = _read(arguments)
+        workload = _workload(arguments, table)
+        mechanism.check(workload, cost, neighbours)
+        with _ledger(arguments, cost, neighbours) as ledger:
+            release = Curator(table, ledger, _entropy(arguments)).release(mechanism, workload, cost)
+            archive.save(release, folder, arguments.rows)
+            spent, total = ledger.spent, ledger.total
+    print(release)
+    print(_files(arguments.out))
+    if arguments.insecure_seed is None or arguments.ledger:
+        print(f"spent in all: {spent} of {total} (ledger {_ledger_path(arguments)})")
+
+
+def _ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Any) -> Ledger:
+    """The ledger of this dataset, made with the asked total (or just this cost) if there is none yet.
+
+    A run with an insecure seed and no ledger named is a test: it has a budget of its own, in memory.
+    """
+    from qrelease.ledger import Ledger
+
+    total = cost
+    if arguments.total_epsilon is not None:
+        total = _cost(arguments.total_epsilon, arguments.total_delta)
+    elif arguments.total_delta is not None:
+        raise InvalidInput("--total-delta needs --total-epsilon")
+    if arguments.insecure_seed is not None and arguments.ledger is None:
+        return Ledger.open(None, total, dataset=_dataset(arguments.data), neighbours=neighbours)
+    path = _ledger_path(arguments)
+    if path.exists():
+        if arguments.total_epsilon is not None:
+            raise InvalidInput(f"ledger {path} has a total already; `qrelease ledger raise` changes it")
+        return Ledger.open(path, dataset=_dataset(arguments.data), neighbours=neighbours)
+    print(f"new ledger {path}: total {total}", file=sys.stderr)
+    return Ledger.open(path, total, dataset=_dataset(arguments.data), neighbours=neighbours)
+
+
+def _dataset(data: Path) -> str:
+    return data.name.partition(".")[0] or data.name
+
+
+def _ledger_path(arguments: argparse.Namespace) -> Path:
+    """Beside the data, so that whoever releases from them finds it; in the user's own folder if that is read-only."""
+    if arguments.ledger is not None:
+        return Path(arguments.ledger)
+    data: Path = arguments.data.resolve()
+    beside = data.with_name(f"{data.name}.ledger")
+    if beside.exists() or os.access(data.parent, os.W_OK):
+        return beside
+    from hashlib import sha256
+
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "qrelease"
+    state.mkdir(parents=True, exist_ok=True)
+    return state / f"{data.name}-{sha256(str(data).encode()).hexdigest()[:12]}.ledger"
+
+
+# --- answer
+
+
+def _add_answer(commands: Any) -> None:
+    parser = _command(commands, "answer", _answer, "Answer further queries from a release, at no cost.")
+    parser.add_argument("release", type=Path, help="the folder of a release")
+    parser.add_argument("query", nargs="+", help="a condition, as in: age in 30..39 and income = '>50K'")
+
+
+def _answer(arguments: argparse.Namespace) -> None:
+    from qrelease.archive import load
+
+    release = load(arguments.release)
+    _warn(release)
+    for query in arguments.query:
+        print(f"{release.answer(query)}\t{query}")
+
+
+def _warn(release: Release) -> None:
+    if release.insecure_seed is not None:
+        print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
+
+
+# --- evaluate
+
+
+def _add_evaluate(commands: Any) -> None:
+    parser = _command(
+        commands, "evaluate", _evaluate, "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes."
+    )
+    _data_options(parser)
+    parser.add_argument("--mechanism", type=_names, default=[DEFAULT], help="a,b; the baselines are always there")
+    parser.add_argument("--epsilon", type=_floats, default=[0.1, 1.0, 10.0], help="as 0.1,1,10 (the default)")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    parser.add_argument("--trials", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--plot", type=Path, help="draw error against epsilon (.svg or .png)")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    _secret_options(parser)
+
+
+def _floats(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a list of numbers: {text!r}") from None
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    from qrelease.evaluate import evaluate
+
+    unknown = [name for name in arguments.mechanism if name not in MECHANISMS]
+    if unknown:
+        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)}, got {unknown[0]!r}")
+    table = _read(arguments)
+    found = evaluate(
+        table,
+        _workload(arguments, table),
+        {name: _mechanism(name) for name in arguments.mechanism},
+        arguments.epsilon,
+        delta=arguments.delta,
+        neighbours=arguments.neighbours,
+        trials=arguments.trials,
+        entropy=_entropy(arguments),
+    )
+    print(found.to_json_lines() if arguments.json else found)
+    if arguments.plot is not None:
+        found.plot(arguments.plot)
+        print(f"drew {arguments.plot}", file=sys.stderr)
+
+
+# --- ledger
+
+
+def _add_ledger(commands: Any) -> None:
+    text = "Look at a budget, or raise its total."
+    ledger = commands.add_parser("ledger", help=text, description=text)
+    actions = ledger.add_subparsers(required=True, metavar="ACTION")
+    show = _command(actions, "show", _show, "What was spent, what is left, and the history.")
+    show.add_argument("ledger", type=Path)
+    more = _command(actions, "raise", _raise, "Set a larger total: a decision about the people in the data.")
+    more.add_argument("ledger", type=Path)
+    more.add_argument("--epsilon", type=float, required=True)
+    more.add_argument("--delta", type=float)
+
+
+def _open(path: Path) -> Ledger:
+    from qrelease.ledger import Ledger
+
+    if not path.exists():
+        raise LedgerError(f"there is no ledger {path}")
+    return Ledger.open(path)
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    with _open(arguments.ledger) as ledger:
+        print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}")
+        print(f"total   {ledger.total}")
+        print(f"spent   {ledger.spent or 'nothing'}")
+        print(f"left    {ledger.remaining or 'nothing'}")
+        for entry in ledger.history():
+            print(f"{entry.time}  {entry.kind:7} {entry.cost}  {entry.label}")
+
+
+def _raise(arguments: argparse.Namespace) -> None:
+    with _open(arguments.ledger) as ledger:
+        ledger.raise_total(_cost(arguments.epsilon, arguments.delta))
+        print(f"total now {ledger.total}, spent {ledger.spent or 'nothing'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The pictures of a report: single columns as bars, pairs of columns as heat maps, from one pass over the release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.chart import Series, bars, count, heat, histogram, text
+from qrelease.cover import Axes
+from qrelease.domain import Attribute, Domain
+from qrelease.errors import InvalidInput
+from qrelease.queries import Cells
+from qrelease.release import Release
+from qrelease.workload import Workload
+
+Floats = npt.NDArray[np.float64]
+
+_COLUMNS = 60  # single columns that are drawn
+_BARS = 16  # cells of a column that get a bar each
+_POINTS = 400  # cells of a histogram; beyond them neighbours are summed
+_PAIRS = 6  # heat maps
+_PAIR_CELLS = 1 << 20  # of all pairs that heat maps are chosen from
+_WIDE = 12  # cells across a heat map
+
+
+def figures(release: Release) -> str:
+    """Two sections of HTML; without what the release cannot answer."""
+    singles = [(a,) for a in range(len(release.domain))][:_COLUMNS]
+    tables = _tables(release, [*singles, *_pairs(release)])
+    return _columns(release, tables) + _relations(release.domain, tables)
+
+
+def _tables(release: Release, sets: Sequence[Axes]) -> dict[Axes, Floats]:
+    """The release's marginals on sets of columns, without those that it cannot give."""
+    with suppress(InvalidInput):
+        return _ask(release, sets)
+    found: dict[Axes, Floats] = {}
+    for axes in sets:
+        with suppress(InvalidInput):
+            found |= _ask(release, [axes])
+    return found
+
+
+def _ask(release: Release, sets: Sequence[Axes]) -> dict[Axes, Floats]:
+    """All at once, in one pass over a model."""
+    workload = _marginals(release.domain, sets)
+    return dict(zip(sets, np.split(release.synopsis.answer(workload), workload.bounds[1:-1]), strict=True))
+
+
+def _marginals(domain: Domain, sets: Sequence[Axes]) -> Workload:
+    return Workload.marginals(domain, [[domain.names[a] for a in axes] for axes in sets])
+
+
+def _pairs(release: Release) -> list[Axes]:
+    """Pairs of columns that were measured together, as many as `_PAIR_CELLS` allows."""
+    measured = [m.group.axes for m in release.measurements if isinstance(m.group.queries, Cells)]
+    pairs = dict.fromkeys(pair for axes in measured for pair in combinations(axes, 2))
+    sizes = np.cumsum([release.domain.cells(pair) for pair in pairs])
+    return [pair for pair, size in zip(pairs, sizes, strict=True) if size <= _PAIR_CELLS]
+
+
+def _columns(release: Release, tables: dict[Axes, Floats]) -> str:
+    """Every column by itself."""
+    singles = [axes for axes in tables if len(axes) == 1]
+    if not singles:
+        return ""
+    workload = _marginals(release.domain, singles)
+    parts = zip(*(np.split(v, workload.bounds[1:-1]) for v in release.error_bars(workload)), strict=True)
+    cards = [
+        _column(release.domain.attributes[axes[0]], tables[axes], noisy, widths)
+        for axes, (noisy, widths) in zip(singles, parts, strict=True)
+    ]
+    more = len(release.domain) - len(singles)
+    rest = f"<p class=note>{more:,} further columns are not drawn.</p>" if more else ""
+    return (
+        "<h2>The columns</h2><p>Bars: how many records the release says there are. Dots, or the band over a histogram:"
+        " the noisy answers that were measured, and their error bars.</p>"
+        f'<div class="cards">{"".join(cards)}</div>{rest}'
+    )
+
+
+def _column(attribute: Attribute, values: Floats, noisy: Floats, widths: Floats) -> str:
+    """One column as bars, or as a histogram where it has an order and many cells."""
+    whole = Series(attribute.labels, values, noisy, widths)
+    cells = f"{attribute.size:,} cell{'s' if attribute.size > 1 else ''}"
+    if attribute.size > _BARS and attribute.ordered:
+        missing = f", missing: {count(values[-1])}" if attribute.missing else ""
+        return _figure(attribute.name, cells + missing, histogram(attribute.name, _merged(whole, attribute.values)))
+    order = np.arange(attribute.size) if attribute.ordered else np.argsort(-values, kind="stable")
+    return _figure(attribute.name, cells, bars(attribute.name, _first(whole, order)))
+
+
+def _first(series: Series, order: npt.NDArray[np.intp]) -> Series:
+    """The cells in an order; where they are too many, the last as one."""
+    if len(order) <= _BARS:
+        return _picked(series, order)
+    shown, rest = order[: _BARS - 1], order[_BARS - 1 :]
+    head = _picked(series, shown)
+    nothing = np.array([np.nan])
+    return Series(
+        (*head.labels, f"{len(rest):,} others"),
+        np.append(head.values, series.values[rest].sum()),
+        np.append(head.measured, nothing),
+        np.append(head.widths, nothing),
+    )
+
+
+def _picked(series: Series, cells: npt.NDArray[np.intp]) -> Series:
+    labels = tuple(series.labels[i] for i in cells)
+    return Series(labels, series.values[cells], series.measured[cells], series.widths[cells])
+
+
+def _merged(series: Series, cells: int) -> Series:
+    """The first cells; where they are too many, runs of neighbours as one, and those without error bars."""
+    if cells <= _POINTS:
+        return _picked(series, np.arange(cells))
+    starts = np.arange(0, cells, -(-cells // _POINTS))
+    nothing = np.full(len(starts), np.nan)
+    return Series(
+        tuple(series.labels[i] for i in starts), np.add.reduceat(series.values[:cells], starts), nothing, nothing
+    )
+
+
+def _relations(domain: Domain, tables: dict[Axes, Floats]) -> str:
+    """The pairs that depend on each other most."""
+    shaped = {a: t.reshape([domain.shape[i] for i in a]) for a, t in tables.items() if len(a) == 2}
+    ranked = sorted(shaped, key=lambda axes: -_dependence(shaped[axes]))[:_PAIRS]
+    if not ranked:
+        return ""
+    cards = [_relation(domain, axes, shaped[axes]) for axes in ranked]
+    return (
+        "<h2>What goes together</h2><p>Of all pairs of columns that were measured together, those that depend on each"
+        " other most. Each row shows how its records are spread over the columns of the picture.</p>"
+        f'<div class="cards">{"".join(cards)}</div>'
+    )
+
+
+def _dependence(table: Floats) -> float:
+    """The squared distance between a table (r, c) of counts, as fractions, and the product of its margins.
+
+    Squared, since sums of absolute values would rank pairs with many cells of pure noise first.
+    """
+    joint = table / max(table.sum(), 1e-9)
+    return float(((joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))) ** 2).sum())
+
+
+def _relation(domain: Domain, axes: Axes, table: Floats) -> str:
+    """One pair, the column with more cells downwards."""
+    if table.shape[0] < table.shape[1]:
+        axes, table = axes[::-1], table.T
+    down, across = (domain.attributes[a] for a in axes)
+    rows, columns = _largest(table.sum(axis=1), _BARS), _largest(table.sum(axis=0), _WIDE)
+    shares = (table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9))[np.ix_(rows, columns)]
+    hidden = table.size > shares.size
+    title = f"{across.name} by {down.name}"
+    picture = heat(title, [down.labels[i] for i in rows], [across.labels[i] for i in columns], shares)
+    return _figure(title, "the cells with most records" if hidden else "", picture)
+
+
+def _largest(counts: Floats, most: int) -> npt.NDArray[np.intp]:
+    """The cells with most records, in their own order."""
+    return np.sort(np.argsort(-counts, kind="stable")[:most])
+
+
+def _figure(title: str, note: str, picture: str) -> str:
+    aside = f' <span class="note">{text(note)}</span>' if note else ""
+    return f"<figure><h3>{text(title)}{aside}</h3>{picture}</figure>"

@@ -1,0 +1,233 @@
+"""The command line end to end: what it writes, and that every mistake is one line, exit code 2 and no charge."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qrelease.cli import main
+from qrelease.ledger import Ledger
+
+SCHEMA = """
+[[attribute]]
+name = "sex"
+kind = "category"
+categories = ["F", "M"]
+
+[[attribute]]
+name = "age"
+kind = "number"
+integer = true
+bins = [18, 30, 40, 70]
+
+[[attribute]]
+name = "city"
+kind = "category"
+categories = ["Ulm", "Bonn", "Rom"]
+missing = [""]
+"""
+
+ROWS = "".join(f"{'FM'[i % 2]},{18 + i % 50},{['Ulm', 'Bonn', 'Rom', ''][i % 4]}\n" for i in range(400))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "people.csv").write_text("sex,age,city\n" + ROWS)
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def release(*options: str, out: str = "out") -> int:
+    command = ["release", "people.csv", "--schema", "people.toml", "--workload", "marginals:2", "--epsilon", "1"]
+    return main([*command, "--out", out, *options])
+
+
+def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--delta", "1e-6") == 0
+    assert sorted(f.name for f in (folder / "out").iterdir()) == [
+        "answers.csv",
+        "release.json",
+        "report.html",
+        "synthetic.csv",
+    ]
+    assert (folder / "out" / "synthetic.csv").read_text().startswith("sex,age,city\n")
+    with Ledger.open(folder / "people.csv.ledger") as ledger:
+        assert str(ledger.spent) == "epsilon=1, delta=1e-06"
+    capsys.readouterr()
+    assert main(["answer", "out", "age in 30..39 and sex = 'F'", "city is missing"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert 0 < float(first.split()[0]) < 100
+    assert second.endswith("city is missing")
+    assert main(["ledger", "show", "people.csv.ledger"]) == 0
+    assert "left    nothing" in capsys.readouterr().out
+
+
+def test_a_spent_ledger_refuses_until_its_total_is_raised(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release() == 0
+    capsys.readouterr()
+    assert release(out="second") == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    for part in ("total epsilon=1", "spent epsilon=1", "requested epsilon=1"):
+        assert part in message
+    assert not (folder / "second").exists()
+    assert main(["ledger", "raise", "people.csv.ledger", "--epsilon", "2"]) == 0
+    assert release(out="second") == 0
+
+
+def test_the_same_insecure_seed_gives_the_same_files(folder: Path) -> None:
+    assert release("--insecure-seed", "5") == 0
+    assert release("--insecure-seed", "5", out="again") == 0
+    assert release("--insecure-seed", "6", out="other") == 0
+    for name in ("synthetic.csv", "answers.csv", "release.json", "report.html"):
+        assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes(), name
+    assert (folder / "out" / "answers.csv").read_bytes() != (folder / "other" / "answers.csv").read_bytes()
+    assert not list(folder.glob("*.ledger")), "a test's noise is no reason to charge the dataset's budget"
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "mwem"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_every_mechanism_under_both_relations(folder: Path, mechanism: str, neighbours: str) -> None:
+    assert release("--mechanism", mechanism, "--neighbours", neighbours, "--delta", "1e-6") == 0
+
+
+def test_a_private_pgm_domain_is_a_schema(folder: Path) -> None:
+    (folder / "coded.csv").write_text("a,b\n" + "0,1\n1,2\n" * 50)
+    (folder / "coded.json").write_text('{"b": 3, "a": 2}')
+    assert (
+        main(
+            [
+                "release",
+                "coded.csv",
+                "--schema",
+                "coded.json",
+                "--workload",
+                "marginals:1",
+                "--epsilon",
+                "1",
+                "--out",
+                "out",
+            ]
+        )
+        == 0
+    )
+    assert (folder / "out" / "synthetic.csv").read_text().startswith("a,b\n")
+
+
+def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "draft", "people.csv", "--out", "draft.toml"]) == 0
+    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 2
+    assert "not reviewed" in capsys.readouterr().err
+    text = (folder / "draft.toml").read_text()
+    (folder / "draft.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
+
+
+BAD_FILES = {
+    "empty": b"",
+    "ragged": b"sex,age,city\nF,20,Ulm\nF,20\n",
+    "wrong encoding": b"sex,age,city\nF,20,K\xf6ln\n",
+    "outside the schema": b"sex,age,city\nF,20,Ulm\nX,20,Ulm\n",
+    "duplicate column": b"sex,age,city,sex\nF,20,Ulm,F\n",
+    "missing column": b"sex,age\nF,20\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "people.csv").write_bytes(BAD_FILES[name])
+    before = sorted(folder.iterdir())
+    assert release() == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert message.startswith("qrelease: ")
+    assert "people.csv" in message
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "0"], "epsilon must be positive"),
+        (["--epsilon", "-1"], "epsilon must be positive"),
+        (["--epsilon", "nan"], "epsilon must be finite"),
+        (["--epsilon", "inf"], "epsilon must be finite"),
+        (["--delta", "nan"], "delta"),
+        (["--delta", "1"], "delta"),
+        (["--mechanism", "gaussian"], "delta"),
+        (["--rounds", "0"], "rounds"),
+        (["--mechanism", "laplace", "--rounds", "3"], "rounds"),
+        (["--columns", "sex,nobody"], "nobody"),
+        (["--workload", "marginals:9"], "marginals"),
+        (["--workload", "ranges:sex"], "order"),
+        (["--workload", "where:age = 35"], "age"),
+        (["--workload", "nonsense"], "nonsense"),
+        (["--workload", "marginals:2"], "twice"),
+        (["--schema", "nowhere.toml"], "nowhere.toml"),
+        (["--rows", "0"], "rows"),
+        (["--out", "no/such/folder"], "no/such/folder"),
+        (["--ledger", "no/such/ledger"], "no/such"),
+        (["--total-delta", "0.1"], "total-epsilon"),
+        (["--total-epsilon", "0.5"], "budget exceeded"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_costs_nothing(
+    options: list[str], words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release(*options) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("qrelease: ")
+    assert words in message
+    assert not (folder / "out").exists()
+    if (folder / "people.csv.ledger").exists():
+        with Ledger.open(folder / "people.csv.ledger") as ledger:
+            assert ledger.spent is None
+
+
+def test_a_universe_too_large_is_refused_with_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"c{i}" for i in range(11)]
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + ",".join("0" * 11) + "\n")
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
+    command = [
+        "release",
+        "wide.csv",
+        "--schema",
+        "wide.json",
+        "--workload",
+        "marginals:2",
+        "--epsilon",
+        "1",
+        "--out",
+        "out",
+    ]
+    assert main(command) == 2
+    message = capsys.readouterr().err
+    assert "2^55 cells" in message
+    assert "--mechanism gaussian" in message
+    assert not list(folder.glob("*.ledger"))
+    assert main([*command, "--mechanism", "gaussian", "--delta", "1e-6"]) == 0
+
+
+def test_another_relation_than_the_ledgers_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--total-epsilon", "5") == 0
+    assert release("--neighbours", "replace-one", out="second") == 2
+    assert "counts under add-remove, not under replace-one" in capsys.readouterr().err
+
+
+def test_help_needs_no_numpy() -> None:
+    code = (
+        "import sys; from qrelease.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'numpy', 'numba', 'scipy'} & set(sys.modules), 'slow --help'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_closed_pipe_is_no_traceback(folder: Path) -> None:
+    assert release() == 0
+    command = f"{sys.executable} -m qrelease.cli ledger show people.csv.ledger | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
