@@ -239,7 +239,7 @@ def _fused(y: Floats, by: list[Floats] | None, *, sums: bool = True) -> list[Flo
     if parts == 1:
         work(0)
     else:
-        list(_pool().map(work, range(parts)))
+        list(_pool(os.getpid()).map(work, range(parts)))
     return [sum(firsts[1:], start=firsts[0]), *rest] if sums else []
 
 
@@ -248,7 +248,7 @@ def _cores() -> int:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
+def _pool(process: int) -> ThreadPoolExecutor:  # a forked child has none of its parent's threads
     return ThreadPoolExecutor(_cores(), thread_name_prefix="qrelease")
 
 

@@ -98,7 +98,8 @@ def test_all_marginals_of_an_order(monkeypatch, shape, k):
 def test_a_table_of_counts_need_not_be_floats_or_contiguous():
     plan = Cover.choose((4, 3), [(0,), (1,)])
     counts = np.arange(24)[::2]
-    np.testing.assert_array_equal(plan.marginals(counts), [*counts.reshape(4, 3).sum(1), *counts.reshape(4, 3).sum(0)])
+    expected = [*counts.reshape(4, 3).sum(1), *counts.reshape(4, 3).sum(0)]
+    np.testing.assert_array_equal(plan.marginals(counts), expected)
 
 
 @pytest.mark.slow
