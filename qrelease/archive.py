@@ -29,7 +29,7 @@ from qrelease.histogram import Histogram
 from qrelease.measure import Measurement, Noise, Spend
 from qrelease.mechanisms.direct import Answers
 from qrelease.privacy import Filter, Neighbours, cost_from_json
-from qrelease.release import Release, Synopsis
+from qrelease.release import Release, Synopsis, generator
 from qrelease.report import html
 from qrelease.workload import Workload
 
@@ -64,7 +64,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def save(release: Release, folder: Path, rows: int | None = None) -> None:
     """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`)."""
-    rng = np.random.default_rng(release.insecure_seed)
+    rng = generator(release.insecure_seed)
     if release.has_table:
         write_csv(folder / "synthetic.csv", release.domain, release.codes(rows, rng), rng)
     _write_answers(release, folder / "answers.csv")

@@ -28,6 +28,10 @@ Choice = Literal["group", "query"]
 _PLACES = 8
 """Answers of the hypothesis are rounded to multiples of 2^-8 of a unit, so that scores are integers."""
 
+_LARGEST = 2.0**33
+"""A hypothesis is clipped to ± this many records, and the score of a group to 2^60: cutting off at a public
+number moves no score by more than before, and int64 holds what is left."""
+
 
 class Distinguisher(Protocol):
     """Finds queries that tell the private table from the hypothesis."""
@@ -87,7 +91,7 @@ def _gaps(private: Private, state: Synopsis, workload: Workload) -> list[Ints]:
     hypothesis = np.split(state.answer(workload), workload.bounds[1:-1])
     gaps = []
     for group, exact, y in zip(workload.groups, private.exact(workload), hypothesis, strict=True):
-        rounded = np.rint(y * (2.0**_PLACES / group.queries.unit)).astype(np.int64)
+        rounded = np.rint(np.clip(y, -_LARGEST, _LARGEST) * (2.0**_PLACES / group.queries.unit)).astype(np.int64)
         gaps.append(np.abs((exact << _PLACES) - rounded))
     return gaps
 
@@ -106,15 +110,18 @@ def _group_scores(
 
     Rounding down a private number can widen a change by one step of the grid, which the sensitivity counts in.
     """
-    grid = 1 << 2 * _PLACES
+    grid, most = 1 << 2 * _PLACES, int(_LARGEST) ** 2 >> 6
     scores = np.empty(len(gaps), np.int64)
     for i, (group, gap) in enumerate(zip(workload.groups, gaps, strict=True)):
         queries = group.queries
         moved = max(queries.sensitivity(1, replace=neighbours is Neighbours.REPLACE_ONE), 1)
-        distance = Fraction(int(gap.sum(dtype=np.int64)), moved << _PLACES)
+        # In two halves, because the sum over many queries in fine units may pass int64.
+        total = (int((gap >> 32).sum()) << 32) + int((gap & 0xFFFFFFFF).sum())
+        distance = Fraction(total, moved << _PLACES)
         noise, _ = noise_for(Workload(workload.domain, (group,)), measurement, neighbours)
         expected = noise.magnitude * queries.count / (moved * queries.unit)
-        scores[i] = math.floor(distance * grid) - round(expected * grid)
+        score = math.floor(distance * grid) - round(expected * grid)
+        scores[i] = min(max(score, -most), most)
     return scores, grid + 1
 
 

@@ -23,15 +23,18 @@ MAX_CELLS = 1 << 27
 _SPARE = 0.8  # of the free memory may be asked for
 
 
-def check_size(domain: Domain, sets: Sequence[Axes] = ()) -> None:
-    """Raise `TooLarge` if a histogram over the domain with the marginals on `sets` would not fit; allocate nothing."""
+def check_size(domain: Domain, sets: Sequence[Axes] = (), answers: int = 0) -> None:
+    """Raise `TooLarge` if a histogram over the domain with the marginals on `sets` would not fit; allocate nothing.
+
+    answers  queries of a workload whose answers are to be held beside it, in a handful of vectors
+    """
     cells = domain.size
     advice = "release fewer columns (--columns), use coarser bins, or answers alone (--mechanism gaussian)"
     if cells > MAX_CELLS:
         raise TooLarge(
             f"the universe has {_approximate(cells)} cells and a histogram holds at most {MAX_CELLS:,}; {advice}"
         )
-    needed = 8 * (cells + Cover.choose(domain.shape, sets).scratch_cells)
+    needed = 8 * (cells + Cover.choose(domain.shape, sets).scratch_cells + 6 * answers)
     free = _free_memory()
     if needed > _SPARE * free:
         raise TooLarge(

@@ -7,6 +7,7 @@ parts of a cost are added up in one place, and every draw is written down for th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -19,7 +20,9 @@ from qrelease import noise, selection
 from qrelease.entropy import WordSource
 from qrelease.errors import InvalidInput
 from qrelease.noise import MAX_SCALE, MAX_VARIANCE
+from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_of
+from qrelease.privacy.costs import check_cost
 from qrelease.table import Table
 from qrelease.workload import Group, Workload
 
@@ -27,9 +30,16 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 Rule = Literal["exponential", "permute-and-flip"]
+Law = Literal["discrete Laplace", "discrete Gaussian", "rounded Gaussian"]
 
 CONFIDENCE = 0.95
 """The probability with which a true count lies within the error bar of its noisy answer."""
+
+_SAMPLERS: dict[Law, Callable[[Fraction, int, WordSource], Ints]] = {
+    "discrete Laplace": noise.discrete_laplace,
+    "discrete Gaussian": noise.discrete_gaussian,
+    "rounded Gaussian": noise.rounded_gaussian,
+}
 
 _EPSILON_BITS = 60  # an epsilon paid in zCDP is irrational: it is rounded down to a multiple of 2^-60
 
@@ -38,10 +48,11 @@ _EPSILON_BITS = 60  # an epsilon paid in zCDP is irrational: it is rounded down 
 class Noise:
     """The law of the noise on an answer: discrete on the multiples of `unit`, of this scale, in counts.
 
-    scale   b of the discrete Laplace, P(y) ∝ e^(-|y|/b), or σ of the discrete Gaussian, P(y) ∝ e^(-y²/2σ²)
+    scale   b of the discrete Laplace, P(y) ∝ e^(-|y|/b); σ of the discrete Gaussian, P(y) ∝ e^(-y²/2σ²), and of the
+            rounded Gaussian: a real normal, rounded to the nearest integer
     """
 
-    law: Literal["discrete Laplace", "discrete Gaussian"]
+    law: Law
     scale: float
     unit: float = 1.0
 
@@ -62,7 +73,7 @@ class Noise:
         for the grid. Of a weighted sum, `terms` is the sum of the squared weights.
         """
         # Sums of fewer Laplace draws have heavier tails: rounding down errs to the safe side.
-        laplace_terms = 0 if self.law == "discrete Gaussian" else min(max(int(terms), 1), 64)
+        laplace_terms = min(max(int(terms), 1), 64) if self.law == "discrete Laplace" else 0
         return self.scale * _quantile(laplace_terms) * math.sqrt(terms) + self.unit / 2
 
 
@@ -126,7 +137,8 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
     """The noise that answers a whole workload once at a cost, and its exact scale b or variance σ², in units.
 
     Laplace of scale Δ₁/ε for pure ε [Dwork & Roth 2014, Thm 3.6], Gaussian of variance Δ₂²/2ρ for zCDP [Canonne, Kamath
-    & Steinke 2020, Thm 14], both discrete on the finest grid among the groups.
+    & Steinke 2020, Thm 14], both discrete; for (ε, δ) the analytic Gaussian [Balle & Wang 2018], rounded. All on the
+    finest grid among the groups.
     """
     unit = min(g.queries.unit for g in workload.groups)
     replace_one = neighbours is Neighbours.REPLACE_ONE
@@ -139,10 +151,11 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
 
 
 def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:
-    """The noise for a sensitivity, in units: Δ₁ for pure ε, Δ₂² for zCDP; and its exact scale b or variance σ².
+    """The noise for a sensitivity, in units: Δ₁ for pure ε, else Δ₂²; and its exact scale b or variance σ².
 
     Raises `InvalidInput` where the noise would be beyond the samplers' range.
     """
+    check_cost(cost)
     if isinstance(cost, PureDP):
         scale = Fraction(sensitivity) / Fraction(cost.epsilon)
         if scale <= MAX_SCALE:
@@ -151,13 +164,18 @@ def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, 
         variance = Fraction(sensitivity) / (2 * Fraction(cost.rho))
         if variance <= MAX_VARIANCE:
             return Noise("discrete Gaussian", math.sqrt(variance) * unit, unit), variance
+    elif cost.delta == 0:
+        raise InvalidInput(f"one draw of Gaussian noise needs a delta above 0, got {cost}")
     else:
-        raise InvalidInput(f"a draw costs epsilon or rho, got {cost}")
+        variance = sensitivity * Fraction(analytic_gaussian_sigma(1, cost.epsilon, cost.delta)) ** 2
+        if variance <= MAX_VARIANCE:
+            return Noise("rounded Gaussian", math.sqrt(variance) * unit, unit), variance
     raise InvalidInput(f"{cost} buys an answer only under noise of more than 2^40: ask less, or give more budget")
 
 
 def currency(cost: Cost) -> PureDP | ZCDP:
     """What a mechanism spends a cost in: pure ε as it is, (ε, δ) as the largest ρ that converts to it."""
+    check_cost(cost)
     return zcdp_of(cost) if isinstance(cost, ApproxDP) else cost
 
 
@@ -176,7 +194,7 @@ class Private:
     entropy: WordSource = field(repr=False)
     spends: list[Spend] = field(default_factory=list)
 
-    def _spend(self, what: str, cost: PureDP | ZCDP) -> None:
+    def _spend(self, what: str, cost: Cost) -> None:
         self.filter.spend(cost)
         self.spends.append(Spend(what, cost))
 
@@ -185,8 +203,8 @@ class Private:
         marginals = dict(zip(workload.sets, self.table.counts(workload.sets), strict=True))
         return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
 
-    def measure(self, workload: Workload, cost: PureDP | ZCDP) -> list[Measurement]:
-        """Noisy answers to a whole workload under one cost: one measurement a group."""
+    def measure(self, workload: Workload, cost: Cost) -> list[Measurement]:
+        """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s."""
         law, parameter = noise_for(workload, cost, self.neighbours)
         self._spend(f"measure {_described(workload)}", cost)
         drawn = np.split(self._draw(law, parameter, len(workload)), workload.bounds[1:-1])
@@ -206,8 +224,7 @@ class Private:
         return float(n + self._draw(law, parameter, 1)[0]), float(variance)
 
     def _draw(self, law: Noise, parameter: Fraction, size: int) -> Ints:
-        draw = noise.discrete_laplace if law.law == "discrete Laplace" else noise.discrete_gaussian
-        return draw(parameter, size, self.entropy)
+        return _SAMPLERS[law.law](parameter, size, self.entropy)
 
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
         """The index of a large score; one record moves each score by at most `sensitivity`, in either direction.

@@ -19,11 +19,17 @@ from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger
 from qrelease.measure import Measurement, Private, Spend
 from qrelease.privacy import Cost, Filter, Neighbours
+from qrelease.privacy.costs import check_cost
 from qrelease.queries import Cells
 from qrelease.table import Table
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """An ordinary generator for post-processing, from any integer or from the system."""
+    return np.random.default_rng(None if seed is None else seed % (1 << 256))
 
 
 def _versions() -> dict[str, str]:
@@ -147,6 +153,8 @@ class Release:
         a marginal that contains its columns.
         """
         asked = self.workload if workload is None else workload
+        if asked.domain != self.domain:
+            raise InvalidInput("the workload is over another domain than this release")
         parts = [_measured(g, self.measurements, self.domain) for g in asked.groups]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
@@ -156,7 +164,7 @@ class Release:
         rows    by default the (noisy) number of records
         seed    of an ordinary generator: this is post-processing, and reveals nothing that the release does not
         """
-        rng = np.random.default_rng(self.insecure_seed if seed is None else seed)
+        rng = generator(self.insecure_seed if seed is None else seed)
         codes = self.codes(rows, rng)
         return {a.name: a.decode(c, rng) for a, c in zip(self.domain, codes, strict=True)}
 
@@ -246,6 +254,8 @@ class Curator:
         """
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
+        check_cost(cost)
+        self._table.check_counts(workload.sets)
         neighbours = self._ledger.neighbours
         mechanism.check(workload, cost, neighbours)
         self._ledger.charge(cost, f"{mechanism.name}: {len(workload):,} queries")

@@ -127,10 +127,14 @@ class Table:
         wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
         if wrong:
             raise InvalidInput(f"columns to count must be distinct positions 0..{width - 1}, got {wrong[0]}")
+        self.check_counts(sets)
+        return count_marginals(self.columns, self.domain.shape, sets)
+
+    def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
+        """Raise the `TooLarge` that `counts` would."""
         cells = sum(self.domain.cells(axes) for axes in sets)
         if cells > MAX_CELLS:
             raise TooLarge(f"exact counts of {cells:,} cells do not fit; at most {MAX_CELLS:,} do")
-        return count_marginals(self.columns, self.domain.shape, sets)
 
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""

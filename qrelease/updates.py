@@ -16,8 +16,10 @@ import numpy.typing as npt
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput
+from qrelease.exact import whole
 from qrelease.histogram import Histogram
 from qrelease.measure import Measurement
+from qrelease.privacy.costs import real
 
 Floats = npt.NDArray[np.float64]
 State = TypeVar("State")
@@ -54,10 +56,10 @@ class MultiplicativeWeights:
     caution: float = 16.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.sweeps, bool) or self.sweeps < 1:
-            raise InvalidInput(f"sweeps must be at least 1, got {self.sweeps}")
-        if not 0 <= self.caution < float("inf"):
-            raise InvalidInput(f"caution must be a number from 0 up, got {self.caution}")
+        object.__setattr__(self, "sweeps", whole("sweeps", self.sweeps, least=1))
+        object.__setattr__(self, "caution", real("caution", self.caution))
+        if self.caution < 0:
+            raise InvalidInput(f"caution must be at least 0, got {self.caution}")
 
     def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Histogram:
         """The uniform histogram."""
@@ -90,6 +92,6 @@ class MultiplicativeWeights:
             error += float(gaps @ gaps) / m.variance
             relative = gaps / np.maximum(answers + self.caution * np.sqrt(m.variance), 1e-9)
             # Queries of one group may overlap (ranges do): their steps are shared out among the most on one cell.
-            overlap = queries.sensitivity(1, replace=False)
+            overlap = max(queries.sensitivity(1, replace=False), 1)
             logs[where] += queries.adjoint(np.clip(relative, -1, 1)) / overlap
         return error, logs

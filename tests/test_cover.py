@@ -106,7 +106,7 @@ def test_a_table_of_counts_need_not_be_floats_or_contiguous():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_can_use_a_cover_that_its_parent_used():
-    """A web server forks its workers; threads do not survive that, a pool that remembers them must not wait for them."""
+    """Servers fork their workers. Threads do not survive that, and nobody may wait for them."""
     plan, table = Cover.choose((2,) * 22, subsets(22, 2)), np.ones(1 << 22)
     plan.marginals(table)
     child = os.fork()

@@ -53,10 +53,7 @@ def systematic(weights, total, start, out):
     out[:] = np.minimum(cells, np.flatnonzero(weights)[-1])
 
 
-TWINS = {
-    f.__name__: f
-    for f in (sum_blocks, scale_blocks, scale_and_sum_blocks, project_many, expand_many, systematic)
-}
+TWINS = {f.__name__: f for f in (sum_blocks, scale_blocks, scale_and_sum_blocks, project_many, expand_many, systematic)}
 
 
 def test_every_kernel_has_a_twin():

@@ -25,7 +25,7 @@ from qrelease.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.histogram import Histogram
 from qrelease.privacy import Neighbours
-from qrelease.queries import GRID, Cells
+from qrelease.queries import GRID, Cells, Intervals, Vectors
 from qrelease.workload import Group, Workload
 
 
@@ -190,6 +190,27 @@ def test_marginals_refuse(k):
 def test_workloads_refuse(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        Group((0,), Cells(1)),  # one draw of noise for two cells: their difference would come out exact
+        Group((0,), Cells(5)),
+        Group((3,), Cells(2)),
+        Group((-1,), Cells(3)),
+        Group((2, 0), Cells(6)),
+        Group((0, 0), Cells(4)),
+        Group((1,), Intervals(2, 2, prefixes=True)),
+        Group((1,), Intervals(3, 3, prefixes=True)),  # age has a missing cell, from which a record may move
+        Group((0,), Vectors(np.ones((1, 3), np.int64), 1.0)),
+    ],
+    ids=str,
+)
+def test_groups_made_by_hand_must_fit_their_columns(group):
+    """Plug-ins make groups themselves, and the noise is drawn for what a group says of itself."""
+    with pytest.raises(InvalidInput):
+        Workload(PEOPLE, (group,))
 
 
 def test_too_many_queries_are_refused_before_anything_is_made():

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.measure import Measurement, Private, noise_for
-from qrelease.privacy import ZCDP, Neighbours, PureDP
+from qrelease.privacy import Cost, Neighbours
 from qrelease.queries import Cells
 from qrelease.release import Draft
 from qrelease.workload import Group, Workload
@@ -42,7 +42,9 @@ class Answers:
         return self.workload.domain
 
     def answer(self, workload: Workload) -> Floats:
-        """(k,) counts. Raises `InvalidInput` for a group that nothing here contains."""
+        """(k,) counts. Raises `InvalidInput` for another domain, and for a group that nothing here contains."""
+        if workload.domain != self.domain:
+            raise InvalidInput("the workload is over another domain than this release")
         return np.concatenate([self._group(g) for g in workload.groups])
 
     def _group(self, asked: Group) -> Floats:
@@ -72,14 +74,14 @@ class Answers:
         return cls(workload, np.array(content["values"], np.float64), float(content["total"]))
 
 
-def check_answers(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours) -> None:
+def check_answers(workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
     """`TooLarge` for more answers than fit in memory, `InvalidInput` for noise beyond the samplers' range."""
     if len(workload) > MAX_ANSWERS:
         raise TooLarge(f"{len(workload):,} separate answers are too many; at most {MAX_ANSWERS:,} fit")
     noise_for(workload, cost, neighbours)
 
 
-def measure_all(private: Private, workload: Workload, cost: PureDP | ZCDP) -> Draft:
+def measure_all(private: Private, workload: Workload, cost: Cost) -> Draft:
     """All answers with noise for the whole workload at once, then each marginal made a table of counts.
 
     A marginal is projected to the nearest non-negative table (Euclidean) with the common total: the public one, or
@@ -108,6 +110,9 @@ def project(values: Floats, total: float) -> Floats:
 
     Held, Wolfe & Crowder 1974: subtract the one threshold at which the positive parts have that sum.
     """
+    if total <= 0:
+        return np.zeros_like(values)
+    values = values - values.max()  # a common shift changes nothing, and keeps what matters near zero
     ordered = np.sort(values)[::-1]
     thresholds = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     above = np.flatnonzero(ordered > thresholds)[-1]

@@ -9,6 +9,7 @@ from qrelease.errors import InvalidInput
 from qrelease.measure import Private
 from qrelease.mechanisms.direct import check_answers, measure_all
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
+from qrelease.privacy.costs import check_cost
 from qrelease.release import Draft
 from qrelease.workload import Workload
 
@@ -36,6 +37,7 @@ class Laplace:
 
 
 def _pure(cost: Cost) -> PureDP:
+    check_cost(cost)
     if isinstance(cost, ZCDP):
         raise InvalidInput(f"the Laplace baseline spends epsilon, got {cost}; use the Gaussian")
     return PureDP(cost.epsilon)

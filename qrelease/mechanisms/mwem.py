@@ -14,14 +14,18 @@ import numpy as np
 
 from qrelease.distinguishers import Choice, Select
 from qrelease.errors import InvalidInput
+from qrelease.exact import whole
 from qrelease.histogram import check_size
 from qrelease.measure import Measurement, Private, Rule, calibrated, currency, noise_for
 from qrelease.mechanisms.iterative import Round, iterate
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import real
 from qrelease.queries import Cells
 from qrelease.release import Draft
 from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Workload
+
+MAX_ROUNDS = 100_000
 
 COUNTING = 0.01
 """The share of the budget that buys the number of records under add-remove."""
@@ -57,23 +61,39 @@ class MWEM:
         return "mwem"
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
-            raise InvalidInput(f"rounds must be at least 1, got {self.rounds}")
+        if self.rounds is not None:
+            object.__setattr__(self, "rounds", whole("rounds", self.rounds, least=1))
+            if self.rounds > MAX_ROUNDS:
+                raise InvalidInput(f"rounds must be at most {MAX_ROUNDS:,}, got {self.rounds:,}")
+        object.__setattr__(self, "sweeps", MultiplicativeWeights(self.sweeps).sweeps)
+        object.__setattr__(self, "selection", real("selection", self.selection))
+        object.__setattr__(self, "singles", real("singles", self.singles))
         if not 0 < self.selection < 1:
             raise InvalidInput(f"selection must be a share between 0 and 1, got {self.selection}")
         if not 0 <= self.singles < 1 - COUNTING:
             raise InvalidInput(f"singles must be a share from 0 to below {1 - COUNTING}, got {self.singles}")
         Select(self.choice, self.rule or "exponential")
-        MultiplicativeWeights(self.sweeps)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round."""
-        check_size(workload.domain, self._sets(workload))
-        counting, _, rest = _shares(currency(cost), self.singles)
+        check_size(workload.domain, self._sets(workload), len(workload))
+        counting, singles, rest = _shares(currency(cost), self.singles)
         calibrated(1, counting)
-        (round_, *_) = Round.equal(rest, self.rounds or 1, self.selection)
-        for group in workload.groups:
-            noise_for(Workload(workload.domain, (group,)), round_.measurement, neighbours)
+        if singles is not None:
+            noise_for(_columns(workload), singles, neighbours)
+        _check_round(workload, rest, neighbours, self.rounds or 1, self.selection)
+
+    def _rounds(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float) -> int:
+        """The default number of rounds, or as many as a tiny budget can be cut into: `check` knows that one can be."""
+        rounds = rounds_for(workload, cost, neighbours, n, self.choice)
+        while rounds > 1:
+            try:
+                _check_round(workload, cost, neighbours, rounds, self.selection)
+            except InvalidInput:
+                rounds //= 2
+            else:
+                break
+        return rounds
 
     def _sets(self, workload: Workload) -> tuple[tuple[int, ...], ...]:
         """The marginals that are asked for, then the columns by themselves if they are measured."""
@@ -88,14 +108,13 @@ class MWEM:
         rule = MultiplicativeWeights(self.sweeps)
         measurements: list[Measurement] = []
         if singles is not None:
-            columns = Workload.marginals(workload.domain, [[name] for name in workload.domain.names])
-            measurements += private.measure(columns, singles)
+            measurements += private.measure(_columns(workload), singles)
             total = _refined(total, variance, measurements)
         total = max(total, 1.0)
         state = rule.start(workload.domain, self._sets(workload), total)
         if measurements:
             state = rule.update(state, measurements)
-        rounds = self.rounds or rounds_for(workload, rest, private.neighbours, total, self.choice)
+        rounds = self.rounds or self._rounds(workload, rest, private.neighbours, total)
         select = Select(self.choice, self.rule or _better_rule(whole))
         plan = Round.equal(rest, rounds, self.selection)
         state = iterate(private, workload, state, rule, select, plan, measurements)
@@ -116,7 +135,21 @@ def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, 
     s = math.sqrt(noise_for(one, cost, neighbours)[0].variance)
     r = n * math.sqrt(math.log(workload.domain.size)) / (float(groups.mean()) * s)
     power = 1 / 3 if isinstance(cost, PureDP) else 1 / 2
-    return max(1, math.ceil(3 * float(r**power)))
+    return min(MAX_ROUNDS, max(1, math.ceil(3 * float(r**power))))
+
+
+def _columns(workload: Workload) -> Workload:
+    """Every column by itself."""
+    return Workload.marginals(workload.domain, [[name] for name in workload.domain.names])
+
+
+def _check_round(
+    workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, rounds: int, selection: float
+) -> None:
+    """`InvalidInput` if the noise of a measurement in one of so many rounds would be beyond the samplers' range."""
+    share = split(cost, [selection / rounds, (1 - selection) / rounds, 1 - 1 / rounds or 1e-9])[1]
+    for group in workload.groups:
+        noise_for(Workload(workload.domain, (group,)), share, neighbours)
 
 
 def _better_rule(cost: PureDP | ZCDP) -> Rule:

@@ -13,15 +13,14 @@ _ROUNDING = 2.0**-47  # covers a dozen roundings, each below 2^-51 of its result
 class Odometer:
     """What adaptively chosen costs have come to, at every moment at once; safe for threads, O(1) a spend.
 
-    Except with probability `slack` over the whole run, the privacy loss never exceeds the ε shown at any
-    moment; so whenever one decides to stop, for whatever reason, the run was (ε, slack)-DP. Pure costs
-    alone need no slack.
+    Except with probability `slack` over the whole run, the privacy loss never exceeds the ε shown at any moment; so
+    whenever one stops, for whatever reason, the ε shown then bounds the loss. Pure costs alone need no slack.
 
     For zCDP it is the mixture odometer of Whitehouse, Ramdas, Rogers & Wu 2023 (*Fully Adaptive Composition
     in Differential Privacy*). With R = Σρ and Z the loss of the zCDP spends, exp(λ(Z − R) − λ²R) is a
     supermartingale for every λ > 0, so its average over λ ~ |N(0, 1/v)| is one too, and Ville's inequality
-    bounds it at all times by 1/slack. v makes the bound tightest where Σρ = `near`, where it is
-    about 5 % above ρ + 2√(ρ ln(1/slack)).
+    bounds it at all times by 1/slack. v makes the bound tightest where Σρ = `near`, where it is about 5 %
+    above ρ + 2√(ρ ln(1/slack)).
     """
 
     def __init__(self, slack: float, near: ZCDP) -> None:

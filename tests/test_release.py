@@ -1,0 +1,387 @@
+"""The curator charges first and draws then; what it hands out is public, says how sure it is, and shows no more."""
+
+import dataclasses
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from worlds import (
+    BOTH,
+    PEOPLE,
+    SpyEntropy,
+    coded,
+    full_matrix,
+    mixed,
+    random_table,
+    records_of,
+    table_of,
+    true_answers,
+)
+
+from qrelease.entropy import Entropy
+from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.ledger import Ledger
+from qrelease.measure import CONFIDENCE, Measurement, Noise
+from qrelease.mechanisms.direct import Answers
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.mwem import MWEM
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.release import Answer, Curator, Release, parameters
+from qrelease.workload import Workload
+
+COST = ApproxDP(1.0, 1e-6)
+TABLE = random_table(PEOPLE, 200, 0)
+PAIRS = Workload.marginals(PEOPLE, 2)
+MECHANISMS = [Laplace(), Gaussian(), MWEM(rounds=4), MWEM(rounds=4, choice="query")]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(tmp_path / "people.ledger", ApproxDP(10.0, 1e-3)) as opened:
+        yield opened
+
+
+def released(mechanism=None, table=TABLE, asked=PAIRS, cost=COST, relation=Neighbours.ADD_REMOVE, seed=0):
+    mechanism = MWEM(rounds=4) if mechanism is None else mechanism
+    with Ledger.open(None, cost, neighbours=relation) as opened:
+        return Curator(table, opened, Entropy.insecure(seed)).release(mechanism, asked, cost)
+
+
+# --- charge, then draw -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_the_charge_is_durable_before_the_first_word_is_drawn(tmp_path, mechanism, relation):
+    path = tmp_path / "people.ledger"
+    seen = []
+
+    def look():
+        """As another process would, in a connection of its own."""
+        with Ledger.open(path) as other:
+            seen.append([(e.kind, e.cost, e.label) for e in other.history()][1:])
+            assert other.spent == COST
+
+    with Ledger.open(path, COST, neighbours=relation) as opened:
+        spy = SpyEntropy(0, before=look)
+        Curator(TABLE, opened, spy).release(mechanism, PAIRS, COST)
+    assert seen == [[("charge", COST, f"{mechanism.name}: 26 queries")]]
+    assert spy.taken > 0
+
+
+class Failing:
+    """A mechanism that fails in `check`, or only after it has drawn."""
+
+    name = "failing"
+
+    def __init__(self, early):
+        self.early = early
+
+    def check(self, workload, cost, neighbours):
+        if self.early:
+            raise TooLarge("known beforehand")
+
+    def release(self, private, workload, cost):
+        private.entropy.words(1)
+        raise TooLarge("found out too late")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "asked", "cost", "error"),
+    [
+        (Failing(early=True), PAIRS, COST, TooLarge),
+        (Laplace(), Workload.marginals(coded(2, 4, 3), 2), COST, InvalidInput),
+        (Laplace(), PAIRS, ApproxDP(10.5, 1e-6), BudgetExceeded),
+        (Gaussian(), PAIRS, ApproxDP(1.0, 0.5), BudgetExceeded),
+        (Laplace(), PAIRS, ZCDP(0.1), InvalidInput),
+        (Gaussian(), PAIRS, PureDP(1.0), InvalidInput),
+        (MWEM(), PAIRS, ApproxDP(1.0, 0.0), InvalidInput),
+        (MWEM(), PAIRS, "epsilon=1", InvalidInput),
+        (MWEM(), PAIRS, PureDP(1e-300), InvalidInput),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_a_refusal_charges_and_draws_nothing(ledger, mechanism, asked, cost, error):
+    spy = SpyEntropy(0)
+    with pytest.raises(error):
+        Curator(TABLE, ledger, spy).release(mechanism, asked, cost)
+    assert ledger.spent is None
+    assert len(ledger.history()) == 1
+    assert spy.taken == 0
+
+
+def test_counts_that_do_not_fit_are_refused_before_the_charge(ledger, monkeypatch):
+    """A few predicates on wide columns ask few queries, but exact counts of many cells."""
+    monkeypatch.setattr("qrelease.table.MAX_CELLS", 20)
+    with pytest.raises(TooLarge):
+        Curator(TABLE, ledger, SpyEntropy(0)).release(Laplace(), PAIRS, COST)
+    assert ledger.spent is None
+
+
+def test_a_failure_after_a_draw_stays_charged(ledger):
+    with pytest.raises(TooLarge):
+        Curator(TABLE, ledger, SpyEntropy(0)).release(Failing(early=False), PAIRS, COST)
+    assert ledger.spent == COST
+
+
+def test_releases_are_charged_until_nothing_is_left(ledger):
+    curator = Curator(TABLE, ledger, Entropy.insecure(0))
+    for _ in range(10):
+        curator.release(Laplace(), PAIRS, PureDP(1.0))
+    with pytest.raises(BudgetExceeded, match=r"total epsilon=10.*spent epsilon=10.*requested epsilon=0\.5"):
+        curator.release(Laplace(), PAIRS, PureDP(0.5))
+    assert curator.ledger is ledger
+
+
+def test_the_relation_is_that_of_the_ledger():
+    public, hidden = (released(relation=r) for r in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE))
+    assert public.neighbours is Neighbours.REPLACE_ONE
+    assert (public.synopsis.total, public.parameters["records"]) == (200.0, 200.0)
+    assert hidden.synopsis.total != 200.0
+
+
+# --- what a release says of itself -------------------------------------------------------------------------------
+
+
+def test_a_release_says_what_was_promised():
+    found = released(MWEM(rounds=4, sweeps=2))
+    assert (found.cost, found.neighbours, found.mechanism, found.dataset) == (COST, BOTH[0], "mwem", "memory")
+    assert dict(found.parameters) == {
+        **parameters(MWEM(rounds=4, sweeps=2)),
+        "rule": "exponential",
+        "records": found.synopsis.total,
+    }
+    assert (found.workload, found.domain, found.has_table) == (PAIRS, PEOPLE, True)
+    assert {"python", "qrelease", "numpy", "numba", "cryptography"} == set(found.versions)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.cost = PureDP(1e-9)
+
+
+def test_a_seed_makes_it_insecure_and_says_so():
+    seeded = released(seed=77)
+    assert seeded.insecure_seed == 77
+    assert "INSECURE seed 77" in repr(seeded)
+    with Ledger.open(None, COST) as opened:
+        secret = Curator(TABLE, opened).release(Laplace(), PAIRS, COST)
+    assert secret.insecure_seed is None
+    assert "INSECURE" not in repr(secret)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_nothing_that_is_shown_holds_the_number_of_records(mechanism):
+    """Under add-remove n is private. Noise may hit 54 321 by chance, but not in one place under three seeds."""
+    table = table_of(PEOPLE, np.tile([[1, 2, 0]], (54_321, 1)))
+    telling = set.intersection(*({i for i, text in enumerate(shown(mechanism, table, seed)) if "54321" in text}
+                                 for seed in range(3)))  # fmt: skip
+    assert not telling
+
+
+def shown(mechanism, table, seed):
+    """Everything that is printed, stored or raised about a release, without digit separators."""
+    with Ledger.open(None, ApproxDP(2.0, 1e-3)) as opened:
+        curator = Curator(table, opened, Entropy.insecure(seed))
+        found = curator.release(mechanism, PAIRS, COST)
+        with pytest.raises(BudgetExceeded) as refused:
+            curator.release(mechanism, PAIRS, ApproxDP(100.0, 1e-6))
+        texts = [
+            repr(curator),
+            repr(found),
+            repr(found.synopsis),
+            str(found.parameters),
+            *map(repr, found.spends),
+            *(repr(m.values.tolist()) for m in found.measurements),
+            json.dumps(found.synopsis.to_json()),
+            *(e.label for e in opened.history()),
+            repr(found.answer("sex = M")),
+            str(refused.value),
+        ]
+    return [re.sub(r"(?<=\d)[_,](?=\d)", "", text) for text in texts]
+
+
+def test_the_repr_of_a_release():
+    found = released(Laplace(), cost=PureDP(1.0))
+    assert repr(found) == "Release(laplace on 'memory': 26 queries, epsilon=1, add-remove, INSECURE seed 0)"
+    assert repr(Curator(TABLE, Ledger.open(None, COST))) == (
+        "Curator(Ledger(':memory:', dataset 'memory', add-remove); the records are private)"
+    )
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+def test_answers_to_its_own_workload_and_to_others():
+    found = released()
+    np.testing.assert_array_equal(found.answers(), found.synopsis.answer(PAIRS))
+    np.testing.assert_allclose(found.answer(mixed()), full_matrix(mixed()) @ found.synopsis.values, rtol=1e-9)
+    one = found.answer("sex = F and age in 0..39")
+    assert float(one) == one.value == pytest.approx(found.synopsis.values.reshape(2, 4, 3)[0, :2].sum())
+
+
+def test_an_answer_reads_well():
+    assert str(Answer(12.34, math.nan, math.nan)) == "12.3"
+    assert str(Answer(12.34, 11.0, 2.56)) == "12.3 (measured 11.0 ± 2.6)"
+    assert float(Answer(12.34, 11.0, 2.56)) == 12.34
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), MWEM(rounds=2)], ids=str)
+def test_questions_it_cannot_answer(mechanism):
+    found = released(mechanism)
+    with pytest.raises(InvalidInput, match="no column 'height'"):
+        found.answer("height > 3")
+    with pytest.raises(InvalidInput):
+        found.answer("")
+    other = Workload.marginals(coded(2, 4, 3), 2)
+    with pytest.raises(InvalidInput, match="another domain"):
+        found.answer(other)
+    with pytest.raises(InvalidInput, match="another domain"):
+        found.error_bars(other)
+
+
+# --- error bars --------------------------------------------------------------------------------------------------
+
+REPEATS = 250
+
+ASKED_LATER = (
+    Workload.marginals(PEOPLE, [["sex", "age"], ["sex"], ["age"], ["grade"]])
+    + Workload.ranges(PEOPLE, "grade")
+    + Workload.predicates(PEOPLE, "sex = F and age in 0..39", "sex = F or grade = 2", "age is missing")
+    + Workload.vectors(PEOPLE, [[0.5, 0.25, 1.0]], ["grade"])
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "asked", "cost"),
+    [
+        (Laplace(), PAIRS, PureDP(0.5)),
+        (Gaussian(), PAIRS, COST),
+        (Laplace(), mixed(), PureDP(0.5)),
+        (Gaussian(), mixed(), COST),
+        (MWEM(rounds=6, sweeps=1), PAIRS, PureDP(0.5)),
+        (MWEM(rounds=6, sweeps=1), PAIRS, COST),
+    ],
+    ids=str,
+)
+def test_error_bars_cover_95_per_cent(mechanism, asked, cost):
+    """Of what was measured, and of sums over what was measured; whatever the mechanism then made of it."""
+    covered, tight, number = 0, 0, 0
+    truths = [(later, true_answers(later, TABLE)) for later in (asked, ASKED_LATER)]
+    for seed in range(REPEATS):
+        found = released(mechanism, asked=asked, cost=cost, seed=seed)
+        for later, truth in truths:
+            noisy, half = found.error_bars(later)
+            known = ~np.isnan(half)
+            assert (known == ~np.isnan(noisy)).all()
+            covered += int((np.abs(noisy - truth)[known] <= half[known]).sum())
+            tight += int((np.abs(noisy - truth)[known] <= half[known] / 1.3).sum())
+            number += int(known.sum())
+    # Queries of one release share noise: the cautious sample size is the number of releases, not of answers.
+    assert CONFIDENCE - 3 * math.sqrt(0.05 * 0.95 / REPEATS) < covered / number < CONFIDENCE + 0.025
+    assert tight / number < CONFIDENCE - 0.015
+
+
+def test_what_was_not_measured_has_no_error_bar():
+    found = released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"]]), cost=PureDP(1.0))
+    noisy, half = found.error_bars(Workload.marginals(PEOPLE, [["grade"], ["sex"]]))
+    assert np.isnan(noisy[:3]).all()
+    assert np.isnan(half[:3]).all()
+    assert np.isfinite(noisy[3:]).all()
+    assert (half[3:] > 0).all()
+
+
+def by_hand(*measurements, total=100.0):
+    """A release of measurements that were never drawn."""
+    asked = Workload(PEOPLE, tuple(m.group for m in measurements))
+    answers = Answers(asked, np.concatenate([m.values for m in measurements]), total)
+    return Release(answers, asked, COST, BOTH[0], "none", "hand", {}, measurements, ())
+
+
+def marginal(columns, values, scale, law="discrete Gaussian", repeats=1):
+    (group,) = Workload.marginals(PEOPLE, [columns]).groups
+    return Measurement(group, np.asarray(values, float), Noise(law, scale), repeats)
+
+
+def test_the_best_measurement_is_taken():
+    wide = marginal(["sex", "age"], np.arange(8), 1.0)
+    rough, fine = marginal(["sex"], [7, 20], 3.0), marginal(["sex"], [7, 20], 1.5)
+    half = 1.959963984540054
+    noisy, bars = by_hand(wide, rough).error_bars(Workload.marginals(PEOPLE, [["sex"]]))
+    assert noisy.tolist() == [6, 22]  # four cells of variance 1, against 9
+    np.testing.assert_allclose(bars, 2 * half + 0.5)
+    noisy, bars = by_hand(wide, fine).error_bars(Workload.marginals(PEOPLE, [["sex"]]))
+    assert noisy.tolist() == [7, 20]  # variance 2.25
+    np.testing.assert_allclose(bars, 1.5 * half + 0.5)
+
+
+def test_repeats_narrow_an_error_bar():
+    one, four = (marginal(["sex"], [7, 20], 3.0, repeats=r) for r in (1, 4))
+    asked = Workload.marginals(PEOPLE, [["sex"]])
+    wide, narrow = (by_hand(m).error_bars(asked)[1] for m in (one, four))
+    np.testing.assert_allclose(wide, 3 * 1.959963984540054 + 0.5)
+    np.testing.assert_allclose(narrow, (2 * 3 * 1.959963984540054 + 0.5) / 4)
+
+
+def test_a_sum_over_cells_has_the_bar_of_the_sum():
+    found = by_hand(marginal(["age"], [10, 20, 30, 40], 2.0, "discrete Laplace"))
+    (noisy,), (half,) = found.error_bars(Workload.predicates(PEOPLE, "age in 0..59"))
+    assert noisy == 60
+    assert half == pytest.approx(Noise("discrete Laplace", 2.0).half_width(3))
+    answer = found.answer("age in 20..59")
+    assert (answer.value, answer.noisy) == (50.0, 50.0)
+    assert answer.error == pytest.approx(Noise("discrete Laplace", 2.0).half_width(2))
+    (noisy,), (half,) = found.error_bars(Workload.predicates(PEOPLE, "age in {}"))
+    assert (noisy, half) == (0.0, 0.5)
+
+
+# --- synthetic records -------------------------------------------------------------------------------------------
+
+
+def test_synthetic_records_are_labels_of_the_schema():
+    found = released()
+    columns = found.synthetic(seed=1)
+    assert list(columns) == ["sex", "age", "grade"]
+    assert {len(c) for c in columns.values()} == {round(found.synopsis.total)}
+    for attribute in PEOPLE:
+        assert {attribute.encode(str(v)) for v in columns[attribute.name]} <= set(range(attribute.size))
+
+
+def test_synthetic_records_have_the_released_answers():
+    found = released(MWEM(rounds=10), cost=COST)
+    codes = found.codes(20_000, np.random.default_rng(0))
+    assert records_of(table_of(PEOPLE, np.stack(codes, axis=1))).shape == (20_000, 3)
+    shares = true_answers(PAIRS, table_of(PEOPLE, np.stack(codes, axis=1))) / 20_000
+    np.testing.assert_allclose(shares, found.answers() / found.synopsis.total, atol=0.001)
+
+
+def test_synthetic_records_can_be_had_again_and_anew():
+    found = released()
+    first, again, other = (found.synthetic(50, seed=s)["sex"].tolist() for s in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("seed", [0, -5, 2**70])
+def test_an_insecure_release_has_reproducible_records_whatever_its_seed(seed):
+    first, again = (released(seed=seed).synthetic(20)["sex"].tolist() for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("rows", [0, -1, True, 2.5, math.nan, "3"])
+def test_bad_numbers_of_rows(rows):
+    with pytest.raises(InvalidInput, match="rows must be a positive whole number"):
+        released().synthetic(rows)
+
+
+@pytest.mark.parametrize("asked", [PAIRS, Workload.ranges(PEOPLE, "grade")], ids=["marginals", "ranges"])
+@pytest.mark.parametrize("mechanism", [Laplace(), Gaussian()], ids=str)
+def test_separate_answers_have_no_records(mechanism, asked):
+    found = released(mechanism, asked=asked)
+    assert not found.has_table
+    with pytest.raises(InvalidInput, match="no synthetic table"):
+        found.synthetic()
+
+
+@pytest.mark.parametrize("rounds", [3, np.int64(3)])
+def test_the_parameters_of_a_release_can_be_written_down(rounds):
+    json.dumps(dict(released(MWEM(rounds=rounds)).parameters), allow_nan=False)
