@@ -271,7 +271,7 @@ def test_queries_that_no_record_moves_get_noise_too():
 
 @pytest.mark.parametrize("cost", [ApproxDP(1.0, 0.0), 1.0, None])
 def test_only_a_cost_buys_noise(cost):
-    with pytest.raises(InvalidInput, match="delta above 0|cost must be"):
+    with pytest.raises(InvalidInput, match=r"delta above 0|cost must be"):
         noise_for(mixed(), cost, Neighbours.ADD_REMOVE)
 
 
