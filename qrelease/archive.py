@@ -37,6 +37,8 @@ FORMAT = 1
 
 MANIFEST = "release.json"
 
+_INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"
+
 
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -106,12 +108,11 @@ def _write_answers(release: Release, file: Path) -> None:
 
 
 def _manifest(release: Release) -> dict[str, Any]:
-    insecure = release.insecure_seed is not None
     names = release.domain.names
     return {
         "format": FORMAT,
         "dataset": release.dataset,
-        "insecure": "INSECURE: the noise came from a seeded generator and protects nobody" if insecure else None,
+        "insecure": _INSECURE if release.insecure else None,
         "insecure_seed": release.insecure_seed,
         "cost": release.cost.to_json(),
         "neighbours": release.neighbours.value,
@@ -157,6 +158,7 @@ def _release(content: Mapping[str, Any]) -> Release:
         content["parameters"],
         tuple(_measurement(domain, m) for m in content["measurements"]),
         spends,
+        content["insecure"] is not None,
         content["insecure_seed"],
         content["versions"],
     )

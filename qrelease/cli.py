@@ -234,7 +234,7 @@ def _add_release(commands: Any) -> None:
     parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
     parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
-    parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument("--out", type=Path, help="a new folder; default: DATA-release, here")
     parser.add_argument("--ledger", type=Path, help="default: DATA.ledger beside the data")
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
     parser.add_argument("--total-delta", type=float, help="likewise")
@@ -244,14 +244,15 @@ def _add_release(commands: Any) -> None:
 def _release(arguments: argparse.Namespace) -> None:
     from qrelease import archive
     from qrelease.privacy import Neighbours
-    from qrelease.release import Curator
+    from qrelease.release import Curator, check_rows
 
     cost = _cost(arguments.epsilon, arguments.delta)
     neighbours = Neighbours.parse(arguments.neighbours)
     mechanism = _mechanism(arguments.mechanism, arguments.rounds)
-    if arguments.rows is not None and arguments.rows < 1:
-        raise InvalidInput(f"rows must be at least 1, got {arguments.rows}")
-    with archive.new_folder(arguments.out) as folder:
+    if arguments.rows is not None:
+        check_rows(arguments.rows)
+    out = arguments.out or Path(f"{_dataset(arguments.data)}-release")
+    with archive.new_folder(out) as folder:
         table = _read(arguments)
         workload = _workload(arguments, table)
         mechanism.check(workload, cost, neighbours)
@@ -260,7 +261,7 @@ def _release(arguments: argparse.Namespace) -> None:
             archive.save(release, folder, arguments.rows)
             spent, total = ledger.spent, ledger.total
     print(release)
-    print(_files(arguments.out))
+    print(_files(out))
     if arguments.insecure_seed is None or arguments.ledger:
         print(f"spent in all: {spent} of {total} (ledger {_ledger_path(arguments)})")
 
@@ -271,6 +272,7 @@ def _ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Any) -> Ledge
     A run with an insecure seed and no ledger named is a test: it has a budget of its own, in memory.
     """
     from qrelease.ledger import Ledger
+    from qrelease.privacy import Filter
 
     total = cost
     if arguments.total_epsilon is not None:
@@ -284,6 +286,7 @@ def _ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Any) -> Ledge
         if arguments.total_epsilon is not None:
             raise InvalidInput(f"ledger {path} has a total already; `qrelease ledger raise` changes it")
         return Ledger.open(path, dataset=_dataset(arguments.data), neighbours=neighbours)
+    Filter(total).spend(cost)  # what would be refused leaves no new ledger behind
     print(f"new ledger {path}: total {total}", file=sys.stderr)
     return Ledger.open(path, total, dataset=_dataset(arguments.data), neighbours=neighbours)
 
@@ -293,18 +296,24 @@ def _dataset(data: Path) -> str:
 
 
 def _ledger_path(arguments: argparse.Namespace) -> Path:
-    """Beside the data, so that whoever releases from them finds it; in the user's own folder if that is read-only."""
+    """Beside the data, so that whoever releases from them finds it; in the user's own folder if that is read-only.
+
+    A ledger that exists in either place is the ledger, whatever the permissions are by now.
+    """
     if arguments.ledger is not None:
         return Path(arguments.ledger)
-    data: Path = arguments.data.resolve()
-    beside = data.with_name(f"{data.name}.ledger")
-    if beside.exists() or os.access(data.parent, os.W_OK):
-        return beside
     from hashlib import sha256
 
+    data: Path = arguments.data.resolve()
+    beside = data.with_name(f"{data.name}.ledger")
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "qrelease"
-    state.mkdir(parents=True, exist_ok=True)
-    return state / f"{data.name}-{sha256(str(data).encode()).hexdigest()[:12]}.ledger"
+    own = state / f"{data.name}-{sha256(str(data).encode()).hexdigest()[:12]}.ledger"
+    if beside.exists() and own.exists():
+        raise LedgerError(f"two ledgers, {beside} and {own}, for one table: say which counts with --ledger")
+    if own.exists() or not (beside.exists() or os.access(data.parent, os.W_OK)):
+        state.mkdir(parents=True, exist_ok=True)
+        return own
+    return beside
 
 
 # --- answer
@@ -326,7 +335,7 @@ def _answer(arguments: argparse.Namespace) -> None:
 
 
 def _warn(release: Release) -> None:
-    if release.insecure_seed is not None:
+    if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
 
 

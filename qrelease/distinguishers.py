@@ -91,7 +91,8 @@ def _gaps(private: Private, state: Synopsis, workload: Workload) -> list[Ints]:
     hypothesis = np.split(state.answer(workload), workload.bounds[1:-1])
     gaps = []
     for group, exact, y in zip(workload.groups, private.exact(workload), hypothesis, strict=True):
-        rounded = np.rint(np.clip(y, -_LARGEST, _LARGEST) * (2.0**_PLACES / group.queries.unit)).astype(np.int64)
+        kept = np.clip(np.nan_to_num(y), -_LARGEST, _LARGEST)
+        rounded = np.rint(kept * (2.0**_PLACES / group.queries.unit)).astype(np.int64)
         gaps.append(np.abs((exact << _PLACES) - rounded))
     return gaps
 

@@ -23,6 +23,9 @@ from qrelease.errors import InvalidInput
 
 Words = npt.NDArray[np.uint64]
 
+_KEY_LIFE: Final = 1 << 21
+"""Words after which a new key is drawn, so that memory seen later tells little of the noise drawn before."""
+
 _BUFFER: Final = 1 << 10
 """Words fetched at once for small requests; larger requests go straight to the cipher."""
 
@@ -52,7 +55,7 @@ class Entropy:
     `Entropy.insecure(seed)` is reproducible, for tests; every release made with it carries its seed.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_cipher", "_lock", "_next", "_seed")
+    __slots__ = ("__weakref__", "_age", "_buffer", "_cipher", "_lock", "_next", "_seed")
 
     def __init__(self) -> None:
         self._seed: int | None = None
@@ -93,6 +96,8 @@ class Entropy:
             if n > _BUFFER:
                 return self._fetch(n)
             if self._next + n > _BUFFER:
+                if self._seed is None and self._age >= _KEY_LIFE:
+                    self._start(os.urandom(32))
                 self._buffer[:], self._next = self._fetch(_BUFFER), 0
             # Advanced first: an interrupt in between loses words, but none is handed out twice or after its wiping.
             start, self._next = self._next, self._next + n
@@ -101,6 +106,7 @@ class Entropy:
             return taken
 
     def _fetch(self, n: int) -> Words:
+        self._age += n
         fresh = np.empty(n + _SLACK, dtype="<u8")
         view = fresh.data.cast("B")
         for start in range(0, 8 * n, len(_ZEROS)):
@@ -110,6 +116,7 @@ class Entropy:
 
     def _start(self, key: bytes) -> None:
         self._next = _BUFFER
+        self._age = 0
         # Each key is used for one stream only, so the counter may start at zero.
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 

@@ -19,3 +19,7 @@ class BudgetExceeded(QReleaseError):  # noqa: N818
 
 class LedgerError(QReleaseError):
     """The ledger file is missing, foreign, corrupt, or belongs to another dataset or neighbouring relation."""
+
+
+class StreamHalted(QReleaseError):  # noqa: N818
+    """A stream of queries was asked after its last positive answer, or in a process that did not open it."""

@@ -170,7 +170,7 @@ def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, 
         variance = sensitivity * Fraction(analytic_gaussian_sigma(1, cost.epsilon, cost.delta)) ** 2
         if variance <= MAX_VARIANCE:
             return Noise("rounded Gaussian", math.sqrt(variance) * unit, unit), variance
-    raise InvalidInput(f"{cost} buys an answer only under noise of more than 2^40: ask less, or give more budget")
+    raise InvalidInput(f"{cost} buys so many answers only under noise beyond 2^40: ask less, or give more budget")
 
 
 def currency(cost: Cost) -> PureDP | ZCDP:

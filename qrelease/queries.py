@@ -41,6 +41,10 @@ class Queries(Protocol):
         """k."""
 
     @property
+    def cells(self) -> int:
+        """The number of cells of the marginal."""
+
+    @property
     def unit(self) -> float:
         """What an entry of 1 stands for: 1 for counts."""
 
@@ -176,12 +180,22 @@ class Vectors:
     def __post_init__(self) -> None:
         if self.unit not in (1.0, GRID):
             raise InvalidInput(f"query vectors have the unit 1 or {GRID}, got {self.unit}")
-        if self.rows.ndim != 2 or not self.rows.size:
-            raise InvalidInput(f"query vectors must have shape (k, cells), got {self.rows.shape}")
+        if self.rows.ndim != 2 or not self.rows.size or self.rows.dtype != np.int64:
+            raise InvalidInput(
+                f"query vectors must be int64 of shape (k, cells), got {self.rows.dtype} of {self.rows.shape}"
+            )
         if self.rows.min() < 0 or self.rows.max() > round(1 / self.unit):
             raise InvalidInput("query vectors must have entries in [0, 1]")
         if len(self.rows) > _MOST_VECTORS:
             raise TooLarge(f"{len(self.rows):,} query vectors are too many; at most {_MOST_VECTORS:,} fit")
+        # Sensitivities are computed from these numbers, so nobody may change them afterwards.
+        object.__setattr__(self, "rows", self.rows.copy())
+        self.rows.setflags(write=False)
+
+    @property
+    def cells(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
 
     @classmethod
     def of_predicate(cls, predicate: Predicate) -> Vectors:

@@ -26,6 +26,17 @@ from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
 
+MAX_ROWS = 1 << 26
+"""Synthetic records in one table."""
+
+
+def check_rows(rows: object) -> None:
+    """`InvalidInput` unless so many synthetic rows can be drawn."""
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+        raise InvalidInput(f"rows must be a positive whole number, got {rows!r}")
+    if rows > MAX_ROWS:
+        raise InvalidInput(f"rows must be at most {MAX_ROWS:,}, got {rows:,}")
+
 
 def generator(seed: int | None) -> np.random.Generator:
     """An ordinary generator for post-processing, from any integer or from the system."""
@@ -114,7 +125,8 @@ class Release:
     """What is given away: public by construction, and it never sees the table again.
 
     cost            the whole privacy cost; `spends` are its parts
-    insecure_seed   the seed if the noise came from a seeded generator: then it protects nobody
+    insecure        whether the noise came from anything but the system's entropy: then it protects nobody
+    insecure_seed   the seed, where it was a seeded generator
     """
 
     synopsis: Synopsis
@@ -126,6 +138,7 @@ class Release:
     parameters: Mapping[str, Any]
     measurements: tuple[Measurement, ...]
     spends: tuple[Spend, ...]
+    insecure: bool = False
     insecure_seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=_versions)
 
@@ -171,9 +184,8 @@ class Release:
     def codes(self, rows: int | None, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
         """Synthetic records as codes, one array (rows,) a column; see `synthetic`."""
         if rows is None:
-            rows = max(1, round(self.synopsis.total))
-        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-            raise InvalidInput(f"rows must be a positive whole number, got {rows!r}")
+            rows = min(max(1, round(self.synopsis.total)), MAX_ROWS)
+        check_rows(rows)
         return self.synopsis.sample(int(rows), rng)
 
     @property
@@ -189,7 +201,7 @@ class Release:
             archive.save(self, part, rows)
 
     def __repr__(self) -> str:
-        insecure = "" if self.insecure_seed is None else f", INSECURE seed {self.insecure_seed}"
+        insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""
         return (
             f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
             f" {self.cost}, {self.neighbours.value}{insecure})"
@@ -271,6 +283,7 @@ class Curator:
             {**parameters(mechanism), **draft.choices},
             draft.measurements,
             tuple(private.spends),
+            type(self._entropy) is not Entropy or self._entropy.insecure_seed is not None,
             self._entropy.insecure_seed,
         )
 

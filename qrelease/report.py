@@ -56,7 +56,7 @@ def _title(release: Release) -> str:
 
 
 def _alarm(release: Release) -> str:
-    if release.insecure_seed is None:
+    if not release.insecure:
         return ""
     return (
         '<p class="alarm" role="alert"><strong>INSECURE: this release protects nobody. Do not publish it.</strong>'
@@ -102,7 +102,7 @@ def _promise(release: Release) -> str:
         else "Neighbouring tables differ in what one record says. So all of that stays hidden. How many records there"
         " are does not: their number is public."
     )
-    heading = "What was promised" if release.insecure_seed is None else "What a secure release would have promised"
+    heading = "What a secure release would have promised" if release.insecure else "What was promised"
     chance = _chance(release.cost)
     weak = " <strong>That is a weak promise.</strong>" if chance > _WEAK else ""
     return (

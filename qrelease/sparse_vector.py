@@ -56,7 +56,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.entropy import WordSource
-from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.errors import InvalidInput, StreamHalted
 from qrelease.exact import rational, whole
 from qrelease.noise import MAX_SCALE, Integers, draw, laplace_sampler
 from qrelease.privacy import ZCDP, ApproxDP, Cost, PureDP, advanced_composition
@@ -69,10 +69,6 @@ _LARGEST_BLOCK: Final = 4096
 _WEIGHT_BITS: Final = 16
 _SCALE_BITS: Final = 40
 _WIDE: Final = 1 << 62
-
-
-class StreamHalted(QReleaseError):  # noqa: N818  as its neighbours in `errors`
-    """A stream was asked after its last positive answer, or in a process that did not open it."""
 
 
 @final

@@ -49,6 +49,13 @@ class Workload:
             raise InvalidInput("a workload needs at least one query")
         seen: set[Group] = set()
         for group in self.groups:
+            if list(group.axes) != sorted(set(group.axes)) or not set(group.axes) <= set(range(len(self.domain))):
+                raise InvalidInput(f"a group needs distinct columns in the domain's order, got {group.axes}")
+            if group.queries.cells != self.domain.cells(group.axes):
+                raise InvalidInput(
+                    f"queries over {group.queries.cells:,} cells do not fit a marginal of"
+                    f" {self.domain.cells(group.axes):,}"
+                )
             if group in seen:
                 names = ", ".join(self.domain.names[a] for a in group.axes)
                 raise InvalidInput(f"the workload asks the same queries on {names} twice")

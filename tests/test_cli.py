@@ -167,6 +167,8 @@ def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsy
         (["--workload", "marginals:2"], "twice"),
         (["--schema", "nowhere.toml"], "nowhere.toml"),
         (["--rows", "0"], "rows"),
+        (["--rows", "100000000000000"], "rows"),
+        (["--total-epsilon", "2", "--delta", "1e-9"], "cannot hold"),
         (["--out", "no/such/folder"], "no/such/folder"),
         (["--ledger", "no/such/ledger"], "no/such"),
         (["--total-delta", "0.1"], "total-epsilon"),
@@ -181,9 +183,7 @@ def test_a_bad_option_is_one_line_and_costs_nothing(
     assert message.startswith("qrelease: ")
     assert words in message
     assert not (folder / "out").exists()
-    if (folder / "people.csv.ledger").exists():
-        with Ledger.open(folder / "people.csv.ledger") as ledger:
-            assert ledger.spent is None
+    assert not list(folder.glob("*.ledger")), "a refusal leaves no ledger behind"
 
 
 def test_a_universe_too_large_is_refused_with_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,3 +231,27 @@ def test_a_closed_pipe_is_no_traceback(folder: Path) -> None:
     command = f"{sys.executable} -m qrelease.cli ledger show people.csv.ledger | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+def test_a_ledger_stays_the_ledger_when_permissions_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else one table would have a budget for each set of permissions."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    with monkeypatch.context() as read_only:
+        read_only.setattr("os.access", lambda *_: False)
+        assert release() == 0
+    assert not (folder / "people.csv.ledger").exists()
+    assert release(out="second") == 2
+    assert "budget exceeded" in capsys.readouterr().err
+    assert (
+        main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--ledger", "people.csv.ledger"])
+        == 0
+    )
+    assert release(out="third") == 2
+    assert "say which counts" in capsys.readouterr().err
+
+
+def test_the_folder_has_a_default_name(folder: Path) -> None:
+    assert main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1"]) == 0
+    assert (folder / "people-release" / "synthetic.csv").exists()

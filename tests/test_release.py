@@ -385,3 +385,10 @@ def test_separate_answers_have_no_records(mechanism, asked):
 @pytest.mark.parametrize("rounds", [3, np.int64(3)])
 def test_the_parameters_of_a_release_can_be_written_down(rounds):
     json.dumps(dict(released(MWEM(rounds=rounds)).parameters), allow_nan=False)
+
+
+def test_only_the_systems_entropy_makes_a_release_secure(ledger):
+    """A stand-in that claims to have no seed is still a stand-in."""
+    assert not Curator(TABLE, ledger).release(Laplace(), PAIRS, PureDP(0.01)).insecure
+    assert Curator(TABLE, ledger, SpyEntropy(0)).release(Laplace(), PAIRS, PureDP(0.01)).insecure
+    assert Curator(TABLE, ledger, Entropy.insecure(1)).release(Laplace(), PAIRS, PureDP(0.01)).insecure
