@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from qrelease.domain import Attribute, Domain
     from qrelease.entropy import Entropy
     from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, TooLarge
-    from qrelease.evaluate import evaluate
     from qrelease.ledger import Ledger
     from qrelease.mechanisms.gaussian import Gaussian
     from qrelease.mechanisms.laplace import Laplace
@@ -31,7 +30,6 @@ _HOMES = {
     "LedgerError": "errors",
     "QReleaseError": "errors",
     "TooLarge": "errors",
-    "evaluate": "evaluate",
     "Ledger": "ledger",
     "Gaussian": "mechanisms.gaussian",
     "Laplace": "mechanisms.laplace",
@@ -67,7 +65,6 @@ __all__ = [
     "Table",
     "TooLarge",
     "Workload",
-    "evaluate",
     "load",
     "read_csv",
 ]

@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_answer(commands)
     _add_evaluate(commands)
     _add_ledger(commands)
+    _add_audit(commands)
     return parser
 
 
@@ -176,8 +177,8 @@ def _demo(arguments: argparse.Namespace) -> None:
         lines = []
         for name in ("laplace", "gaussian", DEFAULT):
             # The table is public and this is a demonstration: each mechanism gets a budget of its own, in memory.
-            curator = Curator(table, Ledger.open(None, cost, dataset="adult"), _entropy(arguments))
-            release = curator.release(_mechanism(name), workload, cost)
+            with Ledger.open(None, cost, dataset="adult") as ledger:
+                release = Curator(table, ledger, _entropy(arguments)).release(_mechanism(name), workload, cost)
             lines.append((name, truth.errors(release.answers())))
         archive.save(release, folder)
     print("\nerror against the truth (this table is public; for private data such a comparison is not private):\n")
@@ -364,11 +365,14 @@ def _floats(text: str) -> list[float]:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
+    from qrelease.comparison import check_picture
     from qrelease.evaluate import evaluate
 
     unknown = [name for name in arguments.mechanism if name not in MECHANISMS]
     if unknown:
         raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)}, got {unknown[0]!r}")
+    if arguments.plot is not None:
+        check_picture(arguments.plot)
     table = _read(arguments)
     found = evaluate(
         table,
@@ -423,6 +427,43 @@ def _raise(arguments: argparse.Namespace) -> None:
     with _open(arguments.ledger) as ledger:
         ledger.raise_total(_cost(arguments.epsilon, arguments.delta))
         print(f"total now {ledger.total}, spent {ledger.spent or 'nothing'}")
+
+
+# --- audit
+
+
+def _add_audit(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "audit",
+        _audit,
+        "Try to convict a mechanism: run it on neighbouring tiny tables, bound epsilon below.",
+    )
+    parser.add_argument("mechanism", choices=list(MECHANISMS))
+    parser.add_argument("--epsilon", type=float, required=True, help="what the mechanism claims")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    parser.add_argument("--neighbours", choices=["add-remove", "replace-one"], default="add-remove")
+    parser.add_argument("--samples", type=int, default=20_000, help="runs on each table; default: %(default)s")
+    parser.add_argument("--confidence", type=float, default=0.99, help="default: %(default)s")
+    parser.add_argument("--json", action="store_true", help="the finding as one object")
+    _secret_options(parser)
+
+
+def _audit(arguments: argparse.Namespace) -> None:
+    import json
+
+    from qrelease.audit import audit_mechanism
+    from qrelease.privacy import Neighbours
+
+    found = audit_mechanism(
+        _mechanism(arguments.mechanism),
+        _cost(arguments.epsilon, arguments.delta),
+        Neighbours.parse(arguments.neighbours),
+        samples=arguments.samples,
+        confidence=arguments.confidence,
+        entropy=_entropy(arguments),
+    )
+    print(json.dumps(found.to_json()) if arguments.json else found)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,9 @@ class Noise:
 
     @property
     def variance(self) -> float:
-        """That of the continuous law of the same scale, which bounds it from above."""
+        """An upper bound: that of the continuous law of the same scale, and 1/12 of a squared unit more if rounded."""
+        if self.law == "rounded Gaussian":
+            return self.scale**2 + self.unit**2 / 12
         return self.scale**2 * (2.0 if self.law == "discrete Laplace" else 1.0)
 
     @property
@@ -73,8 +75,9 @@ class Noise:
         for the grid. Of a weighted sum, `terms` is the sum of the squared weights.
         """
         # Sums of fewer Laplace draws have heavier tails: rounding down errs to the safe side.
-        laplace_terms = min(max(int(terms), 1), 64) if self.law == "discrete Laplace" else 0
-        return self.scale * _quantile(laplace_terms) * math.sqrt(terms) + self.unit / 2
+        if self.law == "discrete Laplace":
+            return self.scale * _quantile(min(max(int(terms), 1), 64)) * math.sqrt(terms) + self.unit / 2
+        return math.sqrt(self.variance * terms) * _quantile(0) + self.unit / 2
 
 
 @cache
@@ -232,6 +235,7 @@ class Private:
         Under zCDP the exponential mechanism at ε costs ε²/8 (bounded range, Cesar & Rogers 2021) and permute-and-flip
         ε²/2, so ε is √(8ρ) or √(2ρ), rounded down.
         """
+        check_cost(cost, PureDP, ZCDP)
         self._spend(f"select by {rule}", cost)
         if isinstance(cost, PureDP):
             epsilon = Fraction(cost.epsilon)

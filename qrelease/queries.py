@@ -121,6 +121,10 @@ class Intervals:
     prefixes: bool
     unit = 1.0
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.values <= self.cells:
+            raise InvalidInput(f"ranges need 1 to {self.cells} values, got {self.values}")
+
     @cached_property
     def _ends(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         if self.prefixes:

@@ -255,3 +255,10 @@ def test_a_ledger_stays_the_ledger_when_permissions_change(
 def test_the_folder_has_a_default_name(folder: Path) -> None:
     assert main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1"]) == 0
     assert (folder / "people-release" / "synthetic.csv").exists()
+
+
+def test_audit_acquits_a_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "laplace", "--epsilon", "1", "--samples", "2000", "--insecure-seed", "1"]) == 0
+    assert capsys.readouterr().out.startswith("acquitted of claiming epsilon=1")
+    assert main(["audit", "laplace", "--epsilon", "1", "--samples", "10"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -102,8 +102,9 @@ def test_every_measurement_was_paid_for(mechanism, cost, relation):
     if isinstance(mechanism, MWEM):
         paid = [s for s in door.spends if s.what.startswith("measure")]
         columns = len(PEOPLE) if mechanism.singles else 0
-        assert drawn == draft.choices["rounds"] + columns
-        assert len(paid) == draft.choices["rounds"] + bool(mechanism.singles)
+        at_once = draft.choices["rounds"] == 0  # everything was measured together
+        assert drawn == (len(mixed().groups) if at_once else draft.choices["rounds"] + columns)
+        assert len(paid) == (1 if at_once else draft.choices["rounds"] + bool(mechanism.singles))
         assert sum(s.what.startswith("select") for s in door.spends) == draft.choices["rounds"]
         assert sum(s.what.startswith("count") for s in door.spends) == (relation is Neighbours.ADD_REMOVE)
     else:
@@ -499,3 +500,31 @@ def test_a_group_need_not_be_in_the_order_of_the_workload():
     held = Answers(asked, np.arange(9.0), 10.0)
     turned = Workload(PEOPLE, tuple(Group(g.axes, g.queries) for g in reversed(asked.groups)))
     assert held.answer(turned).tolist() == [6, 7, 8, 2, 3, 4, 5, 0, 1]
+
+
+@pytest.mark.parametrize(("cost", "kind"), [(ApproxDP(1.0, 1e-9), PureDP), (ApproxDP(1.0, 0.0), PureDP)])
+def test_few_groups_are_bought_in_pure_epsilon(cost, kind):
+    _, door = run(MWEM(rounds=3), TABLE, Workload.marginals(PEOPLE, 2), cost, BOTH[0])
+    assert {type(s.cost) for s in door.spends} == {kind}
+
+
+def test_many_groups_are_bought_in_zcdp():
+    domain = coded(*[2] * 7)
+    _, door = run(
+        MWEM(rounds=3), random_table(domain, 40, 0), Workload.marginals(domain, 3), ApproxDP(1.0, 1e-9), BOTH[0]
+    )
+    assert {type(s.cost) for s in door.spends} == {ZCDP}
+
+
+def test_a_small_workload_is_measured_at_once_and_comes_close_to_the_baseline():
+    """Where nothing need be selected, the fit to everything loses little to plain noise, and gives a table too."""
+    domain = coded(4, 3, 5)
+    table = random_table(domain, 5_000, 1)
+    asked = Workload.marginals(domain, 2)
+    truth = true_answers(asked, table)
+
+    def error(mechanism):
+        drafts = [run(mechanism, table, asked, PureDP(1.0), BOTH[0], seed=s)[0] for s in range(10)]
+        return np.mean([np.abs(d.synopsis.answer(asked) - truth).sum() for d in drafts])
+
+    assert error(MWEM()) < 1.3 * error(Laplace())

@@ -98,7 +98,6 @@ class Failing:
         (Gaussian(), PAIRS, ApproxDP(1.0, 0.5), BudgetExceeded),
         (Laplace(), PAIRS, ZCDP(0.1), InvalidInput),
         (Gaussian(), PAIRS, PureDP(1.0), InvalidInput),
-        (MWEM(), PAIRS, ApproxDP(1.0, 0.0), InvalidInput),
         (MWEM(), PAIRS, "epsilon=1", InvalidInput),
         (MWEM(), PAIRS, PureDP(1e-300), InvalidInput),
     ],
@@ -151,7 +150,7 @@ def test_a_release_says_what_was_promised():
     assert (found.cost, found.neighbours, found.mechanism, found.dataset) == (COST, BOTH[0], "mwem", "memory")
     assert dict(found.parameters) == {
         **parameters(MWEM(rounds=4, sweeps=2)),
-        "rule": "exponential",
+        "rule": "permute-and-flip",  # with so few groups pure epsilon is the cheaper currency
         "records": found.synopsis.total,
     }
     assert (found.workload, found.domain, found.has_table) == (PAIRS, PEOPLE, True)

@@ -261,3 +261,9 @@ def test_json_round_trip():
 def test_groups_are_equal_by_what_they_ask():
     assert Group((0,), Cells(2)) == Workload.marginals(PEOPLE, [["sex"]]).groups[0]
     assert Workload.marginals(PEOPLE, [["sex"]]) != Workload.marginals(coded(2), 1)
+
+
+@pytest.mark.parametrize("values", [0, 5])
+def test_ranges_need_values_among_their_cells(values):
+    with pytest.raises(InvalidInput, match="ranges need 1 to 4 values"):
+        Intervals(values, 4, prefixes=False)

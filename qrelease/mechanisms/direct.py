@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -41,6 +42,10 @@ class Answers:
         """The universe."""
         return self.workload.domain
 
+    @cached_property
+    def _held(self) -> dict[Group, Floats]:
+        return dict(zip(self.workload.groups, np.split(self.values, self.workload.bounds[1:-1]), strict=True))
+
     def answer(self, workload: Workload) -> Floats:
         """(k,) counts. Raises `InvalidInput` for another domain, and for a group that nothing here contains."""
         if workload.domain != self.domain:
@@ -48,7 +53,7 @@ class Answers:
         return np.concatenate([self._group(g) for g in workload.groups])
 
     def _group(self, asked: Group) -> Floats:
-        held = dict(zip(self.workload.groups, np.split(self.values, self.workload.bounds[1:-1]), strict=True))
+        held = self._held
         if asked in held:
             return held[asked]
         wider = [g for g in held if isinstance(g.queries, Cells) and set(asked.axes) <= set(g.axes)]

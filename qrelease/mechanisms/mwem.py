@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from tqdm import tqdm
 
 from qrelease.distinguishers import Choice, Select
 from qrelease.errors import InvalidInput
@@ -18,7 +19,7 @@ from qrelease.exact import whole
 from qrelease.histogram import check_size
 from qrelease.measure import Measurement, Private, Rule, calibrated, currency, noise_for
 from qrelease.mechanisms.iterative import Round, iterate
-from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_of
 from qrelease.privacy.costs import real
 from qrelease.queries import Cells
 from qrelease.release import Draft
@@ -26,6 +27,9 @@ from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Workload
 
 MAX_ROUNDS = 100_000
+
+_FITTED = 1 << 30
+"""Cells that the updates may pass over when everything is measured at once: some seconds."""
 
 COUNTING = 0.01
 """The share of the budget that buys the number of records under add-remove."""
@@ -36,7 +40,8 @@ COUNTING = 0.01
 class MWEM:
     """A synthetic histogram that learns, round by round, the queries it answers worst.
 
-    rounds     how many; by default `rounds_for` of public facts and the noisy number of records
+    rounds     how many; by default `rounds_for` of public facts and the noisy number of records, and none at all where
+               they would reach every group, see `release`
     choice     measure the worst `group` (a whole marginal) of each round, or the worst single `query`
     rule       how it is drawn: `exponential`, or `permute-and-flip`; by default the better of the two, permute-and-flip
                under pure ε and exponential under zCDP
@@ -77,7 +82,7 @@ class MWEM:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round."""
         check_size(workload.domain, self._sets(workload), len(workload))
-        counting, singles, rest = _shares(currency(cost), self.singles)
+        counting, singles, rest = _shares(_cheaper(cost, workload), self.singles)
         calibrated(1, counting)
         if singles is not None:
             noise_for(_columns(workload), singles, neighbours)
@@ -101,25 +106,34 @@ class MWEM:
         return tuple(dict.fromkeys([*workload.sets, *singles]))
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
-        """Count the records, measure the single columns, then run the rounds."""
-        whole = currency(cost)
+        """Count the records, measure the single columns, then run the rounds; or measure everything at once.
+
+        There is nothing to select where the default number of rounds would reach every group: then all of them are
+        measured together, for what the singles and the selections would have cost too.
+        """
+        whole = _cheaper(cost, workload)
         counting, singles, rest = _shares(whole, self.singles)
         total, variance = private.count(counting)
-        rule = MultiplicativeWeights(self.sweeps)
+        rounds = self.rounds or self._rounds(workload, rest, private.neighbours, max(total, 1.0))
         measurements: list[Measurement] = []
-        if singles is not None:
+        everything = self.rounds is None and self.choice == "group" and rounds >= len(workload.groups)
+        if everything:
+            measurements += private.measure(workload, _shares(whole, 0.0)[2])
+        elif singles is not None:
             measurements += private.measure(_columns(workload), singles)
-            total = _refined(total, variance, measurements)
-        total = max(total, 1.0)
+        total = max(_refined(total, variance, measurements), 1.0)
+        rule = MultiplicativeWeights(self.sweeps)
         state = rule.start(workload.domain, self._sets(workload), total)
+        if everything:
+            for _ in tqdm(range(_updates(workload)), desc="fitting", disable=None, leave=False):
+                state = rule.update(state, measurements)
+            return Draft(state, tuple(measurements), {"rounds": 0, "records": total})
         if measurements:
             state = rule.update(state, measurements)
-        rounds = self.rounds or self._rounds(workload, rest, private.neighbours, total)
         select = Select(self.choice, self.rule or _better_rule(whole))
         plan = Round.equal(rest, rounds, self.selection)
         state = iterate(private, workload, state, rule, select, plan, measurements)
-        choices = {"rounds": rounds, "rule": select.rule, "records": total}
-        return Draft(state, tuple(measurements), choices)
+        return Draft(state, tuple(measurements), {"rounds": rounds, "rule": select.rule, "records": total})
 
 
 def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Choice) -> int:
@@ -127,12 +141,13 @@ def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, 
 
     More rounds fit more queries, an error that falls as √(ln|X| / T) of n [Hardt, Ligett & McSherry 2012, Thm 2.2]; but
     each adds noise to its k̄ answers, by which it grows as T^p · k̄ s / n, where s is the standard deviation of one
-    measurement for the whole budget, p = 1 for pure ε and 1/2 for zCDP. The two balance at T^(p + 1/2) = r =
-    n √ln|X| / (k̄ s). Both are worst cases; the table of `benchmarks.error` is best near T = 3 r^(1/2(p + 1/2)).
+    measurement for the whole budget (of the noisiest group), p = 1 for pure ε and 1/2 for zCDP. The two balance at
+    T^(p + 1/2) = r = n √ln|X| / (k̄ s). Both are worst cases; in the table of `benchmarks.error` errors are smallest
+    near T = 3 r^(1/2(p + 1/2)), that is 3 r^(1/3) and 3 r^(1/2).
     """
     groups = np.array([g.queries.count for g in workload.groups]) if choice == "group" else np.ones(1)
-    one = Workload(workload.domain, workload.groups[:1])
-    s = math.sqrt(noise_for(one, cost, neighbours)[0].variance)
+    alone = (Workload(workload.domain, (group,)) for group in workload.groups)
+    s = math.sqrt(max(noise_for(one, cost, neighbours)[0].variance for one in alone))
     r = n * math.sqrt(math.log(workload.domain.size)) / (float(groups.mean()) * s)
     power = 1 / 3 if isinstance(cost, PureDP) else 1 / 2
     return min(MAX_ROUNDS, max(1, math.ceil(3 * float(r**power))))
@@ -147,9 +162,28 @@ def _check_round(
     workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, rounds: int, selection: float
 ) -> None:
     """`InvalidInput` if the noise of a measurement in one of so many rounds would be beyond the samplers' range."""
-    share = split(cost, [selection / rounds, (1 - selection) / rounds, 1 - 1 / rounds or 1e-9])[1]
+    share = split(cost, [1 - selection, rounds + selection])[0]  # as one of rounds + 1, to be on the safe side
     for group in workload.groups:
         noise_for(Workload(workload.domain, (group,)), share, neighbours)
+
+
+def _updates(workload: Workload) -> int:
+    """How often to fit what was measured once: often enough to converge, seldom enough to take seconds only."""
+    return min(max(_FITTED // (4 * workload.domain.size), 16), 512)
+
+
+def _cheaper(cost: Cost, workload: Workload) -> PureDP | ZCDP:
+    """The currency in which fewer draws' noise costs less: for (ε, δ), pure ε where there are few groups to measure.
+
+    T draws of equal shares have the standard deviation √2 T/ε, or √(T/2ρ); T is taken as the number of groups, at most
+    32. A public choice.
+    """
+    if isinstance(cost, ApproxDP):
+        draws = min(len(workload.groups), 32)
+        pure = PureDP(cost.epsilon)
+        if cost.delta == 0 or 2 * draws / cost.epsilon**2 < 1 / (2 * zcdp_of(cost).rho):
+            return pure
+    return currency(cost)
 
 
 def _better_rule(cost: PureDP | ZCDP) -> Rule:
