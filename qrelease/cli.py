@@ -27,6 +27,10 @@ MECHANISMS = {
 
 DEFAULT = "mwem"
 
+WEAK_EPSILON = 20.0
+WEAK_DELTA = 1e-4
+"""Costs beyond these are answered with a warning."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 if it did its work, 2 with one line on standard error for a mistake that can be mended."""
@@ -44,8 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"qrelease: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        print("qrelease: interrupted", file=sys.stderr)
+        print("qrelease: interrupted; a charge that was made stays spent (qrelease ledger show)", file=sys.stderr)
         return 130
     return 0
 
@@ -57,11 +64,19 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        parser.exit(message=f"qrelease {version('qrelease')}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="qrelease",
         description="Release a synthetic table, or answers to a workload of queries, under differential privacy.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_schema(commands)
@@ -117,7 +132,8 @@ def _read(arguments: argparse.Namespace) -> Table:
 def _workload(arguments: argparse.Namespace, table: Table) -> Workload:
     from qrelease.workload import Workload
 
-    parts = [Workload.parse(table.domain, text) for text in arguments.workload or ["marginals:3"]]
+    default = f"marginals:{min(3, len(table.domain))}"
+    parts = [Workload.parse(table.domain, text) for text in arguments.workload or [default]]
     whole = parts[0]
     for part in parts[1:]:
         whole += part
@@ -127,7 +143,7 @@ def _workload(arguments: argparse.Namespace, table: Table) -> Workload:
 def _cost(epsilon: float, delta: float | None) -> Cost:
     from qrelease.privacy import ApproxDP, PureDP
 
-    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+    return PureDP(epsilon) if not delta else ApproxDP(epsilon, delta)
 
 
 def _mechanism(name: str, rounds: int | None = None) -> Mechanism:
@@ -238,7 +254,7 @@ def _add_release(commands: Any) -> None:
     parser.add_argument("--out", type=Path, help="a new folder; default: DATA-release, here")
     parser.add_argument("--ledger", type=Path, help="default: DATA.ledger beside the data")
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
-    parser.add_argument("--total-delta", type=float, help="likewise")
+    parser.add_argument("--total-delta", type=float, help="likewise; default: that of this release")
     _secret_options(parser)
 
 
@@ -253,6 +269,7 @@ def _release(arguments: argparse.Namespace) -> None:
     if arguments.rows is not None:
         check_rows(arguments.rows)
     out = arguments.out or Path(f"{_dataset(arguments.data)}-release")
+    _warn_of_weak(cost)
     with archive.new_folder(out) as folder:
         table = _read(arguments)
         workload = _workload(arguments, table)
@@ -267,6 +284,15 @@ def _release(arguments: argparse.Namespace) -> None:
         print(f"spent in all: {spent} of {total} (ledger {_ledger_path(arguments)})")
 
 
+def _warn_of_weak(cost: Cost) -> None:
+    """A person who types such numbers may not know what they mean."""
+    values = cost.to_json()
+    if values["epsilon"] > WEAK_EPSILON:
+        print(f"warning: epsilon above {WEAK_EPSILON:g} promises next to nothing", file=sys.stderr)
+    if values.get("delta", 0) > WEAK_DELTA:
+        print(f"warning: delta above {WEAK_DELTA:g}: it should be far below 1 / (number of people)", file=sys.stderr)
+
+
 def _ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Any) -> Ledger:
     """The ledger of this dataset, made with the asked total (or just this cost) if there is none yet.
 
@@ -277,7 +303,8 @@ def _ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Any) -> Ledge
 
     total = cost
     if arguments.total_epsilon is not None:
-        total = _cost(arguments.total_epsilon, arguments.total_delta)
+        delta = arguments.delta if arguments.total_delta is None else arguments.total_delta
+        total = _cost(arguments.total_epsilon, delta)
     elif arguments.total_delta is not None:
         raise InvalidInput("--total-delta needs --total-epsilon")
     if arguments.insecure_seed is not None and arguments.ledger is None:
@@ -402,7 +429,7 @@ def _add_ledger(commands: Any) -> None:
     more = _command(actions, "raise", _raise, "Set a larger total: a decision about the people in the data.")
     more.add_argument("ledger", type=Path)
     more.add_argument("--epsilon", type=float, required=True)
-    more.add_argument("--delta", type=float)
+    more.add_argument("--delta", type=float, help="default: as it is")
 
 
 def _open(path: Path) -> Ledger:
@@ -425,7 +452,8 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _raise(arguments: argparse.Namespace) -> None:
     with _open(arguments.ledger) as ledger:
-        ledger.raise_total(_cost(arguments.epsilon, arguments.delta))
+        delta = ledger.total.to_json().get("delta") if arguments.delta is None else arguments.delta
+        ledger.raise_total(_cost(arguments.epsilon, delta))
         print(f"total now {ledger.total}, spent {ledger.spent or 'nothing'}")
 
 

@@ -7,6 +7,7 @@ only when values are drawn, so that a schema can be read without it.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Kind = Literal["coded", "category", "number", "date"]
 
 _EPOCH = date(1970, 1, 1)
+_DIGITS = re.compile(r"-?[0-9]+")
 _EXACT = 2**53  # whole numbers up to here are exact as floats
 _DECIMALS_PER_BIN = 3  # a value decoded from a bin is rounded to about a thousandth of the bin
 
@@ -36,7 +38,8 @@ class Attribute:
               `number`, `date`: bins [e0, e1), [e1, e2), … from `edges` (dates as days since 1970-01-01).
               Where values are not whole, the last bin contains its upper edge too, so that [0, 1] is one bin.
     missing   raw tokens that mean "missing". When there are any, the attribute has one more cell, the last,
-              written out as the first token.
+              written out as the first token. A token that spells a number or a date in a column of those means
+              that value, however it is spelled: `-9` is missing where `-9.0` is listed.
     outside   where a value that the schema does not list goes: `error`, `missing` (the missing cell),
               `clip` (the nearest bin), or one of the categories. These three words win over a category.
     integer   a `number` whose values are whole, so that a decoded value is whole too.
@@ -152,7 +155,7 @@ class Attribute:
         if not 0 <= code < self.size:
             raise InvalidInput(f"attribute {self.name!r} has codes 0..{self.size - 1}, got {code}")
         if code == self.values:
-            return self.missing[0]
+            return self.missing[0] or "(missing)"
         match self.kind:
             case "coded":
                 return str(code)
@@ -174,12 +177,15 @@ class Attribute:
         return tuple(self.label(c) for c in range(self.size))
 
     def encode(self, text: str) -> int:
-        """The cell of a raw value as a file spells it; spaces around it do not matter.
+        """The cell of a raw value as a file spells it: a function of that value alone.
 
+        Spaces around it do not matter, and a whole number may stand with or without `.0`: data frames add it to
+        every number of a column as soon as one value is missing. A listed spelling goes before its twin.
         Raises `InvalidInput` that names the column, the value and what is allowed. The value is private: the
         message is for the data holder.
         """
-        for spelling in (text, text.strip()):
+        bare = text.strip()
+        for spelling in (text, bare, _twin(bare)):
             if spelling in self.missing:
                 return self.values
             if spelling in self.categories:
@@ -189,6 +195,8 @@ class Attribute:
         number = self.parse(text)
         if number is None:
             return self._displaced(text, self._expected())
+        if number in map(self.parse, self.missing):
+            return self.values
         code = self.place(number)
         return self._displaced(text, f"within {self._span()}") if code is None else code
 
@@ -297,6 +305,14 @@ def _days(text: str) -> float | None:
         return float((datetime.fromisoformat(text).date() - _EPOCH).days)
     except ValueError:
         return None
+
+
+def _twin(text: str) -> str:
+    """A whole number with `.0` if it has none, without it if it has; any other text as it is."""
+    digits = text.removesuffix(".0")
+    if not _DIGITS.fullmatch(digits):
+        return text
+    return digits if digits != text else f"{text}.0"
 
 
 def _short(text: str) -> str:

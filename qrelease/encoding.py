@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
+from numbers import Real
 from typing import Any, TextIO, final
 
 import narwhals.stable.v2 as nw
@@ -35,6 +39,8 @@ class Encoder(dict[str, int]):
         super().__init__({label: code for code, label in enumerate(attribute.categories)})
         self.update(dict.fromkeys(attribute.missing, attribute.values))
         self.attribute = attribute
+        self.listed = frozenset(self)  # what the schema spells; the memo below must not decide how a value is read
+        self.blank = attribute.missing[0] if attribute.missing else ""
         self.dtype = code_type(attribute)
 
     def __missing__(self, text: str) -> int:
@@ -60,22 +66,37 @@ class Encoder(dict[str, int]):
 def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes:
     """The codes (n,) of a dataframe column; null and NaN are missing, or empty text where nothing is missing.
 
+    The code of a value depends on that value alone, never on the type that the rest of the column gives it: 1, 1.0
+    and True, a decimal and its float, a date and its midnight are one value each (`_text`). Otherwise one record could
+    change the codes of all others, and the noise would be too small. So numbers are read as floats, also where
+    the column is whole: give identifiers past 2^53 as text.
+
     `first` is the number of rows before this piece, so that an error can name the row, counted from 0.
     """
     null = series.is_null()
     if series.dtype.is_float():
         null = null | series.is_nan()
     lost = null.fill_null(value=True).to_numpy().astype(bool)
-    if series.dtype.is_numeric() and encoder.attribute.kind != "category":
-        return _numeric(encoder, series.cast(nw.Float64).to_numpy(), lost, first)
-    blank = encoder.attribute.missing[0] if encoder.attribute.missing else ""
-    values = series.to_list()
-    texts = [blank if gone else _text(encoder, v) for v, gone in zip(values, lost, strict=True)]
+    # Not decimals: a cast of theirs may round by the scale, which is the column's.
+    fast = series.dtype.is_integer() or series.dtype.is_float()
+    if fast and encoder.attribute.kind in ("coded", "number"):
+        return _numeric(encoder, _floats(series), lost, first)
+    texts = [encoder.blank if gone else _text(encoder, v) for v, gone in zip(series.to_list(), lost, strict=True)]
     return _texts(encoder, texts, np.arange(first, first + len(texts)))
 
 
+def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
+    """A column of numbers as floats (n,), whole numbers past 2^53 rounded; what stands for a null is arbitrary."""
+    if series.dtype.is_integer():  # Arrow refuses to cast what it would have to round
+        return series.fill_null(0).to_numpy().astype(np.float64)
+    return series.cast(nw.Float64).to_numpy()
+
+
 def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], lost: npt.NDArray[np.bool_], first: int) -> Codes:
-    """Codes of numbers: those plainly inside at once, the others (missing, outside, not whole) one by one."""
+    """Codes of numbers: those plainly inside at once, the others (missing, outside, not whole) one by one.
+
+    The same codes as `_text` and `Attribute.encode` give, for both compare floats.
+    """
     attribute = encoder.attribute
     with np.errstate(invalid="ignore"):
         if attribute.edges:
@@ -85,12 +106,12 @@ def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], lost: npt.NDArr
         plain = ~lost & (places >= 0) & (places < attribute.values)
         if attribute.whole:
             plain &= np.floor(numbers) == numbers
-    for token in attribute.missing:
-        plain &= numbers != (attribute.parse(token) if attribute.parse(token) is not None else np.nan)
+    for mark in map(attribute.parse, attribute.missing):
+        if mark is not None:
+            plain &= numbers != mark
     codes = np.where(plain, places, 0).astype(encoder.dtype)
     rest = np.flatnonzero(~plain)
-    blank = attribute.missing[0] if attribute.missing else ""
-    texts = [blank if lost[i] else _text(encoder, float(numbers[i])) for i in rest]
+    texts = [encoder.blank if lost[i] else _text(encoder, float(numbers[i])) for i in rest]
     codes[rest] = _texts(encoder, texts, rest + first)
     return codes
 
@@ -104,19 +125,52 @@ def _texts(encoder: Encoder, texts: list[str], rows: npt.NDArray[np.integer[Any]
 
 
 def _text(encoder: Encoder, value: object) -> str:
-    """How a value is spelled in the schema: the first spelling it knows, else the plainest."""
+    """How a value is spelled in the schema: the first spelling that the schema lists, else the plainest.
+
+    Equal values of different types have the same spellings in the same order.
+    """
+    if isinstance(value, str):
+        return value
+    spellings = _spellings(value) or (encoder.blank,)
+    return next((s for s in spellings if s in encoder.listed), spellings[0])
+
+
+def _spellings(value: object) -> tuple[str, ...]:
+    """The ways to write a value that is no text, the plainest first; none for what is missing."""
     match value:
-        case str():
-            return value
-        case bool() | np.bool_():
-            spellings = [str(bool(value)), str(bool(value)).lower(), str(int(value))]
-        case float() if value.is_integer():
-            spellings = [repr(value), str(int(value))]
+        case None:
+            return ()
         case date():
-            spellings = [value.isoformat()]
+            day, _, time = value.isoformat().partition("T")
+            if time in ("", "00:00:00"):  # a column of dates turns into midnights when one time joins it
+                return (day, f"{day}T00:00:00", f"{day} 00:00:00")
+            return (f"{day}T{time}", f"{day} {time}")
+        case float() | int() | Decimal() | Real() | np.bool_():
+            return _numerals(_float(value) + 0.0)  # + 0.0 takes the sign off a zero
+        case np.datetime64():
+            moment = value.astype("datetime64[us]").item()
+            return (str(value),) if isinstance(moment, int) else _spellings(moment)  # int: past the year 9999
         case _:
-            spellings = [str(value)]
-    return next((s for s in spellings if s in encoder), spellings[-1])
+            return (str(value),)
+
+
+def _float(value: Any) -> float:
+    """A real number or decimal as a column of floats holds it; infinite past the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+@lru_cache(1 << 10)
+def _numerals(number: float) -> tuple[str, ...]:
+    """The spellings of a number; 1 and 0 are also true and false, for a column may hold either of them."""
+    if math.isnan(number):
+        return ()
+    if not number.is_integer():
+        return (repr(number),)
+    words = (str(number == 1), str(number == 1).lower()) if number in (0, 1) else ()
+    return (str(int(number)), repr(number), *words)
 
 
 def write_csv(

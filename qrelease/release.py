@@ -13,6 +13,7 @@ from typing import Any, Protocol, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy, WordSource
 from qrelease.errors import InvalidInput
@@ -168,7 +169,14 @@ class Release:
         asked = self.workload if workload is None else workload
         if asked.domain != self.domain:
             raise InvalidInput("the workload is over another domain than this release")
-        parts = [_measured(g, self.measurements, self.domain) for g in asked.groups]
+        # A marginal on more columns or on just these may contain a group: looked up, because the baselines measure
+        # thousands on three columns each.
+        sizes = {len(g.axes) for g in asked.groups}
+        wider = {k: [m for m in self.measurements if len(m.group.axes) > k] for k in sizes}
+        alike: dict[Axes, list[Measurement]] = {}
+        for m in self.measurements:
+            alike.setdefault(m.group.axes, []).append(m)
+        parts = [_measured(g, [*alike.get(g.axes, []), *wider[len(g.axes)]], self.domain) for g in asked.groups]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
     def synthetic(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, npt.NDArray[np.object_]]:

@@ -38,9 +38,14 @@ class Chunk:
 class CsvReader:
     """A UTF-8 CSV file (comma, RFC 4180 quotes, a byte order mark is skipped) with one header row.
 
-    `header` holds the column names without surrounding spaces; `chunks()` streams the records. Blank lines
-    are skipped. Raises `InvalidInput`, one line that names file and line, for a file that is missing, empty,
-    not UTF-8, or not CSV, for a column named twice, and for a ragged row.
+    `header` holds the column names without surrounding spaces; `chunks()` streams the records. Raises
+    `InvalidInput`, one line that names file and line, for a file that is missing, empty, not UTF-8, or not CSV,
+    for a column named twice, and for a ragged row.
+
+    The number of records may be public, so no value may make its record vanish. Under a header of one column
+    a blank line is the record with the empty value. Under a wider header it is skipped: a record has a comma
+    there. The line break at the end of a file ends the last record and starts none; a last record that is
+    empty therefore needs its line break, or quotes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -73,19 +78,19 @@ class CsvReader:
         """The line of the file on which a record (counted from 0) ends. Reads the file again: for errors."""
         with _open_text(self.path) as text:
             reader = csv.reader(text, strict=True)
-            for _ in islice(filter(None, reader), record + 2):  # the header is a record too
+            for _ in islice(_rows(reader), record + 2):  # the header is a row too
                 pass
             return reader.line_num
 
     @contextlib.contextmanager
     def _records(self) -> Iterator[Iterator[list[str]]]:
-        """The non-blank records, header first; whatever goes wrong while reading becomes one line."""
+        """The rows, header first; whatever goes wrong while reading becomes one line."""
         line = 0
 
         def numbered(reader: Any) -> Iterator[list[str]]:
             nonlocal line
             try:
-                yield from filter(None, reader)
+                yield from _rows(reader)
             finally:
                 line = reader.line_num
 
@@ -109,6 +114,17 @@ class CsvReader:
                     byte = line[found.start]
                     return f"{self.path} line {number}: byte 0x{byte:02x} is not UTF-8; save it as UTF-8"
         return f"{self.path} is not UTF-8: {error.reason}"
+
+
+def _rows(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The header, the first line that is not blank, and the records: see `CsvReader` on blank lines, here []."""
+    header = next(filter(None, reader), [])
+    if len(header) == 1:
+        yield header
+        yield from (row or [""] for row in reader)
+    elif header:
+        yield header
+        yield from filter(None, reader)
 
 
 @contextlib.contextmanager

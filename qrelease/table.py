@@ -97,7 +97,10 @@ class Table:
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """The records of a pandas or polars data frame, or a pyarrow table.
 
-        Null and NaN are missing; where the schema knows no missing mark they read as the empty text. Raises
+        Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
+        value depends on that value alone, whatever type its column has: numbers are compared as 64-bit floats, so
+        give identifiers past 2^53 as text. What a library does to values while it builds a frame (Arrow cuts
+        times among dates) comes before this, and is the data holder's to avoid. Raises
         `InvalidInput` that names row (counted from 0), column and value.
         """
         try:

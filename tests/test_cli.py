@@ -168,7 +168,7 @@ def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsy
         (["--schema", "nowhere.toml"], "nowhere.toml"),
         (["--rows", "0"], "rows"),
         (["--rows", "100000000000000"], "rows"),
-        (["--total-epsilon", "2", "--delta", "1e-9"], "cannot hold"),
+        (["--total-epsilon", "2", "--total-delta", "0", "--delta", "1e-9"], "cannot hold"),
         (["--out", "no/such/folder"], "no/such/folder"),
         (["--ledger", "no/such/ledger"], "no/such"),
         (["--total-delta", "0.1"], "total-epsilon"),

@@ -93,6 +93,45 @@ def test_a_missing_mark_wins_over_the_number_it_spells():
     assert grade.encode("98") == 98
 
 
+@pytest.mark.parametrize("text", ["-9", "-9.0", " -9.00 ", "-9e0"])
+@pytest.mark.parametrize("mark", ["-9", "-9.0", "-09"])
+def test_a_missing_mark_is_compared_by_value(mark, text):
+    for attribute in (
+        Attribute("x", "number", edges=(-20, 20), missing=("?", mark), outside="clip"),
+        Attribute("x", "number", edges=(-20, 20), integer=True, missing=(mark,)),
+        Attribute("x", "coded", codes=3, missing=(mark, "")),
+    ):
+        assert attribute.encode(text) == attribute.values
+
+
+def test_a_missing_day_is_compared_by_value():
+    day = Attribute("day", "date", edges=(0, 31), missing=("1970-01-05", "-9.0"))
+    assert [day.encode(t) for t in ("1970-01-05", "19700105", "1970-01-05 00:00:00", "-9", "1970-01-06")] == [1] * 4 + [
+        0
+    ]
+
+
+@pytest.mark.parametrize(
+    ("categories", "text", "expected"),
+    [
+        (("1", "2"), "2.0", "2"),
+        (("1.0", "-2.0"), " -2 ", "-2.0"),
+        (("1", "1.0"), "1", "1"),
+        (("1", "1.0"), "1.0", "1.0"),
+        (("1.0", "1"), "1 ", "1"),
+        (("007",), "007.0", "007"),
+    ],
+)
+def test_a_whole_number_may_stand_with_or_without_its_zero(categories, text, expected):
+    assert Attribute("x", "category", categories=categories).encode(text) == categories.index(expected)
+
+
+@pytest.mark.parametrize("text", ["7", "007.00", "7e0", "v1", "1.0.0", "1_0", ""])
+def test_other_spellings_are_other_categories(text):
+    with pytest.raises(InvalidInput, match="is not one of the 4 categories"):
+        Attribute("x", "category", categories=("007", "v1.0", "1.0.0.0", "10")).encode(text)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

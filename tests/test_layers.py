@@ -54,6 +54,8 @@ PRIVACY = [
     "sparse_vector",
     "primitives",
     "randomised_response",
+    "databases",
+    "branching",
 ]
 
 RELEASE = [
@@ -69,7 +71,7 @@ RELEASE = [
     "mechanisms.mwem",
 ]
 
-USE = ["chart", "pictures", "report", "archive", "plot", "comparison", "evaluate", "audit", "cli"]
+USE = ["chart", "pictures", "report", "archive", "plot", "comparison", "evaluate", "audit", "cli", "__main__"]
 
 # A release saves and shows itself by calling up, when it is asked to; it can be made and used without.
 ON_DEMAND = {("release", "archive"), ("release", "report")}

@@ -36,7 +36,7 @@ def test_the_python_block_runs(folder: Path) -> None:
 
 
 def test_the_command_lines_run(folder: Path) -> None:
-    commands = next(b for b in blocks(README, "sh") if "schema draft" in b).splitlines()
+    commands = next(b for b in blocks(README, "sh") if "schema draft" in b).replace("\\\n", "").splitlines()
     inline = re.search(r"`(qrelease evaluate[^`]*)`", README.read_text(encoding="utf-8"))
     assert inline is not None
     for line in [*commands, " ".join(inline[1].split())]:

@@ -1,4 +1,5 @@
 import bz2
+import contextlib
 import csv
 import datetime as dt
 import gzip
@@ -6,8 +7,11 @@ import io
 import lzma
 import os
 import sys
-from itertools import combinations
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain, combinations
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +25,7 @@ from strategies import domains
 from qrelease import counting, rows, table
 from qrelease.data import ADULT_CSV, CATEGORICAL, adult
 from qrelease.domain import Attribute, Domain
-from qrelease.encoding import write_csv
+from qrelease.encoding import Encoder, encode_series, write_csv
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.rows import written
 from qrelease.table import Table
@@ -68,6 +72,48 @@ def test_read_csv_line_ends_blank_lines_and_columns(file):
     assert Table.read_csv(path, PEOPLE, columns=["sex", "age"]).domain.names == ("sex", "age")
     schema = file('[[attribute]]\nname="sex"\nkind="category"\ncategories=["F", "M"]\n', "s.toml")
     assert codes(Table.read_csv(path, schema)) == [CODES[1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("age\n30\n\n10\n", [1, 3, 0]),
+        ("age\n30\n\n10", [1, 3, 0]),
+        ("age\r\n\r\n10\r\n", [3, 0]),
+        ("\n\nage\n10\n\n", [0, 3]),  # one line break ends the last record, here an empty one
+        ("age\n\n", [3]),
+        ('age\n""', [3]),
+        ("age\n  \n?\n", [3, 3]),
+    ],
+)
+def test_a_blank_line_is_a_record_where_there_is_one_column(file, monkeypatch, content, expected):
+    domain = Domain((Attribute("age", "number", edges=(0, 20, 40, 60), integer=True, missing=("?", "")),))
+    assert codes(Table.read_csv(file(content), domain)) == [expected]
+    monkeypatch.setattr(rows, "CHUNK", 1)
+    assert codes(Table.read_csv(file(content), domain)) == [expected]
+
+
+def test_a_blank_line_that_the_schema_does_not_know_is_an_error_with_its_line(file):
+    with pytest.raises(InvalidInput, match=r"line 4: column 'sex': value '' is not one of the 2 categories"):
+        Table.read_csv(file("\nsex\nF\n\nM\n"), PEOPLE.project([1]))
+
+
+@given(st.lists(st.sampled_from(["F", "M", ""]), min_size=1), st.sampled_from(["\n", "\r\n"]))
+def test_no_value_makes_its_record_vanish(tmp_path_factory, values, end):
+    path = tmp_path_factory.mktemp("rows") / "plain.csv"
+    path.write_bytes("".join(f"{value}{end}" for value in ["sex", *values]).encode())
+    domain = Domain((Attribute("sex", "category", categories=("F", "M"), missing=("",)),))
+    expected = [("F", "M", "").index(value) for value in values]
+    assert codes(Table.read_csv(path, domain)) == [expected]
+    write_csv(path, domain, [np.array(expected)], np.random.default_rng(0))
+    assert codes(Table.read_csv(path, domain)) == [expected]
+
+
+def test_an_empty_value_is_written_in_quotes_where_there_is_one_column():
+    out = io.StringIO()
+    domain = Domain((Attribute("sex", "category", categories=("F",), missing=("",)),))
+    write_csv(out, domain, [np.array([1, 0, 1])], np.random.default_rng(0))
+    assert out.getvalue() == 'sex\n""\nF\n""\n'
 
 
 def test_read_csv_spans_chunks(file, monkeypatch):
@@ -233,6 +279,153 @@ def test_frame_values_are_read_as_a_file_would_spell_them(make):
         [1, 0, 0],
         [1, 0, 0],
     ]
+
+
+DAYS = (dt.date(2020, 1, 31), dt.datetime(2020, 1, 31), dt.datetime(2020, 2, 1, 6, 30), dt.date(1900, 1, 1))
+ODD = Domain(  # every column has values and marks that differ only in how they are spelled
+    (
+        Attribute("clipped", "number", edges=(0, 3, 10), missing=("-9.0", "?"), outside="clip"),
+        Attribute("whole", "number", edges=(0, 3, 10), integer=True, missing=("5", "-9"), outside="missing"),
+        Attribute("code", "coded", codes=6, missing=("", "-9.0", "2.0"), outside="missing"),
+        Attribute("floats", "category", categories=("1.0", "2.0", "2.5"), missing=("-9.0",), outside="missing"),
+        Attribute("ints", "category", categories=("1", "2", "rest"), missing=("-9",), outside="rest"),
+        Attribute("flags", "category", categories=("true", "0.0", "1e+16", "other"), outside="other"),
+        Attribute("day", "date", edges=(18262, 18293, 18322), missing=("-9.0", "1900-01-01"), outside="missing"),
+        Attribute("days", "category", categories=("2020-01-31", "2020-02-01 06:30:00", "?"), outside="?"),
+    )
+)
+NUMBERS = (-9, -9.0, 0, -0.0, 1, 1.0, 2, 2.5, 5, 5.0, 1e16, 10**16, 20200131, 20200131.0, 2**53 + 1, 1e300)
+
+
+def alike(records):
+    """A frame with the records in every column of `ODD`, as each library types them together."""
+    series = pd.Series(records)
+    yield pd.DataFrame(dict.fromkeys(ODD.names, series))
+    yield pd.DataFrame(dict.fromkeys(ODD.names, pd.Series(records, dtype=object)))
+    yield pd.DataFrame(dict.fromkeys(ODD.names, series)).convert_dtypes()
+    yield pl.DataFrame(dict.fromkeys(ODD.names, pl.Series(records, dtype=pl.Object)))
+
+
+def alike_if_typed(records):
+    """The same where one type holds all of them: polars and Arrow. (Among dates they cut times and count days.)"""
+    with contextlib.suppress(TypeError, OverflowError, pl.exceptions.PolarsError):
+        yield pl.DataFrame(dict.fromkeys(ODD.names, pl.Series(records)))
+    with contextlib.suppress(pa.ArrowException, OverflowError):
+        column = pa.array(records)
+        yield pa.table(dict.fromkeys(ODD.names, column))
+        yield pa.table(dict.fromkeys(ODD.names, column)).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def code_of(value, columns=ODD.names, make=pd.Series, kind=object):
+    frame = nw.from_native(make([value], dtype=kind), series_only=True).alias("x").to_frame()
+    frame = frame.select(**dict.fromkeys(columns, nw.col("x"))).to_native()
+    return [column[0] for column in codes(Table.from_frame(frame, ODD, columns))]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (-9, [2, 2, 6, 3, 3, 3, 2, 2]),
+        (None, [2, 2, 6, 3, 3, 3, 2, 2]),
+        (5, [1, 2, 5, 3, 2, 3, 2, 2]),
+        (2, [0, 0, 6, 1, 1, 3, 2, 2]),
+        (1, [0, 0, 1, 0, 0, 0, 2, 2]),
+        (2.5, [0, 2, 6, 2, 2, 3, 2, 2]),
+        (10**16, [1, 2, 6, 3, 2, 2, 2, 2]),
+        (20200131, [1, 2, 6, 3, 2, 3, 0, 2]),
+        ("?", [2, 2, 6, 3, 2, 3, 2, 2]),
+        (True, [0, 0, 1, 0, 0, 0, 2, 2]),
+    ],
+)
+def test_codes_of_odd_values(value, expected):
+    assert code_of(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(10**400, "inf"), (Fraction(-(10**400)), "-inf"), (2**53 + 1.0, "9007199254740992"), (0.5, "0.5")],
+)
+def test_numbers_are_shown_as_they_are_read(value, shown):
+    frame = pd.DataFrame({"x": pd.Series([value], dtype=object)})
+    with pytest.raises(InvalidInput, match=rf"row 0 \(from 0\): column 'x': value '{shown}' is not"):
+        Table.from_frame(frame, Domain.coded({"x": 2}))
+
+
+TWINS = [
+    (-9, -9.0, np.int8(-9), np.float32(-9), Decimal("-9.00"), Fraction(-9)),
+    (2.5, np.float32(2.5), Decimal("2.50"), Fraction(5, 2)),
+    (1, 1.0, np.uint64(1), Decimal(1), True, np.True_),
+    (2**53, 2**53 + 1, float(2**53), np.int64(2**53 + 1), Decimal(2**53 + 1)),
+    (0, -0.0, Decimal("-0.0"), False),
+    (None, float("nan"), np.float32("nan"), Decimal("NaN"), np.datetime64("NaT"), pd.NaT, pd.NA),
+    (DAYS[0], DAYS[1], pd.Timestamp("2020-01-31"), np.datetime64("2020-01-31"), np.datetime64("2020-01-31", "ns")),
+    (DAYS[2], pd.Timestamp(DAYS[2]), np.datetime64("2020-02-01T06:30"), np.datetime64("2020-02-01T06:30", "ns")),
+    (DAYS[3], pd.Timestamp(DAYS[3]), np.datetime64("1900-01-01")),
+]
+
+
+@pytest.mark.parametrize("twins", TWINS)
+def test_equal_values_have_equal_codes_in_every_type(twins):
+    columns = ODD.names[1:] if isinstance(twins[0], dt.date) else ODD.names  # `clip` refuses what is no number
+    expected = code_of(twins[0], columns)
+    for value in twins:
+        assert code_of(value, columns) == expected
+        if value is not pd.NaT and value is not pd.NA:  # pandas only
+            assert code_of(value, columns, pl.Series, pl.Object) == expected
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sampled_from([*NUMBERS, None]), min_size=1, max_size=5))
+def test_the_code_of_a_number_does_not_depend_on_the_type_of_its_column(records):
+    expected = [code_of(value) for value in records]
+    found = 0
+    for frame in chain(alike(records), alike_if_typed(records)):
+        assert list(map(list, zip(*codes(Table.from_frame(frame, ODD)), strict=True))) == expected
+        found += 1
+    assert found >= 4
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_replacing_one_record_changes_at_most_one_code(data):
+    numbers, days = (*NUMBERS, None), (DAYS[0], DAYS[1], DAYS[3], None)
+    mixed = (*numbers, *DAYS, True, False, "?", "1", Decimal("2.50"), np.float32(2.5), float("nan"))
+    pool = data.draw(st.sampled_from([numbers, days, (*NUMBERS, Decimal("2.50"), Decimal(5)), mixed]))
+    records = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=5))
+    place = data.draw(st.integers(0, len(records) - 1))
+    neighbour = [*records[:place], data.draw(st.sampled_from(pool)), *records[place + 1 :]]
+    rest = np.arange(len(records)) != place
+    columns = ODD.names if pool == numbers else ODD.names[1:]  # `clip` refuses what is no number
+    every = [
+        np.array(codes(Table.from_frame(frame, ODD, columns)))[:, rest]
+        for group in (records, neighbour)
+        for frame in chain(alike(group), () if pool == mixed else alike_if_typed(group))
+    ]
+    for found in every[1:]:
+        np.testing.assert_array_equal(found, every[0])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "records", "newcomer", "expected"),
+    [
+        (ODD["clipped"], [5] * 3 + [-9] * 1000, "?", [0, 3, 1001]),
+        (ODD["clipped"], [5] * 3 + [-9] * 1000, -9, [0, 3, 1001]),
+        (ODD["floats"], [1] * 1000, None, [1000, 0, 0, 1]),
+        (ODD["floats"], [1] * 1000, 2, [1000, 1, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("make", [pd.DataFrame, lambda data: pl.DataFrame(data, strict=False)])
+def test_one_newcomer_leaves_the_counts_of_the_others(make, attribute, records, newcomer, expected):
+    frame = make({attribute.name: [*records, newcomer]})
+    assert Table.from_frame(frame, Domain((attribute,))).histogram().tolist() == expected
+
+
+def test_what_was_read_before_does_not_decide_how_a_value_is_spelled():
+    attribute = Attribute("x", "category", categories=("1", "10000000000000000"), missing=("",), outside="missing")
+    for text, value, code in (("True", True, 0), ("1e+16", 1e16, 1)):
+        encoder = Encoder(attribute)
+        pieces = [nw.from_native(pd.Series([v], dtype=object), series_only=True) for v in (text, value)]
+        assert [encode_series(encoder, piece, 0).item() for piece in pieces] == [2, code]
 
 
 @pytest.mark.parametrize(

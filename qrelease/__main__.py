@@ -1,0 +1,7 @@
+"""`python -m qrelease`."""
+
+import sys
+
+from qrelease.cli import main
+
+sys.exit(main())
