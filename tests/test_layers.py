@@ -54,8 +54,6 @@ PRIVACY = [
     "sparse_vector",
     "primitives",
     "randomised_response",
-    "databases",
-    "branching",
 ]
 
 RELEASE = [

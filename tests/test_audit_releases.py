@@ -1,0 +1,284 @@
+"""The auditor turned on whole releases, and on the sensitivities that they declare."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import broken
+import numpy as np
+import pytest
+import reference
+
+from qrelease import selection
+from qrelease.audit import (
+    Law,
+    audit,
+    audit_mechanism,
+    audit_sensitivity,
+    compare,
+    enumerated,
+    gaussian_law,
+    laplace_law,
+    released,
+    table_pairs,
+)
+from qrelease.distinguishers import Select
+from qrelease.domain import Domain
+from qrelease.entropy import Entropy
+from qrelease.errors import InvalidInput
+from qrelease.histogram import Histogram
+from qrelease.measure import _SAMPLERS, Private, noise_for
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative import Round, iterate
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.mwem import MWEM
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
+from qrelease.table import Table
+from qrelease.updates import MultiplicativeWeights
+from qrelease.workload import Workload
+
+ONE = PureDP(1.0)
+
+DOMAIN = Domain.coded({"a": 2, "b": 2})
+SINGLES = Workload.marginals(DOMAIN, 1)
+BOTH = Workload.marginals(DOMAIN, 2)
+SWAP = Neighbours.REPLACE_ONE
+
+
+def table(*records):
+    return Table(DOMAIN, tuple(np.array(column) for column in zip(*records, strict=True)))
+
+
+MOVED = table((0, 0), (0, 1), (1, 1)), table((1, 1), (0, 1), (1, 1))
+
+
+@pytest.fixture
+def _listed(monkeypatch):
+    """Noise and selection take every value in turn: `enumerated` runs through them."""
+
+    def drawn(law, size, choices):
+        return np.array([choices.draw(law) for _ in range(size)])
+
+    def picked(law, scores, epsilon, sensitivity, choices):
+        return choices.draw(law((scores - scores.max()).tolist(), float(epsilon) / (2 * sensitivity)))
+
+    def softmax(scores, gamma):
+        weights = [math.exp(gamma * s) for s in scores]
+        return Law({r: w / math.fsum(weights) for r, w in enumerate(weights)})
+
+    def coins(scores, gamma):
+        return Law(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
+
+    for name, law in (("discrete Laplace", laplace_law), ("discrete Gaussian", gaussian_law)):
+        monkeypatch.setitem(_SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
+    monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
+    monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
+
+
+def measured(cost):
+    def run(records, source):
+        return [m.values for m in Private(records, SWAP, Filter(cost), source).measure(SINGLES, cost)]
+
+    return run
+
+
+def hashable(run):
+    return lambda data, choices: tuple(np.concatenate([*run(data, choices)]).tolist())
+
+
+@pytest.mark.usefixtures("_listed")
+@pytest.mark.parametrize("cost", [PureDP(8.0), ZCDP(3.0)])
+def test_a_measurement_spends_exactly_its_cost(cost):
+    first, second = (enumerated(hashable(measured(cost)), data, least=1e-9) for data in MOVED)
+    found = compare(first, second, cost)
+    assert not found.convicted
+    limit = cost.epsilon if isinstance(cost, PureDP) else cost.rho
+    assert found.bound > 0.75 * limit
+
+
+def one_round(cost, distinguisher, share=0.5):
+    """One round of MWEM on two columns, from the uniform table: which column was chosen, and its noisy counts."""
+    plan = Round.equal(cost, 1, share)
+
+    def run(records, source):
+        private = Private(records, SWAP, Filter(cost), source)
+        found = []
+        start = Histogram(DOMAIN, SINGLES.sets, float(len(records)))
+        iterate(private, SINGLES, start, MultiplicativeWeights(), distinguisher, plan, found)
+        return (found[0].group.axes[0], *found[0].values.tolist())
+
+    return run
+
+
+# A record that makes one column stand out more and the other less, and shows in the counts of either one.
+FOUR = ((0, 1),) * 4 + ((1, 1),)
+TIPPED = table(*FOUR, (1, 1)), table(*FOUR, (0, 0))
+
+
+@pytest.mark.usefixtures("_listed")
+@pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
+def test_one_round_of_mwem_is_private_and_half_the_sensitivity_is_not(rule):
+    claim = PureDP(8.0)
+
+    def found(distinguisher):
+        run = one_round(claim, distinguisher)
+        return compare(*(enumerated(run, data, least=1e-8) for data in TIPPED), claim)
+
+    right = found(Select(rule=rule))
+    wrong = found(broken.HalfTheSensitivity(Select(rule=rule)))
+    assert not right.convicted
+    assert right.epsilon > 0.9 * claim.epsilon
+    assert wrong.convicted
+
+
+def test_half_the_sensitivity_of_a_distinguisher_is_convicted_from_runs():
+    claim = PureDP(2.0)
+
+    def found(distinguisher):
+        run = one_round(claim, distinguisher, share=0.9)
+        return audit(run, *TIPPED, claim, samples=3_000, entropy=Entropy.insecure(8))
+
+    assert not found(Select()).convicted
+    assert found(broken.HalfTheSensitivity(Select())).convicted
+
+
+def test_measurements_that_replay_their_noise_are_convicted_from_runs():
+    columns = [Workload.marginals(DOMAIN, [[name]]) for name in DOMAIN.names]
+    pair = table((0, 1), (0, 1), (1, 1)), table((0, 1), (0, 1), (0, 1))
+
+    def run(records, source, *, twin):
+        private = twin(Private(records, SWAP, Filter(ONE), source))
+        return [private.measure(column, PureDP(0.5))[0].values for column in columns]
+
+    def found(twin):
+        return audit(partial(run, twin=twin), *pair, ONE, samples=2_000, entropy=Entropy.insecure(9))
+
+    assert not found(lambda private: private).convicted
+    # The difference of the two columns has no noise left.
+    assert found(broken.SameNoise).epsilon > 4
+
+
+RELEASES = {
+    "laplace": (Laplace(), PureDP(4.0)),
+    "gaussian": (Gaussian(), ApproxDP(4.0, 1e-3)),
+    "mwem": (MWEM(rounds=1), PureDP(4.0)),
+    "mwem in zCDP": (MWEM(rounds=2), ApproxDP(4.0, 1e-3)),
+    "mwem by queries": (MWEM(rounds=2, choice="query"), PureDP(4.0)),
+    "mwem as in 2012": (MWEM(rounds=2, choice="query", singles=0.0, rule="exponential"), PureDP(4.0)),
+}
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "mwem"])
+def test_whole_releases_are_acquitted(name):
+    mechanism, cost = RELEASES[name]
+    found = audit_mechanism(mechanism, cost, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(9))
+    assert not found.convicted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("name", RELEASES)
+def test_whole_releases_are_acquitted_over_many_runs(name, neighbours):
+    mechanism, cost = RELEASES[name]
+    found = audit_mechanism(mechanism, cost, neighbours, samples=4_000, entropy=Entropy.insecure(10))
+    assert not found.convicted
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "samples"),
+    [(Neighbours.ADD_REMOVE, 2_000), pytest.param(Neighbours.REPLACE_ONE, 10_000, marks=pytest.mark.slow)],
+)
+def test_a_release_that_draws_for_twice_its_cost_is_convicted(neighbours, samples):
+    wrong = broken.TwiceTheCost(Laplace())
+    found = audit_mechanism(wrong, PureDP(1.5), neighbours, samples=samples, entropy=Entropy.insecure(11))
+    assert found.convicted
+
+
+def test_an_audit_of_a_release_needs_enough_runs():
+    with pytest.raises(InvalidInput, match="samples must be an integer of at least 1000, got 999"):
+        audit_mechanism(Laplace(), ONE, Neighbours.ADD_REMOVE, samples=999)
+
+
+def test_a_release_is_read_as_all_its_numbers():
+    run = released(MWEM(rounds=2, choice="query"), BOTH, PureDP(4.0), Neighbours.ADD_REMOVE)
+    values = run(table((0, 0), (1, 1)), Entropy.insecure(12))
+    # The total; the marginal and both columns; one or two queries by name; the four answers.
+    assert len(values) in (1 + 6 + 2 * 4 + n * 4 + 4 for n in (1, 2))
+    assert np.isnan(values[1:7]).all()
+    assert not np.isnan(values[7:]).any()
+    assert values[-4:].sum() == pytest.approx(values[0])
+
+
+# --- declared against actual sensitivity -------------------------------------------------------------------------
+
+WIDE = Domain.coded({"a": 2, "b": 3, "c": 4})
+WORKLOADS = {
+    "marginals": Workload.marginals(WIDE, 1) + Workload.marginals(WIDE, 2),
+    "ranges and prefixes": Workload.ranges(WIDE, "c") + Workload.prefixes(WIDE, "b"),
+    "conditions": Workload.predicates(WIDE, "a = 1 and c in 1..2", "a = 0", "b in 1..2"),
+    "vectors": Workload.vectors(WIDE, np.random.default_rng(1).random((5, 12)), ["b", "c"]),
+    "all": Workload.marginals(WIDE, 2)
+    + Workload.ranges(WIDE, "c")
+    + Workload.vectors(WIDE, np.random.default_rng(2).random((3, 4)), ["c"]),
+}
+
+
+def tables():
+    rng = np.random.default_rng(3)
+    return [Table(WIDE, tuple(rng.integers(0, n, size) for n in WIDE.shape)) for size in (1, 5)]
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_measured_answers_move_as_far_as_their_noise_is_made_for(name, neighbours):
+    workload, cost = WORKLOADS[name], PureDP(1.0)
+    pairs = [pair for records in tables() for pair in table_pairs(records, neighbours)]
+
+    def run(records, entropy):
+        private = Private(records, neighbours, Filter(cost), entropy)
+        return np.concatenate([m.values for m in private.measure(workload, cost)])
+
+    law, scale = noise_for(workload, cost, neighbours)
+    found = audit_sensitivity(run, pairs, float(scale) * law.unit)  # ε = 1: the scale is the sensitivity
+    assert not found.convicted
+    assert found.found >= 0.6 * found.declared
+    variance = float(noise_for(workload, ZCDP(0.5), neighbours)[1]) * law.unit**2  # ρ = 1/2: it is its square
+    found = audit_sensitivity(run, pairs, math.sqrt(variance), order=2)
+    assert not found.convicted
+    assert found.found >= 0.6 * found.declared
+
+
+@dataclass
+class Scores:
+    """A `Private` whose selection shows the scores and the declared sensitivity."""
+
+    inner: Private
+    seen: tuple = ()
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def select(self, scores, sensitivity, cost, rule):
+        self.seen = scores, sensitivity
+        return 0
+
+
+@pytest.mark.parametrize("choice", ["group", "query"])
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_scores_of_the_distinguisher_move_at_most_as_far_as_declared(name, neighbours, choice):
+    workload, cost = WORKLOADS[name], PureDP(1.0)
+    rng = np.random.default_rng(4)
+    state = Histogram(WIDE, workload.sets, 4.3)
+    most = 0.0
+    for _ in range(4):
+        state.multiply(rng.normal(size=len(state.marginals)))
+        for records in tables():
+            for pair in table_pairs(records, neighbours):
+                views = [Scores(Private(side, neighbours, Filter(cost), Entropy.insecure(1))) for side in pair]
+                for view in views:
+                    Select(choice).distinguish(view, state, workload, cost, cost)
+                (one, declared), (two, again) = (view.seen for view in views)
+                assert declared == again
+                most = max(most, int(np.abs(one - two).max()) / declared)
+    assert 0.6 < most <= 1
