@@ -27,17 +27,22 @@ MECHANISMS = {
 
 DEFAULT = "mwem"
 
+Command = Callable[[argparse.Namespace], int | None]
+
 WEAK_EPSILON = 20.0
 WEAK_DELTA = 1e-4
 """Costs beyond these are answered with a warning."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 if it did its work, 2 with one line on standard error for a mistake that can be mended."""
+    """Run one command; 0 if it did its work, 2 with one line on standard error for a mistake that can be mended.
+
+    `audit` ends with 1 when it convicts.
+    """
     arguments = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], None] = arguments.command
+    command: Command = arguments.command
     try:
-        command(arguments)
+        code = command(arguments)
         sys.stdout.flush()
     except QReleaseError as error:
         print(f"qrelease: {error}", file=sys.stderr)
@@ -54,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("qrelease: interrupted; a charge that was made stays spent (qrelease ledger show)", file=sys.stderr)
         return 130
-    return 0
+    return code or 0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -88,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(command=run)
     return parser
@@ -465,33 +472,43 @@ def _add_audit(commands: Any) -> None:
         commands,
         "audit",
         _audit,
-        "Try to convict a mechanism: run it on neighbouring tiny tables, bound epsilon below.",
+        "Try to convict a mechanism: run it on neighbouring inputs.",
     )
-    parser.add_argument("mechanism", choices=list(MECHANISMS))
+    parser.add_argument(
+        "mechanism", help=f"{', '.join(MECHANISMS)} on tiny tables, or MODULE:FUNCTION, called as f(data, entropy)"
+    )
+    parser.add_argument("--first", help="JSON: the input of MODULE:FUNCTION")
+    parser.add_argument("--second", help="JSON: a neighbour of it")
     parser.add_argument("--epsilon", type=float, required=True, help="what the mechanism claims")
     parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
     parser.add_argument("--neighbours", choices=["add-remove", "replace-one"], default="add-remove")
-    parser.add_argument("--samples", type=int, default=20_000, help="runs on each table; default: %(default)s")
+    parser.add_argument("--samples", type=int, default=20_000, help="runs on each input; default: %(default)s")
     parser.add_argument("--confidence", type=float, default=0.99, help="default: %(default)s")
     parser.add_argument("--json", action="store_true", help="the finding as one object")
     _secret_options(parser)
 
 
-def _audit(arguments: argparse.Namespace) -> None:
+def _audit(arguments: argparse.Namespace) -> int:
     import json
 
-    from qrelease.audit import audit_mechanism
+    from qrelease.audit import audit, audit_mechanism, find_mechanism, read_input
     from qrelease.privacy import Neighbours
 
-    found = audit_mechanism(
-        _mechanism(arguments.mechanism),
-        _cost(arguments.epsilon, arguments.delta),
-        Neighbours.parse(arguments.neighbours),
-        samples=arguments.samples,
-        confidence=arguments.confidence,
-        entropy=_entropy(arguments),
-    )
-    print(json.dumps(found.to_json()) if arguments.json else found)
+    name, cost, entropy = arguments.mechanism, _cost(arguments.epsilon, arguments.delta), _entropy(arguments)
+    effort = {"samples": arguments.samples, "confidence": arguments.confidence, "entropy": entropy}
+    if ":" in name:
+        if arguments.first is None or arguments.second is None:
+            raise InvalidInput(f"{name} needs two neighbouring inputs: give --first and --second, as JSON")
+        found = audit(find_mechanism(name), read_input(arguments.first), read_input(arguments.second), cost, **effort)
+    elif name in MECHANISMS:
+        found = audit_mechanism(_mechanism(name), cost, Neighbours.parse(arguments.neighbours), **effort)
+    else:
+        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)} or MODULE:FUNCTION, got {name!r}")
+    if arguments.json:
+        print(json.dumps(found.to_json()))
+    else:
+        print(found if found.convicted else f"{found}\n  an acquittal is no proof of privacy")
+    return int(found.convicted)
 
 
 if __name__ == "__main__":

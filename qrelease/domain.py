@@ -155,7 +155,7 @@ class Attribute:
         if not 0 <= code < self.size:
             raise InvalidInput(f"attribute {self.name!r} has codes 0..{self.size - 1}, got {code}")
         if code == self.values:
-            return self.missing[0] or "(missing)"
+            return self.missing[0]
         match self.kind:
             case "coded":
                 return str(code)

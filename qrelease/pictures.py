@@ -85,7 +85,7 @@ def _columns(release: Release, tables: dict[Axes, Floats]) -> str:
 
 def _column(attribute: Attribute, values: Floats, noisy: Floats, widths: Floats) -> str:
     """One column as bars, or as a histogram where it has an order and many cells."""
-    whole = Series(attribute.labels, values, noisy, widths)
+    whole = Series(tuple(label or "(missing)" for label in attribute.labels), values, noisy, widths)
     cells = f"{attribute.size:,} cell{'s' if attribute.size > 1 else ''}"
     if attribute.size > _BARS and attribute.ordered:
         missing = f", missing: {count(values[-1])}" if attribute.missing else ""
