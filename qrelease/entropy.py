@@ -24,7 +24,7 @@ from qrelease.errors import InvalidInput
 Words = npt.NDArray[np.uint64]
 
 _KEY_LIFE: Final = 1 << 21
-"""Words after which a new key is drawn, so that memory seen later tells little of the noise drawn before."""
+"""Words after which the next request draws a new key: memory seen later tells little of the noise drawn before."""
 
 _BUFFER: Final = 1 << 10
 """Words fetched at once for small requests; larger requests go straight to the cipher."""
@@ -93,11 +93,11 @@ class Entropy:
         if n < 0:
             raise InvalidInput(f"the number of words must not be negative, got {n}")
         with self._lock:
+            if self._age >= _KEY_LIFE and self._seed is None:
+                self._start(os.urandom(32))
             if n > _BUFFER:
                 return self._fetch(n)
             if self._next + n > _BUFFER:
-                if self._seed is None and self._age >= _KEY_LIFE:
-                    self._start(os.urandom(32))
                 self._buffer[:], self._next = self._fetch(_BUFFER), 0
             # Advanced first: an interrupt in between loses words, but none is handed out twice or after its wiping.
             start, self._next = self._next, self._next + n

@@ -13,6 +13,7 @@ from typing import Final
 
 from qrelease.errors import InvalidInput
 from qrelease.exact import GUARD, Interval, exp_negative, rational
+from qrelease.privacy.costs import round_up
 
 _PRECISION: Final = 128
 _MOST_BITS: Final = 1 << 13
@@ -32,14 +33,14 @@ def classic_gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> 
     """σ = √(2 ln(1.25/δ)) Δ₂/ε, rounded up (Dwork & Roth 2014, Theorem 3.22, proved for ε < 1 only).
 
     Kept as the textbook's rule; `analytic_gaussian_sigma` needs less noise. Raises `InvalidInput` for ε >= 1,
-    where it is unproved and, from about ε = 8.4 at δ = 1e-5, false; and for arguments out of range.
+    where it is unproved and, from about ε = 8.4 at δ = 1e-5, false; and for arguments or a σ out of range.
     """
     scale, target = rational("sensitivity", sensitivity), _delta(delta)
     exact = rational("epsilon", epsilon)
     if exact >= 1:
         raise InvalidInput(f"epsilon must be below 1 for the classic Gaussian, got {epsilon}; use the analytic one")
     # A handful of correctly rounded steps and one logarithm: 2^-45 covers their errors many times.
-    return float(scale) / float(exact) * math.sqrt(2 * math.log(1.25 / float(target))) * (1 + 2**-45)
+    return _up(scale / exact * Fraction(math.sqrt(2 * math.log(1.25 / float(target))) * (1 + 2**-45)))
 
 
 def analytic_gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
@@ -48,12 +49,19 @@ def analytic_gaussian_sigma(sensitivity: float, epsilon: float, delta: float) ->
     For the continuous Gaussian, hence for `noise.rounded_gaussian` at variance σ² too, but not for the discrete
     one. Several Gaussians count as the one whose (Δ/σ)² is the sum of theirs, so with sensitivity 1 this is the
     1/√Σ(Δᵢ/σᵢ)² that a composition may have. Never below the least σ: δ is bounded above in exact arithmetic.
-    Raises `InvalidInput` for a sensitivity that is not positive and finite, ε outside (0, 1000] or δ outside
-    [1e-300, 1).
+    Raises `InvalidInput` for a sensitivity that is not positive and finite, ε outside (0, 1000], δ outside
+    [1e-300, 1), or a σ beyond all floats.
     """
     scale = rational("sensitivity", sensitivity)
     unit = Fraction(_unit_sigma(_epsilon(epsilon), _delta(delta)))
-    return math.nextafter(float(unit * scale), math.inf)
+    return _up(unit * scale)
+
+
+def _up(sigma: Fraction) -> float:
+    rounded = round_up(sigma)
+    if rounded == math.inf:
+        raise InvalidInput("sensitivity / epsilon must be smaller: the noise would be beyond 1.8e308")
+    return rounded
 
 
 @lru_cache(maxsize=256)

@@ -45,7 +45,12 @@ class RandomisedResponse:
     @property
     def truth(self) -> float:
         """The probability that a report is the true answer."""
-        return 1 / (1 + (self.k - 1) * math.exp(-float(self.epsilon)))
+        return 1 / (1 + (self.k - 1) * self._rate)
+
+    @property
+    def _rate(self) -> float:
+        """e^-ε."""
+        return math.exp(-float(min(self.epsilon, 1000)))
 
     def report(self, answers: I64, entropy: WordSource) -> I64:
         """One report for each true answer, (n,) -> (n,), codes 0..k-1.
@@ -53,7 +58,7 @@ class RandomisedResponse:
         Raises `InvalidInput`, and draws nothing, unless the answers are one row of integers in 0..k-1.
         """
         true = self._codes("answers", answers)
-        words = entropy.words(2 * answers.size).reshape(2, -1)
+        words = entropy.words(2 * true.size).reshape(2, -1)
         law = partial(laws.response, rational("epsilon", self.epsilon), self.k - 1)
         return np.where(zeros_of(law, words[0], entropy), true, self._lie(true, words[1], entropy))
 
@@ -71,8 +76,9 @@ class RandomisedResponse:
         n/4 (p - q)^-2. Estimates may be negative and sum to n. Raises `InvalidInput` for codes outside 0..k-1.
         """
         counts = np.bincount(self._codes("reports", reports), minlength=self.k)
-        lie = (1 - self.truth) / (self.k - 1)
-        return (counts - len(reports) * lie) / np.float64(self.truth - lie)
+        lie = self.truth * self._rate
+        gap = self.truth * -math.expm1(-float(min(self.epsilon, 1000)))  # truth - lie, also where they are near
+        return (counts - len(reports) * lie) / np.float64(gap)
 
     def _codes(self, name: str, codes: I64) -> I64:
         codes = np.asarray(codes)

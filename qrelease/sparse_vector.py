@@ -141,7 +141,8 @@ class Calibration:
     def _beyond(self, scale: Fraction, n: Fraction, beta: float) -> int:
         """The least t >= 0 with n P(Y > t) <= β: with q = e^(-1/b), P(Y > t) is q^(t+1), over 1 + q if two-sided."""
         rate = _rate(scale)
-        surplus = math.log(n) - math.log(beta) - (math.log1p(math.exp(-rate)) if self.two_sided else 0)
+        log_n = math.log(n.numerator) - math.log(n.denominator)  # n may be beyond all floats
+        surplus = log_n - math.log(beta) - (math.log1p(math.exp(-rate)) if self.two_sided else 0)
         return max(math.ceil(surplus / rate) - 1, 0)
 
 
@@ -342,7 +343,7 @@ class SparseVector(Stream):
         else:
             # Monotone: e = ε₁ + 2ε₂ where ε₂ pays once for Δ. Otherwise e = ε₁ + ε₂ where ε₂ pays twice.
             inverse, n = _root_above(Fraction(c, 8 if monotone else 2) / Fraction(cost.rho)), 2
-        w = Fraction(round(n ** (2 / 3) * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS)
+        w = Fraction(round(min(n, _WIDE) ** (2 / 3) * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS)
         threshold = sensitivity * inverse * (1 + w)
         return Calibration(cost, c, threshold, threshold * n / w, redraw=isinstance(cost, ZCDP), two_sided=False)
 
@@ -394,12 +395,18 @@ class NumericSparse(_Stream):
 
     The number is the value plus Laplace noise that is drawn for it alone: not that of the comparison, which was chosen
     by its result. Its errors and promises are those of `Stream`.
+
+    used  how many of the c runs of AboveThreshold that the cost is for are over: each ended with a ⊤ in a stream that
+          this one continues, or was given up with that stream. This one answers ⊤ so many times less
     """
 
     __slots__ = ("_numeric",)
 
-    def __init__(self, cost: PureDP | ApproxDP, positives: int, sensitivity: int, entropy: WordSource) -> None:
+    def __init__(
+        self, cost: PureDP | ApproxDP, positives: int, sensitivity: int, entropy: WordSource, *, used: int = 0
+    ) -> None:
         super().__init__(self.calibrate(cost, positives, sensitivity), entropy)
+        self._left -= min(whole("used", used, least=0), positives)
         self._numeric = laplace_sampler(rational("the numeric scale", self.calibration.numeric), signed=True)
 
     @staticmethod

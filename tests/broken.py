@@ -10,12 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from qrelease.distinguishers import Select
+from qrelease.distinguishers import Distinguisher
 from qrelease.entropy import Entropy, WordSource
 from qrelease.measure import Private
 from qrelease.noise import discrete_laplace, rounded_gaussian
 from qrelease.primitives import analytic_gaussian_sigma
-from qrelease.privacy import Filter, PureDP
+from qrelease.privacy import ZCDP, Filter, PureDP
 from qrelease.release import Mechanism
 
 UNIT = 2.0**-10
@@ -204,9 +204,12 @@ def one_record_and_the_order_apart() -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class HalfTheSensitivity:
-    """A distinguisher that draws as if one record moved the scores by half of what it does."""
+    """A distinguisher that draws as if one record moved the scores, or the noisy table, by half of what it does."""
 
-    inner: Select
+    inner: Distinguisher
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
 
     def distinguish(self, private, state, workload, cost, measurement):
         return self.inner.distinguish(_Halved(private), state, workload, cost, measurement)
@@ -221,6 +224,10 @@ class _Halved:
 
     def select(self, scores, sensitivity, cost, rule):
         return self._private.select(scores, sensitivity // 2, cost, rule)
+
+    def measure(self, workload, cost):
+        twice = PureDP(2 * cost.epsilon) if isinstance(cost, PureDP) else ZCDP(4 * cost.rho)
+        return replace(self._private, filter=Filter(twice)).measure(workload, twice)
 
 
 class SameNoise:
@@ -253,3 +260,32 @@ class TwiceTheCost:
     def release(self, private, workload, cost):
         twice = PureDP(2 * cost.epsilon)
         return self.inner.release(replace(private, filter=Filter(twice)), workload, twice)
+
+
+# --- choices of one synopsis: SmallDB and Net
+
+
+@dataclass(frozen=True)
+class ChoiceAtHalfTheSensitivity:
+    """A mechanism that chooses as if one record moved the scores by half of what it does."""
+
+    inner: Mechanism
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        return self.inner.release(_Halved(private), workload, cost)
+
+
+@dataclass(frozen=True)
+class ReplayedChoice:
+    """A mechanism that draws with the same random words in every release."""
+
+    inner: Mechanism
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        return self.inner.release(replace(private, entropy=Entropy.insecure(0)), workload, cost)

@@ -1,10 +1,14 @@
 """The auditor: laws listed and compared, formulas, bounds that hold, any kind of transcript, replays."""
 
 import math
+from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import broken
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -60,8 +64,34 @@ def test_discrete_laplace_spends_exactly_its_epsilon(scale):
         assert not found.convicted
         assert compare(law, moved, PureDP(epsilon * 0.999)).convicted
         low, high = delta_between(law, moved, epsilon)
-        assert low <= 1e-12
-        assert high <= 1e-12
+        assert low == 0.0
+        assert high <= 1e-11
+
+
+def test_masses_are_right_however_much_of_a_law_is_left_out():
+    for law in (laplace_law, gaussian_law):
+        whole, part = law(4), law(4, missing=0.3)
+        assert len(part.masses) < len(whole.masses)
+        assert all(part.masses[y] == pytest.approx(whole.masses[y], rel=1e-12) for y in part.masses)
+        assert not compare(part, whole, PureDP(1e-9)).convicted
+        low, high = delta_between(part, whole, 0.0)
+        assert low == 0.0
+        assert high <= 0.31
+
+
+def test_what_underflows_is_no_zero():
+    # e^-1000 is below all floats, and yet this is 1000-DP.
+    for scale in (Fraction(1, 1000), Fraction(1, 10**400)):
+        law = laplace_law(scale)
+        assert not compare(law, law.map(lambda y: y + 1), PureDP(1000.0)).convicted
+    law = gaussian_law(Fraction(1, 10**4))
+    assert not compare(law, law.map(lambda y: y + 1), ApproxDP(5300.0, 1e-9)).convicted
+    assert gaussian_law(Fraction(1, 10**400)).masses == {0: 1.0}
+    assert not audit_laplace(1000.0, 1.0, PureDP(1000.0)).convicted
+    assert not audit_laplace(1e308, 5e-324, PureDP(1000.0)).convicted
+    assert not audit_gaussian(60.0, 1.0, ApproxDP(2172.0, 1e-9)).convicted
+    assert audit_laplace(700.0, 1.0, PureDP(699.0)).convicted
+    assert audit_gaussian(1000.0, 1.0, ApproxDP(700.0, 0.5)).convicted
 
 
 def test_an_enumeration_is_the_convolution_and_keeps_account_of_what_it_leaves_out():
@@ -92,6 +122,17 @@ def test_an_enumeration_follows_choices_that_depend_on_earlier_ones():
     assert compare(enumerated(program, 0.5), enumerated(program, 0.0), ONE).event == "the output 'left'"
 
 
+def test_outcomes_that_are_not_a_number_are_the_same_on_both_inputs():
+    def program(data, choices):
+        return tuple(np.array([np.nan if choices.draw(coin(0.5)) else 1.0, 2.0]).tolist())
+
+    first, second = enumerated(program, 0), enumerated(program, 1)
+    assert sorted(first.masses.values()) == [0.5, 0.5]
+    for law in (second, second.map(lambda outcome: (outcome[0] * 1.0, outcome[1]))):
+        assert compare(first, law, ONE).epsilon == 0.0
+        assert delta_between(first, law, 0.0)[1] < 1e-11
+
+
 def test_missing_mass_is_counted_against_a_conviction():
     sure, hidden = Law({"a": 0.5, "b": 0.5}), Law({"b": 0.9}, 0.1)
     found = compare(sure, hidden, ONE)
@@ -99,7 +140,8 @@ def test_missing_mass_is_counted_against_a_conviction():
     assert found.favours == "first"
     assert found.epsilon == pytest.approx(math.log(5))
     low, high = delta_between(sure, hidden, 1.0)
-    assert (low, high) == (pytest.approx(0.5 - math.e * 0.1), 0.5)
+    assert (low, high) == (pytest.approx(0.5 - math.e * 0.1), pytest.approx(0.5))
+    assert low <= 0.5 - math.e * 0.1 < 0.5 <= high
     with pytest.raises(InvalidInput, match="epsilon must be from 0 to 700, got -1"):
         delta_between(sure, hidden, -1)
 
@@ -113,8 +155,34 @@ def test_laws_are_checked():
         laplace_law(0)
     with pytest.raises(InvalidInput, match="missing must be in"):
         gaussian_law(1, missing=0.0)
-    with pytest.raises(TooLarge, match="too large to be listed"):
-        laplace_law(10**8)
+    for text in ("x", None):
+        with pytest.raises(InvalidInput, match="probabilities must be numbers"):
+            Law({"a": text})
+    for wide in (10**8, Fraction(10**400, 3)):
+        for law in (laplace_law, gaussian_law):
+            with pytest.raises(TooLarge, match="too large to be listed"):
+                law(wide**2)
+    for least, message in {0.0: "in", math.nan: "finite", True: "a number", 1e-301: "at least 1e-300"}.items():
+        with pytest.raises(InvalidInput, match=f"least must be {message}.*, got"):
+            enumerated(lambda data, choices: data, 0, least=least)
+        with pytest.raises(InvalidInput, match=f"missing must be {message}.*, got"):
+            laplace_law(1, missing=least)
+
+
+@pytest.mark.parametrize("claim", [1.0, None, math.nan, True, "epsilon=1"])
+def test_a_claim_must_be_a_cost_and_nothing_is_run_for_another(claim):
+    def never(data, entropy):
+        raise AssertionError
+
+    law = coin(0.5)
+    for judge in (
+        lambda: audit(never, 0, 1, claim),
+        lambda: compare(law, law, claim),
+        lambda: audit_gaussian(1.0, 1.0, claim),
+        lambda: audit_laplace(1.0, 1.0, claim),
+    ):
+        with pytest.raises(InvalidInput, match="the cost must be PureDP or ApproxDP or ZCDP, got"):
+            judge()
 
 
 def test_continuous_noise_is_judged_by_its_formula():
@@ -203,6 +271,14 @@ def one(entropy):
     return int(discrete_laplace(Fraction(1), 1, entropy)[0])
 
 
+@dataclass
+class Noisy:
+    """A transcript with fields."""
+
+    label: str
+    value: float
+
+
 @pytest.mark.parametrize(
     "transcript",
     [
@@ -210,11 +286,17 @@ def one(entropy):
         lambda y: (None, "a fixed word", y),
         lambda y: [y] * (3 + y % 2),
         lambda y: {"noisy": y},
+        lambda y: Noisy("noisy", y),
         lambda y: ("below" if y < 0 else "above",),
         lambda y: np.array([[y, 2.5], [7, y * y]]),
+        lambda y: np.array(y),
+        lambda y: np.ma.masked_array([y, y], mask=[False, True]),
+        lambda y: pl.DataFrame({"a": [y, 2], "b": ["x", None]}),
+        lambda y: Decimal(y) / 7,
+        lambda y: Fraction(y, 7),
         lambda y: y > 0,
     ],
-    ids=["number", "tuple", "varying length", "dictionary", "words", "matrix", "truth"],
+    ids=lambda transcript: type(transcript(1)).__name__,
 )
 def test_any_kind_of_transcript_is_understood(transcript):
     def run(data, entropy):
@@ -224,6 +306,21 @@ def test_any_kind_of_transcript_is_understood(transcript):
     assert found.convicted
     assert "  event: " in str(found)
     assert not audit(run, 0, 1, ONE, samples=4_000, entropy=Entropy.insecure(6)).convicted
+
+
+@pytest.mark.parametrize("transcript", [lambda y: object(), lambda y: {"a": [object()]}, lambda y: (y for _ in "a")])
+def test_a_transcript_that_shows_its_address_only_is_refused(transcript):
+    with pytest.raises(InvalidInput, match=r"must show what is in them, got a (object|generator) without repr"):
+        audit(lambda data, entropy: transcript(data), 0, 1, ONE, samples=100)
+    assert not audit(lambda data, entropy: "<a word at 0xff>", 0, 1, ONE, samples=100).convicted
+
+
+def test_frames_of_many_runs_are_read_by_rows():
+    def run(data, entropy, n):
+        return pd.DataFrame({"a": data + discrete_laplace(Fraction(1), n, entropy), "b": 1})
+
+    assert sampled(run, 0, 3, ONE, 4_000).convicted
+    assert not sampled(run, 0, 1, ONE, 4_000).convicted
 
 
 def test_events_are_told_in_words():

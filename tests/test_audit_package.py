@@ -154,14 +154,23 @@ def test_selection_is_exactly_private_as_coded(law, epsilon):
     assert any(audit.convicted for audit in wrong)
 
 
-def test_the_laws_as_coded_are_those_of_the_reference():
+@pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(22, 7), 100, Fraction(12345, 2), 10**6], ids=str)
+def test_the_laws_as_coded_are_those_of_the_reference_and_no_other_rate(scale):
     scores = np.array([0, 3, 5, 5, 4])
-    gamma = 0.25
-    expected = np.exp(gamma * (scores - 5.0))
-    found = law_of_inversion(exponential_mechanism, scores, Fraction(1, 2))
-    assert list(found.masses.values()) == pytest.approx(list(expected / expected.sum()))
-    found = law_of_coins(scores, Fraction(1, 2))
-    assert [found.masses[r] for r in range(5)] == pytest.approx(reference.permute_and_flip_law(scores.tolist(), gamma))
+    right, wrong = 1 / float(scale), 1.03 / float(scale)
+
+    def of_weights(gamma):
+        weights = np.exp(gamma * (scores - 5.0))
+        return list(weights / weights.sum())
+
+    def of_coins(gamma):
+        return reference.permute_and_flip_law(scores.tolist(), gamma)
+
+    for law, expected in ((partial(law_of_inversion, exponential_mechanism), of_weights), (law_of_coins, of_coins)):
+        found = law(scores, 2 / Fraction(scale))
+        masses = [found.masses[r] for r in range(5)]
+        assert masses == pytest.approx(expected(right), rel=1e-12, abs=1e-15)
+        assert masses != pytest.approx(expected(wrong), rel=1e-12, abs=1e-15)
 
 
 @pytest.mark.parametrize("k", [2, 3, 10])

@@ -116,6 +116,18 @@ def test_words_handed_out_are_wiped_and_belong_to_the_caller():
     assert entropy.words(100).all()
 
 
+@pytest.mark.parametrize("size", [3, 1000, 5000])
+def test_a_secret_stream_gets_a_new_key_in_time_and_a_seeded_one_never(size, monkeypatch):
+    monkeypatch.setattr("qrelease.entropy._KEY_LIFE", 20_000)
+    for entropy, at_least in [(Entropy(), 4), (Entropy.insecure(1), 0)]:
+        ciphers = []
+        for _ in range(100_000 // size):
+            entropy.words(size)
+            if not ciphers or ciphers[-1] is not entropy._cipher:
+                ciphers.append(entropy._cipher)
+        assert at_least <= len(ciphers) - 1 <= (5 if at_least else 0)
+
+
 def worst_bit(words: np.ndarray) -> float:
     """The largest deviation of a bit's mean from one half, in standard deviations."""
     ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=0).astype(float)

@@ -136,6 +136,24 @@ def test_bernoulli_exp_has_its_mean(gamma):
         assert abs(mean - math.exp(-1.03 * gamma)) > 6 * sigma
 
 
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_bernoulli_exp_is_true_up_to_the_word_where_it_must_end(scale):
+    with decimal.localcontext(prec=60):
+        true = math.floor((-Decimal(scale.denominator) / scale.numerator).exp() * 2**64)
+    # At that word the next bits decide.
+    words = [0, true - 1, true, true, true + 1, 2**64 - 1]
+    assert bernoulli_exp(1 / scale, 6, Script([*words, 0, 2**64 - 1])).tolist() == 3 * [True] + 3 * [False]
+
+
+def test_bernoulli_exp_agrees_with_the_reference():
+    bits, gamma = reference.Bits(Entropy.insecure(24)), Fraction(5, 3)
+    slow = np.array([reference.bernoulli_exp(gamma, bits) for _ in range(20_000)])
+    for other, agrees in ((gamma, True), (gamma * Fraction(13, 10), False)):
+        fast = bernoulli_exp(other, 200_000, Entropy.insecure(25))
+        p = stats.chi2_contingency([[d.sum(), d.size - d.sum()] for d in (slow, fast)]).pvalue
+        assert (p > 1e-3) if agrees else (p < 1e-6)
+
+
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2), Fraction(57, 2)], ids=str)
 @pytest.mark.parametrize("name", ["laplace", "geometric", "gaussian"])
 def test_draws_agree_with_the_reference_sampler(name, scale):

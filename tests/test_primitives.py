@@ -86,3 +86,17 @@ def test_bad_arguments_are_one_clear_error(rule, arguments, message):
 def test_an_epsilon_beyond_reason_is_refused():
     with pytest.raises(InvalidInput, match="epsilon must be at most 1000, got 1001"):
         analytic_gaussian_sigma(1, 1001, 1e-5)
+
+
+@pytest.mark.parametrize("rule", [classic_gaussian_sigma, analytic_gaussian_sigma])
+def test_a_sigma_beyond_all_floats_is_refused(rule):
+    for arguments in ((Fraction(10**400), 0.5, 1e-5), (1e308, 1e-3, 1e-5)):
+        with pytest.raises(InvalidInput, match=r"sensitivity / epsilon must be smaller: the noise would be beyond"):
+            rule(*arguments)
+    assert rule(Fraction(1, 10**400), 0.5, 1e-5) == 5e-324
+
+
+def test_the_classic_rule_at_its_smallest_epsilon_is_no_division_by_zero():
+    with pytest.raises(InvalidInput, match="the noise would be beyond"):
+        classic_gaussian_sigma(1, Fraction(1, 10**400), 1e-5)
+    assert classic_gaussian_sigma(Fraction(1, 10**400), Fraction(1, 10**400), 1e-5) == pytest.approx(4.8448, rel=1e-4)

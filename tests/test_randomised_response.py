@@ -69,6 +69,16 @@ def test_the_estimate_is_unbiased_and_as_precise_as_it_says():
     assert abs(5000 * law[0, 1] + 500 * (law[0, 0] - law[0, 1]) - 500) > 4 * bound / 20
 
 
+def test_answers_may_be_a_list_and_an_epsilon_any_positive_number():
+    assert RandomisedResponse(50, 3).report([0, 2, 1], Entropy.insecure(53)).tolist() == [0, 2, 1]
+    for huge in (Fraction(10**400), 10**400, 1e308):
+        response = RandomisedResponse(huge, 3)
+        assert response.truth == 1.0
+        assert response.estimate([0, 0, 2]).tolist() == [2, 0, 1]
+    # p - q = ε/2 to first order: the difference of two floats would be off by 1e-4 of it.
+    assert RandomisedResponse(1e-12).estimate([0, 0, 0, 1]) == pytest.approx([2e12, -2e12], rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "k", "message"),
     [

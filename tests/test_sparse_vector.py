@@ -479,6 +479,9 @@ def test_numeric_alpha_holds_with_its_probability_and_two_thirds_of_it_would_not
 
 def test_alpha_of_a_stream_with_hardly_any_noise_is_nothing():
     assert SparseVector.calibrate(PureDP(1e300), 3, 1).alpha(1000, 1e-9) == (0, 0)
+    # k = 10^400 costs twice as much as 10^200.
+    far, near = (sum(SparseVector.calibrate(PureDP(1), 1, 1).alpha(10**n, 0.1)) for n in (400, 200))
+    assert far == pytest.approx(2 * near, rel=0.02)
     assert NumericSparse.calibrate(PureDP(1e300), 3, 1).numeric_alpha(1e-9) == 0
 
 
@@ -753,6 +756,9 @@ def test_noise_beyond_what_can_be_drawn_is_refused():
         Sparse.calibrate(PureDP(2.0**-60), 1, 1)
     with pytest.raises(InvalidInput, match="the scale of the query noise"):
         SparseVector.calibrate(PureDP(1), 2**50, 1)
+    for cost in (PureDP(1), ZCDP(1)):
+        with pytest.raises(InvalidInput, match=r"noise must be at most 2\^50, got 2\^\d+ or more"):
+            SparseVector.calibrate(cost, 10**400, 1)
     for bad in (0, -1, math.nan, math.inf, True, "1"):
         with pytest.raises(InvalidInput, match="the query scale must be"):
             Calibration(PureDP(1), 1, Fraction(1), bad)

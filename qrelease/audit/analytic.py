@@ -1,4 +1,7 @@
-"""Exact audits of one continuous draw: the best threshold event, from the formula of the noise's tail."""
+"""Exact audits of one continuous draw: the best threshold event, from the formula of the noise's tail.
+
+A probability below all floats is bounded by the smallest of them, so that no ε above 708 is proved.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy.typing as npt
 
 from qrelease.audit.verdict import Audit, bounds
 from qrelease.privacy import Cost
-from qrelease.privacy.costs import positive
+from qrelease.privacy.costs import check_cost, positive
 
 Floats = npt.NDArray[np.float64]
 
@@ -18,15 +21,21 @@ _GRID: Final = 2_001
 _REACH: Final = 37.0
 """Thresholds up to so many scales: the normal tail is a float up to there."""
 
-_ROUNDING: Final = 1e-12
-"""More than the relative error of the tails."""
+_FURTHEST: Final = 1_000.0
+"""Inputs so many scales apart are told apart as surely as floats can say; further ones are no harder."""
+
+_ROUNDING: Final = 1e-11
+"""More than the relative error of the tails at thresholds up to there."""
+
+_SMALLEST: Final = np.finfo(np.float64).tiny
 
 
 def audit_gaussian(sensitivity: float, sigma: float, claim: Cost) -> Audit:
     """Continuous Gaussian noise of standard deviation σ on a query of L2 sensitivity Δ, against a claim: exact.
 
     Between inputs Δ apart the likelihood ratio is monotone, so the best event is that the output reaches a threshold;
-    at ε its excess is the δ of Balle & Wang 2018, Theorem 8. Raises `InvalidInput` for arguments not positive.
+    at ε its excess is the δ of Balle & Wang 2018, Theorem 8. Raises `InvalidInput` for arguments not positive, or a
+    claim that is not a cost.
     """
     from scipy.special import ndtr
 
@@ -45,13 +54,15 @@ def audit_laplace(sensitivity: float, scale: float, claim: Cost) -> Audit:
 
 
 def _threshold(tail: Callable[[Floats], Floats], name: str, sensitivity: float, scale: float, claim: Cost) -> Audit:
-    """The best event {output >= t}, by a grid search that is refined twice; any t gives a valid bound."""
-    shift = positive("sensitivity", sensitivity) / positive(name, scale)
+    """The best event {output >= t}, by a grid search that is refined; any t gives a valid bound."""
+    check_cost(claim)
+    shift = min(positive("sensitivity", sensitivity) / positive(name, scale), _FURTHEST)
     low, high = -_REACH, _REACH + shift
     for _ in range(4):
         grid = np.linspace(low, high, _GRID)
-        likely, unlikely = tail(grid - shift) * (1 - _ROUNDING), np.minimum(tail(grid) * (1 + _ROUNDING), 1.0)
+        likely = tail(grid - shift) * (1 - _ROUNDING)
+        unlikely = np.minimum(np.maximum(tail(grid), _SMALLEST) * (1 + _ROUNDING), 1.0)
         best = int(np.argmax(bounds(claim, likely, unlikely)))
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
-    event = f"an output of at least {grid[best] * scale:.6g} above the smaller answer"
+    event = f"an output of at least {float(grid[best]) * scale:.6g} above the smaller answer"
     return Audit(claim, event, "first", float(likely[best]), float(unlikely[best]), 1.0, 0)

@@ -21,7 +21,7 @@ from qrelease.audit.verdict import LARGEST_EPSILON, Audit, bounds
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import rational
 from qrelease.privacy import Cost
-from qrelease.privacy.costs import positive_probability, real
+from qrelease.privacy.costs import check_cost, positive_probability, real
 
 Floats = npt.NDArray[np.float64]
 Data = TypeVar("Data")
@@ -29,6 +29,9 @@ Data = TypeVar("Data")
 _SHOWN: Final = 3
 _SLACK: Final = 1e-9
 _MOST_VALUES: Final = 1 << 22
+_LEAST_MASS: Final = 1e-300
+_ROUNDING: Final = 1e-12
+"""More than the relative error of a probability that is computed in floats."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,17 @@ class Law:
     masses   probabilities of outcomes
     missing  an upper bound on the probability of everything that the list leaves out
 
-    Raises `InvalidInput` unless all of it is non-negative and sums to 1.
+    Raises `InvalidInput` unless all of it are non-negative numbers and sum to 1.
     """
 
     masses: Mapping[Any, float]
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        listed = math.fsum(self.masses.values())
+        try:
+            listed = math.fsum(self.masses.values())
+        except (TypeError, ValueError, ArithmeticError):
+            raise InvalidInput("probabilities must be numbers") from None
         if not (self.missing >= 0 and all(mass >= 0 for mass in self.masses.values())):
             raise InvalidInput("probabilities must not be negative")
         if not (listed <= 1 + _SLACK and listed + self.missing >= 1 - _SLACK):
@@ -55,36 +61,55 @@ class Law:
         """The distribution of a function of the outcome."""
         masses: dict[Hashable, float] = defaultdict(float)
         for outcome, mass in self.masses.items():
-            masses[function(outcome)] += mass
+            masses[_one_nan(function(outcome))] += mass
         return Law(dict(masses), self.missing)
 
 
 def laplace_law(scale: float | Fraction, *, missing: float = 1e-15) -> Law:
-    """The discrete Laplace law P(y) ∝ e^(-|y|/scale), but for a tail of mass at most `missing`.
+    """The discrete Laplace law P(y) ∝ e^(-|y|/scale), but for a tail of mass at most `missing`, at least 1e-300.
 
     Raises `InvalidInput` for arguments out of range, `TooLarge` for a law of too many values.
     """
-    exact, tail = rational("scale", scale), positive_probability("missing", missing)
-    gamma = float(1 / exact)
-    grid = _grid(-math.log(tail / 2) / gamma)
-    masses = np.tanh(gamma / 2) * np.exp(-gamma * np.abs(grid))
-    return Law(dict(zip(grid.tolist(), masses.tolist(), strict=True)), tail)
+    b, tail = _within_floats(rational("scale", scale)), _mass("missing", missing)
+    grid = _grid(-math.log(tail / 2) * b)
+    return _listed(grid, np.tanh(0.5 / b) * np.exp(-np.abs(grid) / b), tail)
 
 
 def gaussian_law(variance: float | Fraction, *, missing: float = 1e-15) -> Law:
     """The discrete Gaussian law P(y) ∝ e^(-y²/(2 variance)), as `laplace_law`."""
-    sigma, tail = math.sqrt(rational("variance", variance)), positive_probability("missing", missing)
+    sigma, tail = math.sqrt(_within_floats(rational("variance", variance))), _mass("missing", missing)
     # Sums of the weights from m on are at most the integral from m - 1, and all of them at least √(2πσ²) by Poisson
     # summation: P(Y >= m) is at most that of a continuous Gaussian from m - 1 on, which at tσ is below e^(-t²/2)/2.
-    grid = _grid(sigma * math.sqrt(-2 * math.log(tail)))
+    reach = math.ceil(sigma * math.sqrt(-2 * math.log(tail)))
+    # The masses are to be right however much is left out: all but 1e-17 of the weights enter their sum.
+    grid = _grid(max(9 * sigma, reach))
     weights = np.exp(-0.5 * (grid / sigma) ** 2)
-    return Law(dict(zip(grid.tolist(), (weights / weights.sum()).tolist(), strict=True)), tail)
+    kept = np.abs(grid) <= reach
+    return _listed(grid[kept], weights[kept] / weights.sum(), tail)
+
+
+def _within_floats(value: Fraction) -> float:
+    """A float, clipped where the noise is 0 but for less than any float, or too wide to be listed."""
+    return float(min(max(value, Fraction(1, 10**6)), Fraction(10**300)))
+
+
+def _mass(name: str, value: float) -> float:
+    number = positive_probability(name, value)
+    if number < _LEAST_MASS:
+        raise InvalidInput(f"{name} must be at least {_LEAST_MASS:g}, got {value}")
+    return number
 
 
 def _grid(reach: float) -> npt.NDArray[np.int64]:
     if reach > _MOST_VALUES:
         raise TooLarge(f"a law of {2 * reach:.3g} values is too large to be listed; at most {2 * _MOST_VALUES:,} fit")
     return np.arange(-math.ceil(reach), math.ceil(reach) + 1)
+
+
+def _listed(grid: npt.NDArray[np.int64], masses: Floats, missing: float) -> Law:
+    # What a float holds with few bits, or as 0, is left out: as a probability it would be wrong.
+    sound = masses >= np.finfo(np.float64).tiny
+    return Law(dict(zip(grid[sound].tolist(), masses[sound].tolist(), strict=True)), missing)
 
 
 @final
@@ -126,24 +151,36 @@ def enumerated(mechanism: Callable[[Data, Choices], Hashable], data: Data, *, le
 
     mechanism   must draw all its randomness from the `Choices` it is given; its outputs are hashable
     least       combinations less likely than this are given up; their mass is accounted as `missing`
+
+    Raises `InvalidInput` unless `least` is below 1 and at least 1e-300.
     """
+    _mass("least", least)
     masses: dict[Hashable, float] = defaultdict(float)
     missing = 0.0
     paths: list[tuple[Any, ...]] = [()]
     while paths:
         choices = Choices(paths.pop(), least)
-        masses[mechanism(data, choices)] += choices.probability
+        masses[_one_nan(mechanism(data, choices))] += choices.probability
         missing += choices.lost
         paths += choices.untried
     return Law(dict(masses), missing)
+
+
+def _one_nan(outcome: Hashable) -> Hashable:
+    """The outcome with one and the same NaN wherever there is one: two NaN that are two objects are never equal."""
+    if isinstance(outcome, tuple):
+        return tuple(_one_nan(part) for part in outcome)
+    return math.nan if isinstance(outcome, float | np.floating) and math.isnan(outcome) else outcome
 
 
 def compare(first: Law, second: Law, claim: Cost) -> Audit:
     """The strongest exact evidence against a claim, from the output distributions on two neighbouring inputs.
 
     The event is the best of those that gather the outcomes of the largest likelihood ratios (Neyman & Pearson 1933),
-    in either direction. Mass that a law misses is counted against the conviction.
+    in either direction. Mass that a law misses is counted against the conviction. Raises `InvalidInput` for a claim
+    that is not a cost.
     """
+    check_cost(claim)
     ways: list[tuple[Law, Law, Literal["first", "second"]]] = [(first, second, "first"), (second, first, "second")]
     audits = [_against(p, q, claim, favours) for p, q, favours in ways]
     return max(audits, key=lambda audit: audit.bound)
@@ -152,7 +189,8 @@ def compare(first: Law, second: Law, claim: Cost) -> Audit:
 def delta_between(first: Law, second: Law, epsilon: float) -> tuple[float, float]:
     """Bounds on the least δ for which the two distributions are (ε, δ)-close, both ways: (lower, upper).
 
-    δ(ε) = Σ max(0, P(o) - e^ε Q(o)), the larger of the two directions; what is missing makes the gap of the bounds.
+    δ(ε) = Σ max(0, P(o) - e^ε Q(o)), the larger of the two directions; what is missing makes the gap of the bounds, and
+    the rounding of probabilities.
     Raises `InvalidInput` for ε outside [0, 700].
     """
     if not 0 <= real("epsilon", epsilon) <= LARGEST_EPSILON:
@@ -160,10 +198,11 @@ def delta_between(first: Law, second: Law, epsilon: float) -> tuple[float, float
     factor = math.exp(epsilon)
     lows, highs = [], []
     for p, q in ((first, second), (second, first)):
-        excess = [mass - factor * q.masses.get(o, 0.0) for o, mass in p.masses.items()]
-        total = math.fsum(e for e in excess if e > 0)
-        lows.append(total - factor * q.missing)
-        highs.append(total + p.missing)
+        pairs = [(mass, factor * q.masses.get(o, 0.0)) for o, mass in p.masses.items()]
+        total = math.fsum(a - b for a, b in pairs if a > b)
+        rounding = _ROUNDING * math.fsum(a + b for a, b in pairs if a > b)
+        lows.append(total - rounding - factor * q.missing)
+        highs.append(total + rounding + p.missing)
     return max(0.0, *lows), min(1.0, max(highs))
 
 
@@ -173,7 +212,7 @@ def _against(p: Law, q: Law, claim: Cost, favours: Literal["first", "second"]) -
     other = np.array([q.masses.get(o, 0.0) for o in outcomes])
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.where(mass > 0, -(mass / other), 0), kind="stable")
-    rounding = 1e-12 + len(outcomes) * 2.0**-52  # of a mass, and of a sum of them
+    rounding = _ROUNDING + len(outcomes) * 2.0**-52  # of a mass, and of a sum of them
     low = np.minimum(mass[order].cumsum(), 1.0) * (1 - rounding)
     high = np.minimum((other[order].cumsum() + q.missing) * (1 + rounding), 1.0)
     best = int(np.argmax(bounds(claim, low, high)))

@@ -6,8 +6,10 @@ the exponent of its lowest set bit: floating-point noise gives itself away there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any, Final
 from zlib import crc32
@@ -24,6 +26,7 @@ FEW: Final = 64
 """Columns with at most so many values are taken value by value, others by their quantiles."""
 
 _ZERO_BIT: Final = -2_000.0  # below the exponent of any bit of a float
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+>")
 
 
 @dataclass(frozen=True)
@@ -131,16 +134,34 @@ def _numbers(transcript: Any, words: dict[float, str]) -> Iterator[float]:
     """The numbers in a transcript, in order. None is NaN; what is no number becomes one that stands for it."""
     if transcript is None:
         yield np.nan
-    elif isinstance(transcript, Real | np.bool_):
+    elif isinstance(transcript, Real | Decimal | np.bool_):
         yield _float(transcript)
-    elif isinstance(transcript, Iterable) and not isinstance(transcript, str | bytes | set | frozenset | Mapping):
-        for part in transcript:
+    elif (parts := _parts(transcript)) is not None:
+        for part in parts:
             yield from _numbers(part, words)
     else:
         word = repr(transcript)
+        if not isinstance(transcript, str | bytes) and _ADDRESS.search(word):
+            # Where things lie in memory depends on the runs before: such transcripts would not be independent.
+            raise InvalidInput(f"transcripts must show what is in them, got a {type(transcript).__name__} without repr")
         number = float(crc32(word.encode()))
         words[number] = word
         yield number
+
+
+def _parts(transcript: Any) -> Collection[Any] | None:
+    """What a transcript is made of; None if it is one thing."""
+    if hasattr(transcript, "__array__"):  # arrays, and columns and frames of other libraries
+        array = transcript if isinstance(transcript, np.ndarray) else np.asarray(transcript)
+        listed: list[Any] = array.ravel().tolist()
+        return listed
+    if isinstance(transcript, Mapping):
+        return list(transcript.items())
+    if is_dataclass(transcript) and not isinstance(transcript, type):
+        return [getattr(transcript, field.name) for field in fields(transcript)]
+    if isinstance(transcript, Collection) and not isinstance(transcript, str | bytes | set | frozenset):
+        return transcript
+    return None
 
 
 def _float(number: Any) -> float:

@@ -18,7 +18,7 @@ from qrelease.entropy import Entropy, WordSource
 from qrelease.errors import InvalidInput
 from qrelease.exact import whole
 from qrelease.privacy import Cost
-from qrelease.privacy.costs import positive_probability
+from qrelease.privacy.costs import check_cost, positive_probability
 
 Floats = npt.NDArray[np.float64]
 Data = TypeVar("Data")
@@ -58,8 +58,8 @@ def audit(
 ) -> Audit:
     """Run a mechanism on two neighbouring inputs and bound its privacy loss from below.
 
-    mechanism    `f(data, entropy)` that returns a transcript: a number, an array, a tuple, anything. Numbers in it are
-                 taken as such, None as missing, everything else by its repr. Or one marked `vectorised`
+    mechanism    `f(data, entropy)` that returns a transcript: a number, an array, a frame, a tuple, anything. Numbers
+                 in it are read as floats, None as missing, everything else by its repr. Or one marked `vectorised`
     first, second  neighbours under the relation that the claim is about
     samples      runs on each input
     confidence   of the bounds, whatever the mechanism
@@ -70,8 +70,9 @@ def audit(
     Clopper-Pearson bound, each wrong with probability at most (1 - confidence)/2. No other event is tested there, so
     the choice costs nothing, however wide (Bichsel, Steffen, Bogunovic & Vechev 2021, *DP-Sniper*, choose like this).
 
-    Raises `InvalidInput` for arguments out of range.
+    Raises `InvalidInput` for arguments out of range, and for transcripts without a repr of their own.
     """
+    check_cost(claim)
     runs = whole("samples", samples, least=_LEAST_SAMPLES)
     miss = (1 - positive_probability("confidence", confidence)) / 2
     source = Entropy() if entropy is None else entropy
@@ -122,6 +123,8 @@ def _draws(mechanism: Mechanism[Data], data: Data, entropy: WordSource, runs: in
             size = min(_BLOCK, runs - start)
             if isinstance(mechanism, Vectorised):
                 batch = mechanism.run(data, entropy, size)
+                if not isinstance(batch, np.ndarray) and hasattr(batch, "__array__"):
+                    batch = np.asarray(batch)
                 if len(batch) != size:
                     raise InvalidInput(f"a vectorised mechanism must return {size} transcripts, got {len(batch)}")
                 progress.update(size)

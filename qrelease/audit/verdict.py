@@ -115,11 +115,11 @@ def clopper_pearson(count: Floats, runs: int, miss: float) -> tuple[Floats, Floa
 
     count   how often the event was seen in `runs` independent runs, (k,)
     """
-    from scipy.special import betaincinv
+    from scipy.special import betainccinv, betaincinv
 
     with np.errstate(divide="ignore", invalid="ignore"):
         low = np.where(count > 0, betaincinv(count, runs - count + 1, miss), 0.0)
-        high = np.where(count < runs, betaincinv(count + 1, runs - count, 1 - miss), 1.0)
+        high = np.where(count < runs, betainccinv(count + 1, runs - count, miss), 1.0)
     return low, high
 
 

@@ -6,6 +6,7 @@ the search for the best α may be inexact, only the evaluation at the α found m
 """
 
 import math
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -76,7 +77,8 @@ def gaussian_delta(sensitivity: float, sigma: float, epsilon: float) -> float:
     second = math.exp(-near * near / 2) * float(erfcx(far / math.sqrt(2))) / 2
     first = float(ndtr(near))
     rounding = _ROUNDING * (1 + abs(near) * far) * (first + second)
-    return min(1.0, math.nextafter(max(first - second, 0.0) + rounding, 1.0))
+    # Below the smallest normal float errors are no longer relative.
+    return min(1.0, math.nextafter(max(first - second, 0.0) + rounding + sys.float_info.min, 1.0))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

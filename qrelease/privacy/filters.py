@@ -164,10 +164,9 @@ def remaining(total: Cost, tally: Tally) -> Cost | None:
 def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
     left = remaining(total, tally)
-    advice = f"ask for at most the {left} that is left" if left else "nothing is left"
+    advice = f"ask for at most the {left} that is left, or raise" if left else "nothing is left unless you raise"
     return (
-        f"budget exceeded: total {total}; spent {spent(total, tally) or nothing}; requested {cost}"
-        f" ({advice}, or raise the total)"
+        f"budget exceeded: total {total}; spent {spent(total, tally) or nothing}; requested {cost} ({advice} the total)"
     )
 
 
