@@ -9,12 +9,13 @@ the tables for the next answers on its way.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import combinations
-from math import prod
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate, combinations
+from math import log2, prod
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,223 +25,281 @@ from qrelease import kernels
 Axes = tuple[int, ...]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Cells = npt.NDArray[np.floating[Any]]
+Result = TypeVar("Result")
 
 # Below this many cells times sets a table is summed directly: a further level of tables would cost more than it saves.
 _DIRECT = 1 << 14
-# Passes over fewer cells than this stay on one core.
+# Passes over fewer cells than this stay on one core: to start the others costs about as much as they save.
 _PARALLEL = 1 << 21
+# Covers that are kept for whoever asks about the same sets again.
+_KEPT = 16
+
+_PAGE = 4096  # bytes
 
 
 @dataclass(frozen=True)
-class _Direct:
-    """Sets that are summed from a node's table one by one: arguments of `project_many`."""
+class Node:
+    """A table over `axes`: the sets in `direct` (with their offsets) are summed from it, the others from its children.
 
-    strides: Ints
-    offsets: Ints
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A table over `axes`: some sets read directly from it, the others through tables that drop one block."""
+    blocks    the sizes of its four blocks, if it is divided
+    children  the tables that drop one block each
+    """
 
     axes: Axes
-    shape: Ints
-    direct: _Direct | None
-    blocks: tuple[int, int, int, int] | None = None
-    children: "tuple[_Node, ...]" = ()
-
-    @property
-    def cells(self) -> int:
-        return int(self.shape.prod())
-
-    @property
-    def empty(self) -> bool:
-        return self.direct is None and self.blocks is None
+    cells: int
+    direct: dict[Axes, int]
+    blocks: tuple[int, ...] = ()
+    children: "tuple[Node, ...]" = ()
 
 
 @dataclass(frozen=True)
 class Cover:
     """How the marginals on `sets` are read from, and written into, a table of the given shape.
 
-    `offsets` says where each set's marginal begins in the flat vector of all of them; its cells are in C order.
+    The marginals lie one after another in a flat vector, in the order of the sets, each in C order.
     """
 
     shape: tuple[int, ...]
     sets: tuple[Axes, ...]
-    _root: _Node = field(repr=False)
 
     @classmethod
     def choose(cls, shape: Sequence[int], sets: Sequence[Axes]) -> "Cover":
-        """Choose the tree for distinct, sorted sets of axes."""
-        sizes = tuple(int(s) for s in shape)
-        cells = [prod(sizes[a] for a in s) for s in sets]
-        offsets = dict(zip(sets, np.cumsum([0, *cells])[:-1].tolist(), strict=True))
-        return cls(sizes, tuple(sets), _plan(sizes, tuple(range(len(sizes))), offsets))
+        """The cover for distinct, sorted sets of axes: one object for all who ask about the same sets."""
+        return _chosen(tuple(map(int, shape)), tuple(sets))
 
-    @property
+    @cached_property
     def offsets(self) -> list[int]:
         """Where each set's marginal begins, and the length of the whole last: len(sets) + 1 numbers."""
-        cells = [prod(self.shape[a] for a in s) for s in self.sets]
-        return [0, *np.cumsum(cells, dtype=np.int64).tolist()] if cells else [0]
+        return [*accumulate((prod(self.shape[a] for a in s) for s in self.sets), initial=0)]
 
-    def marginals(self, table: npt.NDArray[np.generic]) -> Floats:
+    @cached_property
+    def _root(self) -> Node:
+        wanted = dict(zip(self.sets, self.offsets, strict=False))
+        return _plan(self.shape, tuple(range(len(self.shape))), wanted)
+
+    @cached_property
+    def _direct(self) -> tuple[Ints, Ints, Ints]:
+        """The sets that are summed from the histogram itself, as `project_many` takes them."""
+        return np.array(self.shape, np.int64), _strides(self.shape, self._root), _ints(self._root.direct.values())
+
+    @cached_property
+    def _tree(self) -> kernels.Tree:
+        return laid_out(self.shape, self._root.children)
+
+    @property
+    def _tree_cells(self) -> int:
+        return int(self._tree.begins[-1] + self._tree.cells[-1]) if self._root.children else 0
+
+    def marginals(self, table: npt.NDArray[Any]) -> Floats:
         """All marginals of a table (|X|,), one after another in a flat vector."""
+        precise = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+        y = np.ascontiguousarray(precise).reshape(-1)
         out = np.zeros(self.offsets[-1])
-        _collect(self._root, np.ascontiguousarray(table, np.float64).reshape(-1), out)
+        kernels.project_many(y, *self._direct, out)
+        if self._root.children:
+            kernels.collect(self._tree, self._pass(y, None), out)
         return out
 
-    def scale(self, table: Floats, factors: Floats) -> Floats:
+    def scale(self, table: Cells, factors: Floats) -> Floats:
         """Multiply a table in place by one factor a cell of every marginal; return the new marginals.
 
-        table (|X|,) float64, contiguous; factors: flat, as `marginals` returns them.
+        table (|X|,) float64 or float32, contiguous; factors: flat, as `marginals` returns them.
         """
         out = np.zeros(self.offsets[-1])
-        root = self._root
-        if root.blocks is None:
-            _spread(root, table, factors)
-            _collect(root, table, out)
-            return out
-        if root.direct is not None:
-            _expand(root, table, factors)
-        by = [_factor(child, factors) for child in root.children]
-        sums = _fused(table.reshape(root.blocks), by)
-        _gather(root, table, sums, out)
+        kernels.expand_many(table, *self._direct, factors)
+        if self._root.children:
+            by = _filled(self._tree_cells, 1.0)
+            kernels.spread(self._tree, by, factors)
+            kernels.collect(self._tree, self._pass(table, by), out)
+        kernels.project_many(table, *self._direct, out)
         return out
+
+    def _pass(self, table: Cells, by: Floats | None) -> Floats:
+        """One pass over a table: scale it by the four factors in `by`, if given, and fill four new tables."""
+        blocks, begins = self._root.blocks, self._tree.begins[:4]
+        shapes = [blocks[:i] + blocks[i + 1 :] for i in range(4)]
+
+        def views(tables: Floats) -> list[Floats]:
+            return [tables[b : b + prod(s)].reshape(s) for b, s in zip(begins, shapes, strict=True)]
+
+        y, sums = table.reshape(blocks), _filled(self._tree_cells, 0.0)
+        factors, parts = [] if by is None else views(by), views(sums)
+        kernel: Callable[..., None] = kernels.sum_blocks if by is None else kernels.scale_and_sum_blocks
+
+        def work(core: int, cut: slice) -> Floats:
+            # Every row adds to the table without the outermost block, so each core has its own.
+            first = parts[0] if core == 0 else _filled(parts[0].size, 0.0).reshape(shapes[0])
+            kernel(y[cut], *factors[:1], *(f[cut] for f in factors[1:]), first, *(p[cut] for p in parts[1:]))
+            return first
+
+        for first in in_parallel(work, blocks[0], table.size)[1:]:
+            parts[0] += first
+        return sums
 
     @property
     def scratch_cells(self) -> int:
-        """Cells of all the tables that one pass needs beside the histogram: factors and sums, on every core."""
-        out = 8 * self.offsets[-1]  # factors, sums, logarithms and what callers derive from them
-        if self._root.blocks is None:
-            return out
-        cells, (a, *rest) = self._root.cells, self._root.blocks
-        tables = cells // a + sum(cells // b for b in rest)
-        return out + 3 * tables + _cores() * (cells // a)
+        """Cells of float64 that one pass needs beside the histogram: factors and sums, on every core."""
+        flat = 8 * self.offsets[-1]  # factors, sums, logarithms and what callers derive from them
+        if not self._root.children:
+            return flat
+        return flat + 2 * (self._tree_cells + _PAGE) + _cores() * (self._root.children[0].cells + _PAGE)
 
     def __str__(self) -> str:
-        lines = [f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} = {prod(self.shape):,} cells"]
-        _describe(self._root, lines, 0)
-        return "\n".join(lines)
+        head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} = {prod(self.shape):,} cells"
+        return "\n".join([head, *_lines(self._root, 1)])
 
 
-def _plan(sizes: tuple[int, ...], axes: Axes, wanted: dict[Axes, int]) -> _Node:
+@lru_cache(_KEPT)
+def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Cover:
+    return Cover(shape, sets)
+
+
+# --- the choice
+
+
+def _plan(sizes: tuple[int, ...], axes: Axes, wanted: dict[Axes, int]) -> Node:
     """The tree below a table over `axes` for the wanted sets (set -> offset in the flat vector)."""
-    shape = np.array([sizes[a] for a in axes], np.int64)
-    cells = int(shape.prod())
+    cells = prod(sizes[a] for a in axes)
     blocks = None
     if len(axes) >= 4 and cells * len(wanted) > _DIRECT and len(wanted) > 2:
         blocks = _choose_blocks(sizes, axes, tuple(wanted))
     if blocks is None:
-        return _Node(axes, shape, _direct(sizes, axes, wanted))
+        return Node(axes, cells, wanted)
     shares: list[dict[Axes, int]] = [{} for _ in blocks]
     left: dict[Axes, int] = {}
+    widths = tuple(prod(sizes[a] for a in block) for block in blocks)
     for s, offset in wanted.items():
         missed = [i for i, block in enumerate(blocks) if not set(block) & set(s)]
         if missed:  # the largest block missed leaves the smallest table to read from
-            shares[max(missed, key=lambda i: prod(sizes[a] for a in blocks[i]))][s] = offset
+            shares[max(missed, key=widths.__getitem__)][s] = offset
         else:
             left[s] = offset
-    children = tuple(
-        _plan(sizes, tuple(a for a in axes if a not in block), share)
-        for block, share in zip(blocks, shares, strict=True)
-    )
-    a, b, c, d = (prod(sizes[x] for x in block) for block in blocks)
-    return _Node(axes, shape, _direct(sizes, axes, left), (a, b, c, d), children)
+    kept = [tuple(a for a in axes if a not in block) for block in blocks]
+    return Node(axes, cells, left, widths, tuple(map(_plan, [sizes] * 4, kept, shares)))
 
 
 def _choose_blocks(sizes: tuple[int, ...], axes: Axes, sets: tuple[Axes, ...]) -> tuple[Axes, ...] | None:
-    """Cut the axes into four runs so that the four tables are small and few sets hit all four blocks."""
+    """Cut the axes into four runs so that a pass is fast, the four tables are small and few sets hit all four."""
     best, choice = float("inf"), None
-    cells = prod(sizes[a] for a in axes)
-    wide = [frozenset(s) for s in sets if len(s) > 3]  # a smaller set always misses one of four blocks
+    upto = [*accumulate((sizes[a] for a in axes), lambda x, y: x * y, initial=1)]
+    cells = upto[-1]
+    wide = [sum(1 << a for a in s) for s in sets if len(s) > 3]  # a smaller set always misses one of four blocks
     for i, j, k in combinations(range(1, len(axes)), 3):
-        runs = (axes[:i], axes[i:j], axes[j:k], axes[k:])
-        a, b, c, d = (prod(sizes[x] for x in run) for run in runs)
-        # The table without the outermost block is swept once for each of its rows, so it should stay in cache; the
-        # innermost run should fill vector registers. Sets that miss no block cost a pass each.
-        hit_all = sum(all(m & set(run) for run in runs) for m in wide)
-        tables = cells / a * (4 if cells // a > 1 << 17 else 1) + cells / b + cells / c + cells / d
-        cost = tables + cells * (hit_all + (0.5 if d < 16 else 0.0))
+        bcd, cd, d = cells // upto[i], cells // upto[j], cells // upto[k]
+        tables = bcd + (cells // upto[j]) * upto[i] + (cells // upto[k]) * upto[j] + upto[k]
+        # Measured: a row of the table without the second block, which is used again after c·d cells, should still be
+        # in the first cache by then; the table without the outermost block should be swept a few dozen times at most,
+        # but not be larger than the second cache or so; and the innermost run should fill vector registers.
+        slow = 0.5 * min(cd / (1 << 11), 1) + 0.05 * log2(upto[i]) + 0.3 * (bcd > 1 << 18)
+        cost = 3 * tables + cells * (slow + (0.5 if d < 8 else 0.2 if d < 16 else 0))
         if cost < best:
-            best, choice = cost, runs
+            runs = (axes[:i], axes[i:j], axes[j:k], axes[k:])
+            p, q, r, t = (sum(1 << a for a in run) for run in runs)
+            # Sets that miss no block cost a pass each.
+            cost += cells * sum(1 for s in wide if s & p and s & q and s & r and s & t)
+            if cost < best:
+                best, choice = cost, runs
     return None if choice is None or best > cells * len(sets) else choice
 
 
-def _direct(sizes: tuple[int, ...], axes: Axes, wanted: dict[Axes, int]) -> _Direct | None:
-    if not wanted:
-        return None
-    strides = np.zeros((len(wanted), len(axes)), np.int64)
-    for j, s in enumerate(wanted):
+# --- the tree as arrays
+
+
+def _walk(first: Sequence[Node]) -> Iterator[tuple[Node, int]]:
+    """The first tables and those below, level by level, each with its number among its siblings."""
+    level = [*enumerate(first)]
+    while level:
+        yield from ((node, i) for i, node in level)
+        level = [pair for _, node in level for pair in enumerate(node.children)]
+
+
+def laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
+    """Tables and those below them as `kernels` takes them."""
+    nodes = [*_walk(first)]
+    begins, end, children, number = [], 0, [], len(first)
+    for node, i in nodes:
+        begins.append(_place(end, node.cells, i))
+        end = begins[-1] + node.cells
+        children.append([number + c for c in range(4)] if node.children else [0] * 4)
+        number += len(node.children)
+    strides = [_strides(sizes, node) for node, _ in nodes]
+    return kernels.Tree(
+        _ints(begins),
+        _ints(node.cells for node, _ in nodes),
+        _ints(node.blocks or (0,) * 4 for node, _ in nodes).reshape(-1, 4),
+        _ints(children).reshape(-1, 4),
+        _ints(accumulate((len(node.axes) for node, _ in nodes), initial=0)),
+        _ints(sizes[a] for node, _ in nodes for a in node.axes),
+        _ints(accumulate((len(node.direct) for node, _ in nodes), initial=0)),
+        _ints(offset for node, _ in nodes for offset in node.direct.values()),
+        _ints(accumulate((s.size for s in strides), initial=0)),
+        np.concatenate([s.reshape(-1) for s in strides]) if strides else _ints([]),
+    )
+
+
+def _place(end: int, cells: int, sibling: int) -> int:
+    """Where a table may begin: on a cache line and, if it is large, on another place of a page than its siblings.
+
+    A pass writes to the same rows of all four: at equal places of a page they would get in each other's way.
+    """
+    page, line = _PAGE // 8, 8
+    if cells < page:
+        return -(-end // line) * line
+    return -(-end // page) * page + (sibling % 7 + 1) * page // 8
+
+
+def _strides(sizes: Sequence[int], node: Node) -> Ints:
+    """Of the node's direct sets, (sets, axes): the step in a marginal for a step on each axis of the table."""
+    strides = np.zeros((len(node.direct), len(node.axes)), np.int64)
+    position = {a: i for i, a in enumerate(node.axes)}
+    for row, s in zip(strides, node.direct, strict=True):
         step = 1
         for a in reversed(s):
-            strides[j, axes.index(a)] = step
+            row[position[a]] = step
             step *= sizes[a]
-    return _Direct(strides, np.array(list(wanted.values()), np.int64))
+    return strides
 
 
-def _collect(node: _Node, table: Floats, out: Floats) -> None:
-    """Fill the flat vector with the node's sets, down the tree."""
-    if node.blocks is None:
-        _project(node, table, out)
-    else:
-        _gather(node, table, _fused(table.reshape(node.blocks), None), out)
+def _ints(numbers: Any) -> Ints:
+    return np.array([*numbers], np.int64)
 
 
-def _gather(node: _Node, table: Floats, sums: list[Floats], out: Floats) -> None:
-    _project(node, table, out)
-    for child, part in zip(node.children, sums, strict=True):
-        if not child.empty:
-            _collect(child, part.reshape(-1), out)
+def _lines(node: Node, depth: int) -> Iterator[str]:
+    blocks = f", blocks {' x '.join(map(str, node.blocks))}" if node.blocks else ""
+    yield f"{'  ' * depth}{node.cells:,} cells: {len(node.direct)} summed directly{blocks}"
+    for child in node.children:
+        if child.direct or child.children:
+            yield from _lines(child, depth + 1)
 
 
-def _project(node: _Node, table: Floats, out: Floats) -> None:
-    if node.direct is not None:
-        kernels.project_many(table, node.shape, node.direct.strides, node.direct.offsets, out)
+# --- memory and cores
 
 
-def _expand(node: _Node, table: Floats, factors: Floats) -> None:
-    if node.direct is not None:
-        kernels.expand_many(table, node.shape, node.direct.strides, node.direct.offsets, factors)
+def aligned(cells: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    """An uninitialised vector that begins on a page: vector instructions are fastest on whole cache lines."""
+    size = np.dtype(dtype).itemsize
+    raw = np.empty(cells * size + _PAGE, np.uint8)
+    begin = -raw.ctypes.data % _PAGE
+    return raw[begin : begin + cells * size].view(dtype)
 
 
-def _spread(node: _Node, table: Floats, factors: Floats) -> None:
-    """Multiply a node's table by the factors of all its sets, up the tree."""
-    _expand(node, table, factors)
-    if node.blocks is not None:
-        by = [_factor(child, factors) for child in node.children]
-        _fused(table.reshape(node.blocks), by, sums=False)
+def _filled(cells: int, value: float) -> Floats:
+    tables = aligned(cells)
+    tables.fill(value)
+    return tables
 
 
-def _factor(node: _Node, factors: Floats) -> Floats:
-    table = np.ones(node.cells)
-    if not node.empty:
-        _spread(node, table, factors)
-    return table
+def in_parallel(work: Callable[[int, slice], Result], length: int, touched: int) -> list[Result]:
+    """The results of `work` on each core's number and slice of range(length); of one for all if few cells are touched.
 
-
-def _fused(y: Floats, by: list[Floats] | None, *, sums: bool = True) -> list[Floats]:
-    """One pass over y (A, B, C, D): scale by four factors, or fill the four sums, or both; on all cores if large."""
-    A, B, C, D = y.shape
-    parts = min(_cores(), A) if y.size >= _PARALLEL else 1
-    firsts = [np.zeros((B, C, D)) for _ in range(parts)] if sums else []
-    rest = [np.zeros((A, C, D)), np.zeros((A, B, D)), np.zeros((A, B, C))] if sums else []
-    shapes = ((B, C, D), (A, C, D), (A, B, D), (A, B, C))
-    f = [x.reshape(s) for x, s in zip(by, shapes, strict=True)] if by is not None else []
-
-    def work(part: int) -> None:
-        cut = slice(A * part // parts, A * (part + 1) // parts)
-        scaling = [f[0], *(x[cut] for x in f[1:])] if f else []
-        filling = [firsts[part], *(x[cut] for x in rest)] if sums else []
-        kernel: Callable[..., None] = (
-            kernels.scale_and_sum_blocks if f and sums else kernels.scale_blocks if f else kernels.sum_blocks
-        )
-        kernel(y[cut], *scaling, *filling)
-
+    Kernels release the interpreter lock, so threads do.
+    """
+    parts = max(min(_cores(), length), 1) if touched >= _PARALLEL else 1
+    cuts = [slice(length * i // parts, length * (i + 1) // parts) for i in range(parts)]
     if parts == 1:
-        work(0)
-    else:
-        list(_pool(os.getpid()).map(work, range(parts)))
-    return [sum(firsts[1:], start=firsts[0]), *rest] if sums else []
+        return [work(0, cuts[0])]
+    return [*_pool(os.getpid()).map(work, range(parts), cuts)]
 
 
 def _cores() -> int:
@@ -250,12 +309,3 @@ def _cores() -> int:
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:  # a forked child has none of its parent's threads
     return ThreadPoolExecutor(_cores(), thread_name_prefix="qrelease")
-
-
-def _describe(node: _Node, lines: list[str], depth: int) -> None:
-    direct = 0 if node.direct is None else len(node.direct.offsets)
-    blocks = "" if node.blocks is None else f", blocks {' x '.join(map(str, node.blocks))}"
-    lines.append(f"{'  ' * (depth + 1)}{node.cells:,} cells: {direct} summed directly{blocks}")
-    for child in node.children:
-        if not child.empty:
-            _describe(child, lines, depth + 1)

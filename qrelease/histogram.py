@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease import kernels
-from qrelease.cover import Axes, Cover
+from qrelease import kernels, memory
+from qrelease.cover import Axes, Cover, aligned, in_parallel
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.workload import Workload
+from qrelease.queries import Queries, Vectors
+from qrelease.support import Support
+from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
 
-MAX_CELLS = 1 << 27
-"""A histogram of this many cells takes a gibibyte."""
+Cells = npt.NDArray[np.floating[Any]]
 
-_SPARE = 0.8  # of the free memory may be asked for
+DOUBLES = 1 << 27
+"""A histogram of up to so many cells, a gibibyte, is float64 unless it is told otherwise; a larger one float32."""
+
+MAX_CELLS = 1 << 28
+
+_ROWS = 1 << 16  # records whose codes are worked out at a time
+
+_DRIFT = 2.0**40  # the mean weight by which the weights are scaled back to a mean of 1
+
+_MOST = 700.0  # the largest exponent: e^±700 is a float64
+
+_FACTOR = 64  # bytes of a factor, one a cell of a marginal, on its way into the manifest
 
 
-def check_size(domain: Domain, sets: Sequence[Axes] = (), answers: int = 0) -> None:
+def precision(domain: Domain) -> npt.DTypeLike:
+    """The type of a histogram's cells, unless it is told otherwise."""
+    return np.float64 if domain.size <= DOUBLES else np.float32
+
+
+def check_size(
+    domain: Domain,
+    sets: Sequence[Axes] = (),
+    answers: int = 0,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    ahead: bool = True,
+) -> None:
     """Raise `TooLarge` if a histogram over the domain with the marginals on `sets` would not fit; allocate nothing.
 
     answers  queries of a workload whose answers are to be held beside it, in a handful of vectors
+    dtype    of the histogram's cells, by default its `precision`
+    ahead    as in `memory.check`
     """
     cells = domain.size
     advice = "release fewer columns (--columns), use coarser bins, or answers alone (--mechanism gaussian)"
@@ -34,13 +60,10 @@ def check_size(domain: Domain, sets: Sequence[Axes] = (), answers: int = 0) -> N
         raise TooLarge(
             f"the universe has {_approximate(cells)} cells and a histogram holds at most {MAX_CELLS:,}; {advice}"
         )
-    needed = 8 * (cells + Cover.choose(domain.shape, sets).scratch_cells + 6 * answers)
-    free = _free_memory()
-    if needed > _SPARE * free:
-        raise TooLarge(
-            f"the universe has {_approximate(cells)} cells: about {needed / 2**30:.1f} GiB are needed and"
-            f" {free / 2**30:.1f} GiB are free; {advice}"
-        )
+    needed = np.dtype(dtype or precision(domain)).itemsize * cells + memory.ANSWER * answers
+    needed += 8 * Cover.choose(domain.shape, sets).scratch_cells
+    needed += _FACTOR * sum(domain.cells(s) for s in sets)
+    memory.check(needed, f"the universe has {_approximate(cells)} cells", advice, ahead=ahead)
 
 
 @final
@@ -51,23 +74,33 @@ class Histogram:
     what a release stores, and the dense array is rebuilt from them in one pass. It starts uniform. A hypothesis is a
     function of public output only, so fast floating point is fine here.
 
-    total       the sum of y, a count
-    marginals   all marginals on `sets` of y, flat as `Cover` gives them, counts
+    `multiply` changes all marginals at once, in one pass over the universe that also gives the new ones. `update` makes
+    the step of a few queries on any columns, and touches only the cells that they see.
+
+    total   the sum of y, a count
+    dtype   of its cells, float64 or float32, by default `precision`; sums and marginals are float64 either way
     """
 
     has_table = True
 
-    def __init__(self, domain: Domain, sets: Sequence[Axes], total: float) -> None:
+    def __init__(self, domain: Domain, sets: Sequence[Axes], total: float, dtype: npt.DTypeLike | None = None) -> None:
         """Uniform, with the given total; `TooLarge` if it does not fit."""
-        check_size(domain, sets)
+        cells = np.dtype(dtype or precision(domain))
+        if cells not in (np.float64, np.float32):
+            raise InvalidInput(f"a histogram's cells are float64 or float32, got {cells}")
+        check_size(domain, sets, dtype=cells, ahead=False)
         self.domain = domain
         self.total = float(total)
         self._cover = Cover.choose(domain.shape, sets)
-        self._weights = np.full(domain.size, 1.0)
-        self._mass = float(domain.size)  # the sum of the weights; y = weights · total / mass
-        self._logs = np.zeros(self._cover.offsets[-1])
         self._slices = dict(zip(sets, map(slice, self._cover.offsets, self._cover.offsets[1:]), strict=False))
-        self._raw = self._cover.marginals(self._weights)
+        # y = weights · total / mass: it is normalised when it is read, not when it is changed.
+        self._weights: Cells = aligned(domain.size, cells)
+        in_parallel(lambda _, cut: self._weights[cut].fill(1), domain.size, domain.size)
+        self._mass = float(domain.size)
+        self._summed = self._mass  # the mass when it was last summed up afresh
+        self._logs = np.zeros(self._cover.offsets[-1])
+        self._others: dict[Axes, Floats] = {}  # the logarithms of factors on further marginals
+        self._raw: Floats | None = None  # the weights' marginals, if the weights have not changed since
 
     @property
     def sets(self) -> tuple[Axes, ...]:
@@ -76,8 +109,15 @@ class Histogram:
 
     @property
     def marginals(self) -> Floats:
-        """All marginals on `sets`, flat, as counts."""
-        return self._raw * (self.total / self._mass)
+        """All marginals on `sets`, flat as `Cover` gives them, as counts. After an update it takes a pass over y."""
+        raw = self._read(self._cover.marginals(self._weights)) if self._raw is None else self._raw
+        return raw * (self.total / self._mass)
+
+    def _read(self, marginals: Floats) -> Floats:
+        """Take in the weights' marginals, and with them their sum."""
+        self._raw = marginals
+        self._mass = self._summed = float(marginals[self._slices[self.sets[0]]].sum())
+        return marginals
 
     def slice(self, axes: Axes) -> slice:
         """Where the marginal on `axes` lies in the flat vector."""
@@ -90,26 +130,89 @@ class Histogram:
         """
         factors = np.exp(logs)
         factors[self._slices[self.sets[0]]] *= self.domain.size / self._mass  # keeps the mass near |X|
-        self._raw = self._cover.scale(self._weights, factors)
-        self._mass = float(self._raw[self._slices[self.sets[0]]].sum())
+        self._read(self._cover.scale(self._weights, factors))
         self._logs += logs
 
+    def update(self, group: Group, logs: npt.ArrayLike) -> None:
+        """y ∝ y · e^(Σ_q logs_q · q) for the k queries of a group, on any columns; the total stays.
+
+        logs  (k,), such as ± α/2 in the multiplicative weights of Dwork & Roth 2014, Algorithm 5
+
+        Only the cells that the queries see are touched, and what they gain or lose is added to the running normaliser.
+        Raises `InvalidInput` for logs that are not k finite numbers, or that would scale a cell beyond e^±700.
+        """
+        steps = np.asarray(logs, np.float64)
+        queries = group.queries
+        if steps.shape != (queries.count,):
+            raise InvalidInput(f"an update needs one number for each query, ({queries.count},), got {steps.shape}")
+        exponents = queries.adjoint(steps) * queries.unit
+        largest = float(np.abs(exponents).max())
+        if not largest <= _MOST:
+            raise InvalidInput(f"an update scales by at most e^±{_MOST:g}, got an exponent of {largest:g}")
+        if group.axes in self._slices:
+            self._logs[self._slices[group.axes]] += exponents
+        else:
+            self._others[group.axes] = self._others.get(group.axes, 0.0) + exponents
+        self._raw = None
+        if len(group.axes) == len(self.domain):
+            self._scale(queries, steps, exponents)
+        else:
+            self._mass += Support.of(self.domain.shape, group.axes, exponents).scale(self._weights)
+        if not self._summed / 2 < self._mass < _DRIFT * self.domain.size:
+            self._renormalise()
+
+    def _scale(self, queries: Queries, steps: Floats, exponents: Floats) -> None:
+        """y *= e^exponents over the whole universe; one query of zeros and ones as a mask, an eighth of the memory."""
+        if isinstance(queries, Vectors) and queries.count == 1 and queries.unit == 1:
+            kernel, arrays, number = kernels.scale_masked, (queries.rows[0] != 0,), math.exp(steps[0])
+        else:
+            kernel, arrays, number = kernels.scale_by_exp, (exponents.astype(self._weights.dtype, copy=False),), 1.0
+        parts = in_parallel(
+            lambda _, cut: kernel(self._weights[cut], *(a[cut] for a in arrays), number),
+            self.domain.size,
+            self.domain.size,
+        )
+        self._mass = self._summed = sum(parts)
+
+    def _renormalise(self) -> None:
+        """Sum the weights up afresh, after losses have made the rounding of the running sum too large; and bring
+        their mean back to 1 where it has left it so far that numbers might run out.
+        """
+        self._read(self._cover.marginals(self._weights))
+        if not 1 / _DRIFT < self._mass / self.domain.size < _DRIFT:
+            self.multiply(np.zeros(self._cover.offsets[-1]))
+
     @property
-    def values(self) -> Floats:
+    def values(self) -> Cells:
         """y itself, (|X|,) counts: a copy as large as the universe."""
-        return self._weights * (self.total / self._mass)
+        found: Cells = aligned(self.domain.size, self._weights.dtype)
+        np.multiply(self._weights, self.total / self._mass, out=found)
+        return found
 
     def answer(self, workload: Workload) -> Floats:
         """Answers to any workload over the same domain, (k,) counts. Raises `InvalidInput` for another domain."""
         if workload.domain != self.domain:
             raise InvalidInput("the workload is over another domain than this histogram")
-        if workload.sets == self.sets[: len(workload.sets)]:
-            marginals = self.marginals[: workload.cover.offsets[-1]]
-        else:
-            marginals = workload.cover.marginals(self._weights) * (self.total / self._mass)
-        return workload.answers(marginals)
+        if workload.sets == self.sets[: len(workload.sets)] and (self._raw is not None or len(workload) > 1):
+            return workload.answers(self.marginals[: workload.cover.offsets[-1]])
+        if len(workload) == 1:
+            (group,) = workload.groups
+            query = Support.of(self.domain.shape, group.axes, group.queries.adjoint(np.ones(1)) * group.queries.unit)
+            return np.array([query.sum(self._weights) * (self.total / self._mass)])
+        return workload.answers(workload.cover.marginals(self._weights) * (self.total / self._mass))
 
-    def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+    def parities(self) -> Cells:
+        """Σ_x (-1)^(s·x) y(x) for every set s of the columns, (|X|,) counts; s as a cell of the universe.
+
+        The Walsh-Hadamard transform, in two passes. `InvalidInput` unless every column has two values.
+        """
+        if set(self.domain.shape) != {2}:
+            raise InvalidInput(f"parities need columns of two values each, got {self.domain.shape}")
+        found = self.values
+        kernels.walsh_hadamard(found)
+        return found
+
+    def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """Codes of synthetic records, one array (rows,) a column, in random order.
 
         Systematic sampling: a cell that expects 2.3 records gets 2 or 3, so the table lies closer to the histogram than
@@ -118,21 +221,27 @@ class Histogram:
         cells = np.empty(rows, np.int64)
         kernels.systematic(self._weights, self._mass, rng.random(), cells)
         rng.shuffle(cells)
-        return [np.asarray(c) for c in np.unravel_index(cells, self.domain.shape)]
+        codes = [np.empty(rows, np.min_scalar_type(size - 1)) for size in self.domain.shape]
+        for first in range(0, rows, _ROWS):
+            some = slice(first, first + _ROWS)
+            for column, part in zip(codes, np.unravel_index(cells[some], self.domain.shape), strict=True):
+                column[some] = part
+        return codes
 
     def to_json(self) -> dict[str, Any]:
         """The factors' logarithms by marginal (those that were ever changed), and the total."""
         names = self.domain.names
         marginals = self.marginals
-        factors = []
-        for s in self.sets:
-            where = self._slices[s]
-            logs = self._logs[where]
-            if logs.any():
-                # A constant in a factor means nothing; without its mean under y, no product of them can overflow.
-                logs = logs - logs @ marginals[where] / self.total
-                factors.append({"columns": [names[a] for a in s], "logs": logs.tolist()})
-        return {"type": "histogram", "total": self.total, "factors": factors}
+        factors = {s: (self._logs[where], marginals[where]) for s, where in self._slices.items()}
+        for s, logs in self._others.items():
+            factors[s] = logs, Cover.choose(self.domain.shape, [s]).marginals(self._weights) * (self.total / self._mass)
+        # A constant in a factor means nothing; without its mean under y, no product of them can overflow.
+        kept = [
+            {"columns": [names[a] for a in s], "logs": (logs - logs @ marginal / self.total).tolist()}
+            for s, (logs, marginal) in factors.items()
+            if logs.any()
+        ]
+        return {"type": "histogram", "total": self.total, "factors": kept}
 
     @classmethod
     def from_json(cls, domain: Domain, content: Mapping[str, Any]) -> Histogram:
@@ -146,19 +255,35 @@ class Histogram:
         return histogram
 
 
+@final
+class MeanMarginals:
+    """The mean of a histogram's iterates, kept by their marginals: no second array as large as the universe.
+
+    The average of multiplicative weights answers with an error that a last iterate need not have (Hardt, Ligett &
+    McSherry 2012, Theorem 2.2), and every linear query's answer is the mean of the iterates' answers.
+    """
+
+    def __init__(self, domain: Domain, sets: Sequence[Axes]) -> None:
+        """Of no iterates yet: all answers are 0."""
+        self.domain = domain
+        self.iterates = 0
+        self._cover = Cover.choose(domain.shape, sets)
+        self._mean = np.zeros(self._cover.offsets[-1])
+
+    def add(self, state: Histogram) -> None:
+        """Take in another iterate. `InvalidInput` unless it is over the same domain and sets."""
+        if (state.domain, state.sets) != (self.domain, self._cover.sets):
+            raise InvalidInput("the iterates of one mean are over one domain, with the same marginals")
+        self.iterates += 1
+        self._mean += (state.marginals - self._mean) / self.iterates
+
+    def answer(self, workload: Workload) -> Floats:
+        """(k,) counts. `InvalidInput` for queries on marginals that were not kept."""
+        where = dict(zip(self._cover.sets, np.split(self._mean, self._cover.offsets[1:-1]), strict=True))
+        if workload.domain != self.domain or not set(workload.sets) <= set(where):
+            raise InvalidInput("the workload is over another domain, or over marginals that the mean was not kept for")
+        return workload.answers(np.concatenate([where[s] for s in workload.sets]))
+
+
 def _approximate(cells: int) -> str:
     return f"{cells:,}" if cells < 10**12 else f"2^{cells.bit_length() - 1}"
-
-
-def _free_memory() -> int:
-    """Bytes this process may still take: the kernel's estimate where there is one."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return 8 << 30

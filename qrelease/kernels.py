@@ -1,25 +1,217 @@
-"""Numba loops over a histogram: arrays in, arrays out. No validation, no randomness, no objects.
+"""Numba loops over a histogram, and over records: arrays in, arrays out. No validation, no randomness, no objects.
 
-Every kernel releases the interpreter lock, so that `cover` can run one on each core over slices of the outermost
-axis; none is compiled with numba's own threads, whose launch costs more than most of the work here.
-The layer above (`cover`) checks shapes, sizes and types once. The plain-NumPy twins live in `tests/test_kernels.py`.
+Every kernel releases the interpreter lock, so that `cover` can run one on each core over slices of an array; none is
+compiled with numba's own threads, whose launch costs more than most of the work here. The layers above check shapes,
+sizes and types once. The plain-NumPy twins live in `tests/test_kernels.py`.
+
+A histogram y is float64 or float32. Sums of it, and the tables they go to, are float64 either way; where a sum runs in
+y's own precision, for the sake of speed, it does so for `_BLOCK` cells at a time.
 
 The fused passes see the universe as four blocks of adjacent attributes, (A, B, C, D) in C order. A set of at most
 three attributes always misses a block, so the four tables that drop one block each contain every such marginal,
 and the product of four factors that ignore one block each is every update by such marginals.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 Array = npt.NDArray[Any]
 
 # Sums may be reassociated (that is what lets the compiler use vector instructions); NaN and infinity keep
 # their meaning.
 _jit: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+
+_BLOCK = 1 << 10
+_CACHED = 1 << 15  # cells of float64 that fit a core's second-level cache with room to spare
+_LINE = 64  # cells of a piece of a row that is worth fetching
+
+
+# --- updates
+
+
+def _exp(x: Any) -> Any:
+    """e^x in the precision of x, to 5e-16 or 2e-7 relative; exponents past the range of numbers are cut off.
+
+    e^x = 2^n 2^r, with n the whole number nearest to x / ln 2: adding 1.5 times the power of two whose last digit is 1
+    rounds to it, and leaves it in the last bits of the sum. 2^r is a minimax polynomial on [-1/2, 1/2]. Numba
+    takes one of the two forms below. Unlike `math.exp` they are plain arithmetic, so that loops of them become vector
+    instructions; unlike the sums above they may not be reassociated, which would undo the rounding.
+    """
+    raise NotImplementedError
+
+
+@overload(_exp)
+def _exp_in_precision(x: Any) -> Any:
+    chosen = {types.float64: _exp64, types.float32: _exp32}[x]
+
+    def exp(x: Any) -> Any:
+        return chosen(x)
+
+    return exp
+
+
+@njit(fastmath={"contract"}, error_model="numpy")
+def _exp64(x: Any) -> Any:
+    x = min(max(x, -708.0), 709.0)
+    rounded = x * 1.442695 + 6755399441055744.0
+    n = rounded - 6755399441055744.0
+    r = (x * 1.4426950408889634 - n) + x * 2.0355273740931033e-17
+    p = 1.0208690299958306e-07 + r * 7.072585949269223e-09
+    p = 1.5252657260200837e-05 + r * (1.321544258792169e-06 + r * p)
+    p = 0.0013333558230164974 + r * (0.0001540353044173605 + r * p)
+    p = 0.05550410866444772 + r * (0.009618129107606888 + r * p)
+    p = 1.0 + r * (0.69314718055995 + r * (0.24022650695910097 + r * p))
+    return np.int64(np.float64(p).view(np.int64) + (np.float64(rounded).view(np.int64) << 52)).view(np.float64)
+
+
+@njit(fastmath={"contract"}, error_model="numpy")
+def _exp32(x: Any) -> Any:
+    f = np.float32
+    x = min(max(x, f(-87.0)), f(88.0))
+    rounded = x * f(1.4427) + f(12582912.0)
+    n = rounded - f(12582912.0)
+    r = (x * f(1.4426950216293335) - n) + x * f(1.925963033500011e-08)
+    p = f(0.0013400428177615838) + r * f(0.0001546144469856913)
+    p = f(0.05550327226670302) + r * (f(0.009618056678524637) + r * p)
+    p = f(1.0) + r * (f(0.6931472067028326) + r * (f(0.24022650922288757) + r * p))
+    return np.int32(f(p).view(np.int32) + (f(rounded).view(np.int32) << np.int32(23))).view(f)
+
+
+@_jit
+def scale_by_exp(y: Array, q: Array, step: float) -> float:
+    """y *= e^(step q) in place, y and q (cells,) of one type; the new sum of y."""
+    eta = y.dtype.type(step)
+    total = 0.0
+    for first in range(0, y.size, _BLOCK):
+        cells, query = y[first : first + _BLOCK], q[first : first + _BLOCK]
+        part = y.dtype.type(0)
+        for i in range(cells.size):
+            v = cells[i] * _exp(eta * query[i])
+            cells[i] = v
+            part += v
+        total += part
+    return total
+
+
+@_jit
+def scale_masked(y: Array, mask: Array, factor: float) -> float:
+    """Multiply the cells of y (cells,) where mask (cells,) bool is true; the new sum of y."""
+    f, one = y.dtype.type(factor), y.dtype.type(1)
+    total = 0.0
+    for first in range(0, y.size, _BLOCK):
+        cells, chosen = y[first : first + _BLOCK], mask[first : first + _BLOCK]
+        part = y.dtype.type(0)
+        for i in range(cells.size):
+            v = cells[i] * (f if chosen[i] else one)
+            cells[i] = v
+            part += v
+        total += part
+    return total
+
+
+@_jit
+def scale_support(y: Array, starts: Array, logs: Array, run: int, tile: Array, shape: Array, strides: Array) -> float:
+    """y *= e^logs on the cells that a query on some axes sees, touching no others; by how much the sum of y grew.
+
+    Row j of logs (m, w) belongs to the runs of `run` adjacent cells that begin at starts[j] (m,) and at every step
+    from there along the other axes, of the given shape (f,) and strides (f,), f >= 1. With w = 1 it is one number for
+    the whole run, else cell k has the one at tile[k] (run,); zeros at either end of a run are left out.
+    """
+    gained, last = 0.0, shape.size - 1
+    index, row = np.empty(last, np.int64), np.empty(tile.size)
+    for j in range(starts.size):
+        low, high = _unroll(logs[j], tile, run, row)
+        for k in range(row.size):
+            row[k] = np.exp(row[k])
+        factor = np.exp(logs[j, 0]) if tile.size == 0 else row[low]
+        index[:] = 0
+        at, part = starts[j] + low, 0.0
+        while at >= 0:
+            if high - low == 1:  # cells far from each other: nothing may stand between their loads
+                for i in range(shape[last]):
+                    part += y[at + i * strides[last]]
+                    y[at + i * strides[last]] *= factor
+            elif tile.size == 0:
+                for i in range(shape[last]):
+                    cells = y[at + i * strides[last] : at + i * strides[last] + high - low]
+                    for k in range(cells.size):
+                        part += cells[k]
+                        cells[k] *= factor
+            else:
+                for i in range(shape[last]):
+                    cells = y[at + i * strides[last] : at + i * strides[last] + high - low]
+                    factors = row[low:high]
+                    for k in range(cells.size):
+                        gained += cells[k] * (factors[k] - 1.0)
+                        cells[k] *= factors[k]
+            at = _next(at, index, shape[:last], strides)
+        gained += part * (factor - 1.0)
+    return gained
+
+
+@_jit
+def sum_support(y: Array, starts: Array, weights: Array, run: int, tile: Array, shape: Array, strides: Array) -> float:
+    """Σ q(x) y(x) over the cells that a query q sees; its weights are laid out as the logs of `scale_support`."""
+    total, last = 0.0, shape.size - 1
+    index, row = np.empty(last, np.int64), np.empty(tile.size)
+    for j in range(starts.size):
+        low, high = _unroll(weights[j], tile, run, row)
+        weight = weights[j, 0] if tile.size == 0 else row[low]
+        index[:] = 0
+        at, part = starts[j] + low, 0.0
+        while at >= 0:
+            if high - low == 1:
+                for i in range(shape[last]):
+                    part += y[at + i * strides[last]]
+            elif tile.size == 0:
+                for i in range(shape[last]):
+                    cells = y[at + i * strides[last] : at + i * strides[last] + high - low]
+                    for k in range(cells.size):
+                        part += cells[k]
+            else:
+                for i in range(shape[last]):
+                    cells = y[at + i * strides[last] : at + i * strides[last] + high - low]
+                    inner = row[low:high]
+                    for k in range(cells.size):
+                        total += cells[k] * inner[k]
+            at = _next(at, index, shape[:last], strides)
+        total += part * weight
+    return total
+
+
+@_jit
+def _unroll(numbers: Array, tile: Array, run: int, row: Array) -> tuple[int, int]:
+    """Write row[k] = numbers[tile[k]]; from where to where in the run they are not zero."""
+    if tile.size == 0:
+        return 0, run
+    low, high = run - 1, run
+    for k in range(run - 1, -1, -1):
+        row[k] = numbers[tile[k]]
+        if row[k] != 0.0:
+            low = k
+    while high > low + 1 and row[high - 1] == 0.0:
+        high -= 1
+    return low, high
+
+
+@_jit
+def _next(at: int, index: Array, shape: Array, strides: Array) -> int:
+    """The position after `at` in the order of an index into `shape`, which it moves on; -1 after the last."""
+    for axis in range(shape.size - 1, -1, -1):
+        index[axis] += 1
+        at += strides[axis]
+        if index[axis] < shape[axis]:
+            return at
+        at -= shape[axis] * strides[axis]
+        index[axis] = 0
+    return -1
+
+
+# --- marginals and factors
 
 
 @_jit
@@ -93,12 +285,12 @@ def project_many(table: Array, shape: Array, strides: Array, offsets: Array, out
     summed out; offsets (m,): where marginal j begins in out.
     """
     d = shape.size
-    inner = shape[d - 1]
-    index = np.zeros(d, np.int64)
+    outer, inner = shape[: d - 1], shape[d - 1]
+    index = np.empty(d - 1, np.int64)
     for j in range(offsets.size):
         index[:] = 0
         step, at, i = strides[j, d - 1], offsets[j], 0
-        while True:
+        while at >= 0:
             if step == 0:
                 total = 0.0
                 for k in range(inner):
@@ -108,29 +300,19 @@ def project_many(table: Array, shape: Array, strides: Array, offsets: Array, out
                 for k in range(inner):
                     out[at + k * step] += table[i + k]
             i += inner
-            axis = d - 2
-            while axis >= 0:
-                index[axis] += 1
-                at += strides[j, axis]
-                if index[axis] < shape[axis]:
-                    break
-                at -= shape[axis] * strides[j, axis]
-                index[axis] = 0
-                axis -= 1
-            if axis < 0:
-                break
+            at = _next(at, index, outer, strides[j])
 
 
 @_jit
 def expand_many(table: Array, shape: Array, strides: Array, offsets: Array, factors: Array) -> None:
     """Multiply a table in place by several factors over its marginals: the adjoint of `project_many`."""
     d = shape.size
-    inner = shape[d - 1]
-    index = np.zeros(d, np.int64)
+    outer, inner = shape[: d - 1], shape[d - 1]
+    index = np.empty(d - 1, np.int64)
     for j in range(offsets.size):
         index[:] = 0
         step, at, i = strides[j, d - 1], offsets[j], 0
-        while True:
+        while at >= 0:
             if step == 0:
                 f = factors[at]
                 for k in range(inner):
@@ -139,17 +321,125 @@ def expand_many(table: Array, shape: Array, strides: Array, offsets: Array, fact
                 for k in range(inner):
                     table[i + k] *= factors[at + k * step]
             i += inner
-            axis = d - 2
-            while axis >= 0:
-                index[axis] += 1
-                at += strides[j, axis]
-                if index[axis] < shape[axis]:
-                    break
-                at -= shape[axis] * strides[j, axis]
-                index[axis] = 0
-                axis -= 1
-            if axis < 0:
-                break
+            at = _next(at, index, outer, strides[j])
+
+
+# --- the tree of tables below the universe
+
+
+class Tree(NamedTuple):
+    """m tables in one vector, each before the tables that drop one of its four blocks; `Cover` lays them out.
+
+    begins (m,), cells (m,)  where a table lies in the vector
+    blocks (m, 4)            its shape as blocks, zeros if it is not divided
+    children (m, 4)          the numbers of the tables without one block each
+    axes (m + 1,)            axes[i]:axes[i + 1] are its axes in `shapes`
+    sets (m + 1,)            sets[i]:sets[i + 1] are its marginals in `offsets`: those summed from it directly
+    steps (m + 1,)           steps[i]:steps[i + 1] are their strides, flat, in `strides`
+    """
+
+    begins: Array
+    cells: Array
+    blocks: Array
+    children: Array
+    axes: Array
+    shapes: Array
+    sets: Array
+    offsets: Array
+    steps: Array
+    strides: Array
+
+
+@_jit
+def collect(tree: Tree, tables: Array, out: Array) -> None:
+    """From the first four tables, fill the others, which must be zeros, and add all marginals into out."""
+    for i in range(tree.begins.size):
+        table = tables[tree.begins[i] : tree.begins[i] + tree.cells[i]]
+        A, B, C, D = tree.blocks[i]
+        if A > 0:
+            a, b = tree.begins[tree.children[i, 0]], tree.begins[tree.children[i, 1]]
+            c, d = tree.begins[tree.children[i, 2]], tree.begins[tree.children[i, 3]]
+            sum_blocks(
+                table.reshape((A, B, C, D)),
+                tables[a : a + B * C * D].reshape((B, C, D)),
+                tables[b : b + A * C * D].reshape((A, C, D)),
+                tables[c : c + A * B * D].reshape((A, B, D)),
+                tables[d : d + A * B * C].reshape((A, B, C)),
+            )
+        shape, offsets = tree.shapes[tree.axes[i] : tree.axes[i + 1]], tree.offsets[tree.sets[i] : tree.sets[i + 1]]
+        strides = tree.strides[tree.steps[i] : tree.steps[i + 1]].reshape((offsets.size, shape.size))
+        project_many(table, shape, strides, offsets, out)
+
+
+@_jit
+def spread(tree: Tree, tables: Array, factors: Array) -> None:
+    """Multiply the first four tables by the factors of all marginals, by way of the others, which must be ones."""
+    for i in range(tree.begins.size - 1, -1, -1):
+        table = tables[tree.begins[i] : tree.begins[i] + tree.cells[i]]
+        A, B, C, D = tree.blocks[i]
+        if A > 0:
+            a, b = tree.begins[tree.children[i, 0]], tree.begins[tree.children[i, 1]]
+            c, d = tree.begins[tree.children[i, 2]], tree.begins[tree.children[i, 3]]
+            scale_blocks(
+                table.reshape((A, B, C, D)),
+                tables[a : a + B * C * D].reshape((B, C, D)),
+                tables[b : b + A * C * D].reshape((A, C, D)),
+                tables[c : c + A * B * D].reshape((A, B, D)),
+                tables[d : d + A * B * C].reshape((A, B, C)),
+            )
+        shape, offsets = tree.shapes[tree.axes[i] : tree.axes[i + 1]], tree.offsets[tree.sets[i] : tree.sets[i + 1]]
+        strides = tree.strides[tree.steps[i] : tree.steps[i + 1]].reshape((offsets.size, shape.size))
+        expand_many(table, shape, strides, offsets, factors)
+
+
+# --- transforms, samples and counts
+
+
+@_jit
+def walsh_hadamard(y: Array) -> None:
+    """Replace y (2^k,) by its Walsh-Hadamard transform: Σ_x (-1)^(s·x) y(x) for each s, s·x a product of bit vectors.
+
+    In two passes over memory: over pieces that fit the cache, then across the pieces, a few columns at a time.
+    """
+    width = min(_CACHED, y.size)
+    for first in range(0, y.size, width):
+        _butterflies(y[first : first + width], 1)
+    rows = y.size // width
+    columns = np.empty(rows * _LINE, y.dtype)
+    for first in range(0, width if rows > 1 else 0, _LINE):
+        for row in range(rows):
+            for k in range(_LINE):
+                columns[row * _LINE + k] = y[row * width + first + k]
+        _butterflies(columns, _LINE)
+        for row in range(rows):
+            for k in range(_LINE):
+                y[row * width + first + k] = columns[row * _LINE + k]
+
+
+@_jit
+def _butterflies(y: Array, step: int) -> None:
+    """All levels of the transform of y (n,) from one step on: cells so far apart become their sum and difference.
+
+    The first three, whose loops would be too short for vectors, are written out.
+    """
+    n = y.size
+    if step == 1 and n >= 8:
+        for first in range(0, n, 8):
+            cells = y[first : first + 8]
+            a, b, c, d = cells[0] + cells[1], cells[0] - cells[1], cells[2] + cells[3], cells[2] - cells[3]
+            e, f, g, h = cells[4] + cells[5], cells[4] - cells[5], cells[6] + cells[7], cells[6] - cells[7]
+            a, b, c, d = a + c, b + d, a - c, b - d
+            e, f, g, h = e + g, f + h, e - g, f - h
+            cells[0], cells[1], cells[2], cells[3] = a + e, b + f, c + g, d + h
+            cells[4], cells[5], cells[6], cells[7] = a - e, b - f, c - g, d - h
+        step = 8
+    while step < n:
+        for first in range(0, n, 2 * step):
+            left, right = y[first : first + step], y[first + step : first + 2 * step]
+            for i in range(step):
+                u, v = left[i], right[i]
+                left[i], right[i] = u + v, u - v
+        step *= 2
 
 
 @_jit
@@ -173,3 +463,24 @@ def systematic(weights: Array, total: float, start: float, out: Array) -> None:
     while j < m:  # the running sum may end a rounding error below the total
         out[j] = last
         j += 1
+
+
+@_jit
+def count(
+    codes: Array, digits: Array, radices: Array, starts: Array, offsets: Array, index: Array, counts: Array
+) -> None:
+    """Add the records of codes (d, m) into the tables that lie one after another in counts.
+
+    Table s has the digits `digits[starts[s]:starts[s + 1]]` (rows of codes) and begins at `offsets[s]`. The
+    index (at least m,) is built digit by digit over all records, so that those loops are vector instructions.
+    """
+    rows = codes.shape[1]
+    for s in range(len(offsets)):
+        index[:rows] = 0
+        for digit in range(starts[s], starts[s + 1]):
+            row, radix = codes[digits[digit]], radices[digit]
+            for r in range(rows):
+                index[r] = index[r] * radix + row[r]
+        table = counts[offsets[s] :]
+        for r in range(rows):
+            table[index[r]] += 1

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from operator import itemgetter
+from tempfile import SpooledTemporaryFile
 from typing import Any, final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from qrelease import memory
 from qrelease import schema as schemas
 from qrelease.domain import Attribute, Domain
 from qrelease.encoding import Codes, Encoder, code_type, encode_series
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.rows import Chunk, CsvReader
+from qrelease.rows import Chunk, CsvReader, ParquetReader
 
 Schema = Domain | str | os.PathLike[str]
 
 MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
-_BATCH = 1 << 18  # rows of a Parquet file held decoded at a time
+_REMEMBERED = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+
+_HELD = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
 
 
 @final
@@ -30,7 +35,9 @@ _BATCH = 1 << 18  # rows of a Parquet file held decoded at a time
 class Table:
     """The private records: n records over a public `domain`.
 
-    columns   one read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type
+    columns   one read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type. The readers
+              of files stream; what would take too much memory they leave, as codes, in temporary files that have no
+              name, and map those (in the folder that TMPDIR names)
 
     Everything but `domain` is private. The repr shows the domain only. `len(table)` is the number of records:
     it too is private under add-remove, and is here for the data holder. Messages of errors raised while data
@@ -43,9 +50,10 @@ class Table:
 
     domain: Domain
     columns: tuple[Codes, ...]
+    _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        found = [np.asarray(column) for column in self.columns]
+        found = [c if isinstance(c, np.memmap) else np.asarray(c) for c in self.columns]
         if len(found) != len(self.domain):
             raise InvalidInput(f"the domain has {len(self.domain)} columns, got {len(found)} arrays")
         if any(column.ndim != 1 or column.shape != found[0].shape for column in found):
@@ -63,35 +71,26 @@ class Table:
         domain = _selected(schema, columns, reader.header)
         places = _places(domain, reader.header, str(reader.path))
         encoders = [Encoder(attribute) for attribute in domain]
-        pieces = [
-            [_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)]
-            for chunk in reader.chunks()
-        ]
-        return cls(domain, _joined(pieces, str(reader.path)))
+        with ExitStack() as stack:
+            found = _Columns(domain, stack)
+            for chunk in reader.chunks():
+                found.add([_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)])
+            return cls(domain, found.whole(str(reader.path)))
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
-        """The records of a Parquet file, streamed; as `from_frame`. Needs the extra `qrelease[parquet]`."""
-        try:
-            import pyarrow as pa
-            from pyarrow import parquet
-        except ImportError:
-            raise InvalidInput("Parquet needs pyarrow: pip install 'qrelease[parquet]'") from None
-        pieces: list[list[Codes]] = []
+        """The records of a Parquet file, streamed; as `from_frame`. Needs pyarrow."""
+        reader = ParquetReader(path)
+        domain = _selected(schema, columns, reader.header)
+        encoders = [Encoder(attribute) for attribute in domain]
+        wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
         first = 0
-        try:
-            with parquet.ParquetFile(path) as file:
-                names = file.schema_arrow.names
-                domain = _selected(schema, columns, names)
-                encoders = [Encoder(attribute) for attribute in domain]
-                wanted = [names[place] for place in _places(domain, names, str(path))]
-                for batch in file.iter_batches(_BATCH, columns=wanted):
-                    piece = nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
-                    pieces.append(_piece(piece, encoders, first, str(path)))
-                    first += len(batch)
-        except (OSError, pa.ArrowException) as error:
-            raise InvalidInput(f"{path} cannot be read: {error}") from None
-        return cls(domain, _joined(pieces, str(path)))
+        with ExitStack() as stack:
+            found = _Columns(domain, stack)
+            for batch in reader.batches(wanted):
+                found.add(_piece(nw.from_native(batch, eager_only=True), encoders, first, str(path)))
+                first += len(batch)
+            return cls(domain, found.whole(str(path)))
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -105,12 +104,17 @@ class Table:
         """
         try:
             wrapped = nw.from_native(frame, eager_only=True)
+            names = wrapped.columns
         except TypeError:
             kind = type(frame).__name__
             raise InvalidInput(f"a pandas, polars or pyarrow table is needed, got {kind}") from None
-        domain = _selected(schema, columns, wrapped.columns)
+        except nw.exceptions.DuplicateError as error:
+            raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
+        domain = _selected(schema, columns, names)
         encoders = [Encoder(attribute) for attribute in domain]
-        return cls(domain, _joined([_piece(wrapped, encoders, 0, "the frame")], "the frame"))
+        if not len(wrapped):
+            raise InvalidInput("the frame has columns but no records")
+        return cls(domain, tuple(_piece(wrapped, encoders, 0, "the frame")))
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -119,25 +123,47 @@ class Table:
         return f"Table({self.domain}; the records are private)"
 
     def counts(self, sets: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.int64]]:
-        """The exact marginal on each set of column positions: int64 counts, flat in C order, in one pass.
+        """The exact marginal on each set of column positions: read-only int64 counts, flat in C order, in one pass.
 
         Raises `InvalidInput` for a position that is no column, and `TooLarge`, before anything is allocated,
         when all of them together have more than `MAX_CELLS` cells.
         """
-        from qrelease.counting import count_marginals  # numba loads on first need
-
         width = len(self.domain)
         wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
         if wrong:
             raise InvalidInput(f"columns to count must be distinct positions 0..{width - 1}, got {wrong[0]}")
-        self.check_counts(sets)
-        return count_marginals(self.columns, self.domain.shape, sets)
+        self._check_cells(sets)
+        found = self._marginals([*dict.fromkeys(tuple(sorted(axes)) for axes in sets)])
+        return [_in_order(found[tuple(sorted(axes))], axes, self.domain.shape) for axes in sets]
+
+    def _marginals(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], npt.NDArray[np.int64]]:
+        """The marginals on distinct, sorted sets: those counted before, and one pass for the others."""
+        from qrelease.counting import Tally  # numba loads on first need
+
+        new = [axes for axes in sets if axes not in self._known]
+        if not new:
+            return self._known
+        tally = Tally.choose(self.domain.shape, new, len(self))
+        flat = tally.count(self.columns)
+        flat.setflags(write=False)
+        counted = dict(zip(new, np.split(flat, tally.offsets[1:-1]), strict=True))
+        found = {**{axes: self._known[axes] for axes in sets if axes in self._known}, **counted}
+        if len(flat) <= _REMEMBERED:
+            if len(flat) + sum(map(len, self._known.values())) > _REMEMBERED:
+                self._known.clear()
+            self._known.update(counted)
+        return found
 
     def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
-        """Raise the `TooLarge` that `counts` would."""
+        """Raise the `TooLarge` that `counts` would, and one where they would not fit in memory."""
+        cells = self._check_cells(sets)
+        memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
+
+    def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
         if cells > MAX_CELLS:
             raise TooLarge(f"exact counts of {cells:,} cells do not fit; at most {MAX_CELLS:,} do")
+        return cells
 
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""
@@ -155,14 +181,16 @@ def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[st
 
 
 def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
-    """A read-only copy of a column in its smallest type; a code without a cell is an error."""
+    """A read-only copy of a column in its smallest type (a mapped file as it is); a code without a cell is an error."""
     if codes.dtype.kind not in "iu":
         raise InvalidInput(f"column {attribute.name!r} must hold integer codes, got {codes.dtype}")
     if len(codes) and not (codes.min() >= 0 and codes.max() < attribute.size):
         raise InvalidInput(
             f"column {attribute.name!r} must hold codes 0..{attribute.size - 1}, got {codes.min()}..{codes.max()}"
         )
-    copy = codes.astype(code_type(attribute))
+    if isinstance(codes, np.memmap) and codes.mode == "r" and codes.dtype == code_type(attribute):
+        return codes
+    copy = np.array(codes, code_type(attribute))
     copy.setflags(write=False)
     return copy
 
@@ -202,9 +230,37 @@ def _piece(frame: nw.DataFrame[Any], encoders: Sequence[Encoder], first: int, so
         raise InvalidInput(f"{source} {error}") from None
 
 
-def _joined(pieces: Iterable[Sequence[Codes]], source: str) -> tuple[Codes, ...]:
-    """Whole columns from the pieces of a source that must hold at least one record."""
-    columns = tuple(np.concatenate(column) for column in zip(*pieces, strict=True))
-    if not columns or not len(columns[0]):
-        raise InvalidInput(f"{source} has columns but no records")
-    return columns
+class _Columns:
+    """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
+
+    def __init__(self, domain: Domain, stack: ExitStack) -> None:
+        self._limit = max(memory.free() // (_HELD * len(domain)), 1)
+        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in domain]  # noqa: SIM115
+        self._types = [code_type(attribute) for attribute in domain]
+
+    def add(self, piece: Sequence[Codes]) -> None:
+        """The codes of the next records."""
+        for file, codes in zip(self._files, piece, strict=True):
+            file.write(codes.tobytes())
+
+    def whole(self, source: str) -> tuple[Codes, ...]:
+        """The columns, of at least one record."""
+        if not any(file.tell() for file in self._files):
+            raise InvalidInput(f"{source} has columns but no records")
+        return tuple(map(self._column, self._files, self._types))
+
+    def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
+        if file.tell() > self._limit:
+            file.flush()
+            return np.memmap(file, dtype, "r")
+        file.seek(0)
+        return np.frombuffer(file.read(), dtype)
+
+
+def _in_order(marginal: npt.NDArray[np.int64], axes: tuple[int, ...], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """A marginal on the sorted axes, as one whose digits run in the order of `axes`."""
+    ordered = sorted(axes)
+    if list(axes) == ordered:
+        return marginal
+    cube = marginal.reshape([shape[a] for a in ordered])
+    return cube.transpose([ordered.index(a) for a in axes]).reshape(-1)

@@ -6,13 +6,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import PEOPLE, PROPERTY, SHAPES, coded, full_matrix, mixed
 
-from qrelease import histogram
+from qrelease import memory
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.histogram import Histogram, check_size
+from qrelease.histogram import Histogram, MeanMarginals, check_size
 from qrelease.workload import Workload
 
 
@@ -90,6 +90,130 @@ def test_what_cannot_be_seen_from_outside_does_not_change_it():
     assert found.marginals.sum() == 48
 
 
+# --- updates by queries ------------------------------------------------------------------------------------------
+
+
+def everything(domain):
+    """Families of each kind, on one column, two, and all."""
+    rng = np.random.default_rng(1)
+    whole = Workload.predicates(domain, "sex = F and age in 0..39 and grade in 1..2")
+    return (mixed(domain) + whole + Workload.vectors(domain, rng.random((2, domain.size)))).groups
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-12), (np.float32, 1e-4)])
+@pytest.mark.parametrize("group", everything(PEOPLE), ids=lambda g: f"{g.axes}-{type(g.queries).__name__}")
+@given(seed=st.integers(0, 2**32 - 1), strength=st.sampled_from([0.01, 1.0, 5.0]))
+@settings(max_examples=15)
+def test_an_update_is_the_textbook_step(group, dtype, accuracy, seed, strength):
+    """y ∝ y · e^(Σ logs_q q), by the dense matrix of the queries."""
+    rng = np.random.default_rng(seed)
+    found = Histogram(PEOPLE, [(0,), (1, 2)], 48.0, dtype)
+    found.multiply(rng.normal(0, 1, len(found.marginals)))
+    logs = strength * rng.normal(size=group.queries.count)
+    logs[rng.random(len(logs)) < 0.3] = 0
+    expected = found.values * np.exp(logs @ full_matrix(Workload(PEOPLE, (group,))))
+    found.update(group, logs)
+    np.testing.assert_allclose(found.values, 48 * expected / expected.sum(), rtol=accuracy)
+    np.testing.assert_allclose(
+        found.marginals, Histogram.from_json(PEOPLE, found.to_json()).answer(SEEN), rtol=100 * accuracy
+    )
+    for asked in (SEEN, Workload.predicates(PEOPLE, "sex = F and grade = 2"), Workload(PEOPLE, (group,))):
+        np.testing.assert_allclose(found.answer(asked), full_matrix(asked) @ found.values, rtol=accuracy, atol=1e-12)
+
+
+SEEN = Workload.marginals(PEOPLE, [["sex"], ["age", "grade"]])
+
+
+def test_an_update_touches_the_cells_that_a_query_sees_and_no_others():
+    """Seen from inside: nobody outside can tell, as the rest is scaled when it is read."""
+    domain = coded(5, 6, 8, 10)
+    found, asked = Histogram(domain, [(0,)], 48.0), Workload.predicates(domain, "a = 3 and b in 2..4")
+    inside = found._weights.reshape(domain.shape)[3, 2:5]
+    kept = inside.copy()
+    found._weights[:] = np.nan
+    inside[:] = kept
+    found.update(asked.groups[0], [1.0])
+    np.testing.assert_allclose(inside, np.exp(1.0), rtol=1e-15)
+    assert found.answer(asked)[0] == pytest.approx(48 * 240 * np.e / (2400 - 240 + 240 * np.e), rel=1e-12)
+
+
+@pytest.mark.parametrize("step", [-3.0, 3.0, 600.0, -600.0])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_updates_leave_a_distribution(step, dtype):
+    """Far past what one weight can hold, and past where a running sum would be all rounding error."""
+    domain = coded(3, 4)
+    found, queries = Histogram(domain, [(0, 1)], 100.0, dtype), Workload.marginals(domain, [["a"], ["a", "b"]])
+    if dtype is np.float32:
+        step /= 10
+    for i in range(60):
+        found.update(queries.groups[0], [step, 0, 0])
+        found.update(queries.groups[1], np.eye(12)[i % 5] * step)
+        assert found.values.sum() == pytest.approx(100, rel=1e-5)
+        assert found.marginals.sum() == pytest.approx(100, rel=1e-5)
+    exact = np.zeros((3, 4))
+    exact[0] += 60 * step
+    exact.reshape(-1)[:5] += 12 * step
+    exact = np.exp(exact - exact.max())
+    np.testing.assert_allclose(found.marginals, 100 * exact.reshape(-1) / exact.sum(), rtol=1e-3, atol=1e-30)
+
+
+def test_one_precision_or_the_other_gives_the_same_answers_nearly():
+    sets, rng = list(combinations(range(6), 3)), np.random.default_rng(3)
+    double, single = (Histogram(coded(*[3] * 6), sets, 1e4, t) for t in (np.float64, np.float32))
+    for _ in range(50):
+        logs = rng.normal(0, 0.2, len(double.marginals))
+        double.multiply(logs)
+        single.multiply(logs)
+    np.testing.assert_allclose(single.marginals, double.marginals, rtol=1e-5)
+    assert single.values.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("logs", "words"),
+    [
+        ([1.0], r"one number for each query, \(2,\), got \(1,\)"),
+        ([1.0, np.nan], "exponent of nan"),
+        ([1.0, np.inf], "exponent of inf"),
+        ([0.0, -701.0], "exponent of 701"),
+    ],
+)
+def test_wrong_steps_are_refused_and_change_nothing(logs, words):
+    found, (group,) = Histogram(PEOPLE, [(0,)], 48.0), Workload.marginals(PEOPLE, [["sex"]]).groups
+    with pytest.raises(InvalidInput, match=words):
+        found.update(group, logs)
+    np.testing.assert_array_equal(found.values, np.full(24, 2.0))
+
+
+def test_other_types_of_cells_are_refused():
+    with pytest.raises(InvalidInput, match="float64 or float32, got float16"):
+        Histogram(PEOPLE, [(0,)], 1.0, np.float16)
+
+
+def test_the_mean_of_iterates_answers_as_the_mean_of_their_answers():
+    asked, rng = Workload.marginals(PEOPLE, 2) + Workload.ranges(PEOPLE, "grade"), np.random.default_rng(0)
+    state, mean, answers = Histogram(PEOPLE, asked.sets, 48.0), MeanMarginals(PEOPLE, asked.sets), []
+    for group in asked.groups:
+        state.update(group, rng.normal(size=group.queries.count))
+        mean.add(state)
+        answers.append(state.answer(asked))
+    assert mean.iterates == len(asked.groups)
+    np.testing.assert_allclose(mean.answer(asked), np.mean(answers, axis=0), rtol=1e-12)
+    for wrong in (Workload.marginals(PEOPLE, 3), Workload.marginals(coded(2, 4, 3), 2)):
+        with pytest.raises(InvalidInput, match="another domain, or over marginals"):
+            mean.answer(wrong)
+    with pytest.raises(InvalidInput, match="one domain, with the same marginals"):
+        mean.add(Histogram(PEOPLE, [(0,)], 48.0))
+
+
+def test_parities_are_those_of_the_cells():
+    found = Histogram(coded(2, 2, 2), [(0, 1), (1, 2)], 100.0)
+    found.multiply(np.random.default_rng(0).normal(size=8))
+    cells = np.array([[x >> 2, x >> 1 & 1, x & 1] for x in range(8)])
+    np.testing.assert_allclose(found.parities(), (-1.0) ** (cells @ cells.T) @ found.values, rtol=1e-12)
+    with pytest.raises(InvalidInput, match=r"two values each, got \(2, 4, 3\)"):
+        Histogram(PEOPLE, [(0,)], 1.0).parities()
+
+
 # --- answers -----------------------------------------------------------------------------------------------------
 
 
@@ -154,7 +278,7 @@ def test_each_cell_is_drawn_its_expected_number_of_times_rounded_down_or_up(case
     shape, sets, logs = case
     found = moved_histogram(shape, sets, logs)
     columns = found.sample(rows, np.random.default_rng(seed))
-    assert [(c.shape, c.dtype) for c in columns] == [((rows,), np.int64)] * len(shape)
+    assert [(c.shape, c.dtype) for c in columns] == [((rows,), np.min_scalar_type(n - 1)) for n in shape]
     drawn = np.bincount(np.ravel_multi_index(columns, shape), minlength=found.domain.size)
     expected = found.values / found.total * rows
     slack = 1e-9 * rows  # a running sum of floats stands for the sum of the cells before
@@ -185,7 +309,7 @@ def test_a_generator_gives_the_same_records_again():
 
 @pytest.mark.parametrize(
     ("shape", "words"),
-    [((2,) * 55, r"2\^55 cells"), ((2,) * 28, "268,435,456 cells"), ((10,) * 11 + (3,), "300,000,000,000 cells")],
+    [((2,) * 55, r"2\^55 cells"), ((2,) * 29, "536,870,912 cells"), ((10,) * 11 + (3,), "300,000,000,000 cells")],
 )
 def test_a_universe_too_large_is_refused_before_it_is_allocated(shape, words):
     domain = coded(*shape)
@@ -200,9 +324,9 @@ def test_a_universe_too_large_is_refused_before_it_is_allocated(shape, words):
 
 
 def test_too_little_memory_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(histogram, "_free_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory, "free", lambda **_: memory._LATER + (1 << 20))
     check_size(coded(*[2] * 10), [(0, 1)])
-    with pytest.raises(TooLarge, match=r"0\.0 GiB are free"):
+    with pytest.raises(TooLarge, match=r"1,048,576 cells: about \d+ MiB are needed and \d+ MiB are free"):
         check_size(coded(*[2] * 20), [(0, 1)])
     with pytest.raises(TooLarge):  # the marginals, not the universe
         check_size(coded(*[2] * 14), list(combinations(range(14), 6)))
@@ -234,10 +358,7 @@ def test_it_takes_no_more_memory_than_was_checked(monkeypatch, shape, k):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr(histogram, "_free_memory", lambda: int(0.99 * peak / histogram._SPARE))
+    monkeypatch.setattr(memory, "_LATER", 0)
+    monkeypatch.setattr(memory, "free", lambda **_: int(0.99 * peak))
     with pytest.raises(TooLarge):
         check_size(domain, sets)
-
-
-def test_free_memory_is_a_plausible_number_of_bytes():
-    assert 1 << 26 < histogram._free_memory() < 1 << 50

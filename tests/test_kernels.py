@@ -4,13 +4,17 @@ With whole numbers in the tables and powers of two in the factors, all sums and 
 whatever order they are taken, so the twins must agree to the last bit.
 """
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
-from qrelease import kernels
+from qrelease import cover, kernels
+from qrelease.cover import Cover
+from qrelease.support import Support
 
 RNG_SEEDS = st.integers(0, 2**32 - 1)
 
@@ -20,7 +24,7 @@ RNG_SEEDS = st.integers(0, 2**32 - 1)
 
 def sum_blocks(y, *without):
     for axis, out in enumerate(without):
-        out += y.sum(axis=axis)
+        out += y.sum(axis=axis, dtype=float)
 
 
 def scale_blocks(y, *by):
@@ -53,29 +57,107 @@ def systematic(weights, total, start, out):
     out[:] = np.minimum(cells, np.flatnonzero(weights)[-1])
 
 
-TWINS = {f.__name__: f for f in (sum_blocks, scale_blocks, scale_and_sum_blocks, project_many, expand_many, systematic)}
+def collect(tree, tables, out):
+    for i in range(len(tree.begins)):
+        table, below = tables_of(tree, tables, i)
+        if below:
+            sum_blocks(table.reshape(tree.blocks[i]), *below)
+        project_many(table, *directly(tree, i), out)
+
+
+def spread(tree, tables, factors):
+    for i in reversed(range(len(tree.begins))):
+        table, below = tables_of(tree, tables, i)
+        if below:
+            scale_blocks(table.reshape(tree.blocks[i]), *below)
+        expand_many(table, *directly(tree, i), factors)
+
+
+def tables_of(tree, tables, i):
+    """Table i, and views of those below it."""
+    views = [tables[b : b + n] for b, n in zip(tree.begins, tree.cells, strict=True)]
+    shapes = dropped(tuple(tree.blocks[i]))
+    below = [views[c].reshape(s) for c, s in zip(tree.children[i], shapes, strict=True)] if tree.blocks[i].any() else []
+    return views[i], below
+
+
+def directly(tree, i):
+    """The marginals that are summed from table i, as `project_many` takes them."""
+    shape, offsets = (v[k[i] : k[i + 1]] for v, k in ((tree.shapes, tree.axes), (tree.offsets, tree.sets)))
+    return shape, tree.strides[tree.steps[i] : tree.steps[i + 1]].reshape(len(offsets), len(shape)), offsets
+
+
+def scale_by_exp(y, q, step):
+    y *= np.exp(y.dtype.type(step) * q)
+    return y.sum(dtype=float)
+
+
+def scale_masked(y, mask, factor):
+    y[mask] *= y.dtype.type(factor)
+    return y.sum(dtype=float)
+
+
+def scattered(y, starts, numbers, run, tile, shape, strides):
+    """The vector over the universe that a support stands for."""
+    found = np.zeros(y.size)
+    steps = strides @ np.indices(shape).reshape(len(shape), -1) if len(shape) else np.zeros(1, int)
+    for start, row in zip(starts, numbers, strict=True):
+        for step in steps:
+            found[start + step : start + step + run] = row[tile] if len(tile) else row[0]
+    return found
+
+
+def scale_support(y, *support):
+    before = y.sum(dtype=float)
+    y *= np.exp(scattered(y, *support)).astype(y.dtype)
+    return y.sum(dtype=float) - before
+
+
+def sum_support(y, *support):
+    return scattered(y, *support) @ y
+
+
+def walsh_hadamard(y):
+    k = y.size.bit_length() - 1
+    cube = y.reshape((2,) * k)
+    for axis in range(k):
+        first, second = np.take(cube, 0, axis), np.take(cube, 1, axis)
+        cube[:] = np.stack([first + second, first - second], axis)
+
+
+def count(codes, digits, radices, starts, offsets, index, counts):
+    for first, last, offset in zip(starts, starts[1:], offsets, strict=False):
+        places = np.zeros(codes.shape[1], np.int64)
+        for digit in range(first, last):
+            places = places * radices[digit] + codes[digits[digit]]
+        np.add.at(counts, offset + places, 1)
+
+
+KERNELS = {name: value for name, value in vars(kernels).items() if hasattr(value, "py_func") and name[0] != "_"}
 
 
 def test_every_kernel_has_a_twin():
-    assert set(TWINS) == {name for name, value in vars(kernels).items() if hasattr(value, "py_func")}
+    assert set(KERNELS) <= set(globals())
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_kernels_release_the_lock(name):
-    assert getattr(kernels, name).targetoptions["nogil"]
+    assert KERNELS[name].targetoptions["nogil"]
 
 
 def run_both(name, *arrays):
-    """The arrays after the kernel and after its twin."""
+    """The arrays and the result, of the kernel and of its twin."""
     ours, theirs = ([np.copy(a) if isinstance(a, np.ndarray) else a for a in arrays] for _ in range(2))
-    getattr(kernels, name)(*ours)
-    TWINS[name](*theirs)
-    return ours, theirs
+    results = KERNELS[name](*ours), globals()[name](*theirs)
+    return [*ours, results[0]], [*theirs, results[1]]
 
 
 def agree(name, *arrays):
     for ours, theirs in zip(*run_both(name, *arrays), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        if isinstance(ours, np.ndarray):
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            assert ours == theirs
 
 
 # --- blocks ------------------------------------------------------------------------------------------------------
@@ -173,6 +255,122 @@ def test_expanding_is_the_adjoint_of_projecting(plan, seed):
     kernels.project_many(x, shape, strides, offsets, projected)
     kernels.expand_many(expanded, shape, strides, offsets, 2.0**logs)
     assert projected @ logs == x @ np.log2(expanded)
+
+
+@pytest.mark.parametrize("name", ["sum_blocks", "scale_and_sum_blocks", "project_many", "expand_many"])
+def test_single_precision_is_summed_in_double(name):
+    """Whole numbers whose sum float32 could not hold."""
+    rng, shape = np.random.default_rng(0), (3, 5, 4, 8)
+    y = rng.integers(0, 1 << 22, shape).astype(np.float32)
+    sums, factors = [np.zeros(s) for s in dropped(shape)], [powers(rng, *s) for s in dropped(shape)]
+    if name in ("sum_blocks", "scale_and_sum_blocks"):
+        agree(name, y, *(factors if name[:2] == "sc" else []), *sums)
+    else:
+        sizes, strides = np.array(shape), np.array([[0, 0, 0, 0], [40, 8, 0, 1]])
+        flat = np.zeros(121) if name == "project_many" else powers(rng, 121)
+        agree(name, y.reshape(-1), sizes, strides, np.array([0, 1]), flat)
+
+
+@given(shape=SHAPES, seed=RNG_SEEDS, k=st.integers(0, 3))
+@example(shape=(2,) * 12, seed=0, k=3)
+@example(shape=(4, 3, 5, 4, 3), seed=0, k=4)
+@PROPERTY
+def test_trees_agree_with_their_twins(shape, seed, k):
+    sets = [s for i in range(k + 1) for s in combinations(range(len(shape)), i)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cover, "_DIRECT", 0)
+        plan = Cover(shape, tuple(sets))
+        tree, length = plan._tree, plan.offsets[-1]
+        cells = plan._tree_cells
+    rng = np.random.default_rng(seed)
+    if not cells:
+        return
+    tables = np.zeros(cells)
+    for begin, size in zip(tree.begins[:4], tree.cells[:4], strict=True):
+        tables[begin : begin + size] = counts(rng, size)
+    agree("collect", tree, tables, np.zeros(length))
+    agree("spread", tree, np.ones(cells), 2.0 ** rng.integers(-1, 2, length))
+
+
+# --- updates -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-14), (np.float32, 1e-6)])
+def test_exponentials_are_accurate_over_their_whole_range(dtype, accuracy):
+    largest = 700 if dtype is np.float64 else 80
+    q = np.random.default_rng(0).uniform(-largest, largest, 100_000).astype(dtype)
+    y = np.ones(q.size, dtype)
+    kernels.scale_by_exp(y, q, 1.0)
+    np.testing.assert_allclose(y, np.exp(q.astype(np.longdouble)), rtol=accuracy)
+
+
+def test_exponents_out_of_range_are_cut_off():
+    y = np.ones(4)
+    kernels.scale_by_exp(y, np.array([-1e300, -np.inf, 1e300, 0.0]), 1.0)
+    assert (y[:2] < 1e-300).all()
+    assert 1e300 < y[2] < np.inf
+    assert y[3] == 1
+
+
+@example(cells=1, seed=0, dtype=np.float64)
+@example(cells=5000, seed=0, dtype=np.float32)
+@given(cells=st.integers(1, 3000), seed=RNG_SEEDS, dtype=st.sampled_from([np.float64, np.float32]))
+@PROPERTY
+def test_dense_updates_agree_with_their_twins(cells, seed, dtype):
+    rng = np.random.default_rng(seed)
+    accuracy = 1e-12 if dtype is np.float64 else 1e-5
+    y, q, mask = rng.random(cells).astype(dtype), rng.normal(size=cells).astype(dtype), rng.random(cells) < 0.4
+    for name, arguments in (("scale_by_exp", (q, 0.7)), ("scale_masked", (mask, 1.3))):
+        for ours, theirs in zip(*run_both(name, y, *arguments), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=accuracy)
+        assert KERNELS[name](y.copy(), *arguments[:1], 0.0 if name == "scale_by_exp" else 1.0) == pytest.approx(
+            y.sum(dtype=float), rel=accuracy
+        )
+
+
+@pytest.mark.parametrize("name", ["scale_support", "sum_support"])
+@example(shape=(300, 2), axes=(0,), seed=0, dtype=np.float64)
+@example(shape=(2, 300), axes=(1,), seed=0, dtype=np.float64)
+@given(
+    shape=SHAPES,
+    axes=st.sets(st.integers(0, 11), max_size=4),
+    seed=RNG_SEEDS,
+    dtype=st.sampled_from([np.float64, np.float32]),
+)
+@PROPERTY
+def test_supports_agree_with_their_twins(name, shape, axes, seed, dtype):
+    rng = np.random.default_rng(seed)
+    mentioned = tuple(sorted(a for a in axes if a < len(shape)))
+    numbers = rng.normal(size=int(np.prod([shape[a] for a in mentioned])))
+    s = Support.of(shape, mentioned, numbers * (rng.random(numbers.size) < 0.5))
+    y = rng.random(int(np.prod(shape))).astype(dtype)
+    arguments = y, s.starts, s.numbers, s.run, s.tile, s.shape, s.strides
+    for ours, theirs in zip(*run_both(name, *arguments), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12 if dtype is np.float64 else 1e-6, atol=1e-9 * y.size)
+
+
+# --- transforms and counts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("k", [*range(9), 14, 17, 18])
+def test_walsh_hadamard_agrees_with_its_twin(k, dtype):
+    agree("walsh_hadamard", np.random.default_rng(k).integers(-8, 9, 1 << k).astype(dtype))
+
+
+@given(shape=SHAPES, rows=st.integers(0, 200), seed=RNG_SEEDS)
+@PROPERTY
+def test_counts_agree_with_their_twin(shape, rows, seed):
+    rng = np.random.default_rng(seed)
+    sets = [sorted(rng.choice(len(shape), min(len(shape), n), replace=False)) for n in range(4)]
+    sizes = [int(np.prod([shape[a] for a in s])) for s in sets]
+    codes = np.array([rng.integers(0, n, rows) for n in shape], np.uint32)
+    digits = np.array([a for s in sets for a in s], np.int64)
+    radices = np.array(shape, np.uint32)[digits]
+    starts, (*offsets, end) = np.cumsum([0, *map(len, sets)]), np.cumsum([0, *sizes]).tolist()
+    index = np.zeros(rows + 3, np.uint32)
+    ours, theirs = run_both("count", codes, digits, radices, starts, np.array(offsets), index, np.zeros(end, np.int64))
+    np.testing.assert_array_equal(ours[6], theirs[6])
 
 
 # --- systematic sampling -----------------------------------------------------------------------------------------

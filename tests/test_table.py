@@ -6,7 +6,9 @@ import gzip
 import io
 import lzma
 import os
+import subprocess
 import sys
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, combinations
@@ -21,8 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from strategies import domains
+from worlds import coded, random_table
 
-from qrelease import counting, rows, table
+from qrelease import counting, rows
 from qrelease.data import ADULT_CSV, CATEGORICAL, adult
 from qrelease.domain import Attribute, Domain
 from qrelease.encoding import Encoder, encode_series, write_csv
@@ -135,7 +138,8 @@ def test_many_distinct_values_are_not_all_remembered(file, monkeypatch):
         ("\n\n", "people.csv is empty; it needs a header row"),
         ("age,sex,day\n", "people.csv has columns but no records"),
         ("age,sex\n1,F\n", "people.csv has no column 'day'; it has age, sex"),
-        ("age;sex;day\n1;F;\n", "people.csv has no column 'age'; it has age;sex;day"),
+        ("age;sex;day\n1;F;\n", "people.csv line 1: columns are separated by ';'; save it with commas"),
+        ("age\tsex\tday\n1\tF\t\n", "people.csv line 1: columns are separated by '\\t'; save it with commas"),
         ("age,sex,age,day\n", "people.csv line 1: column 'age' appears twice"),
         ("age,sex,day\n1,F,\n\n1,F\n", "people.csv line 4: 2 values, the header has 3"),
         ('age,sex,day\n"1\n",F,\n1,F,,\n', "people.csv line 4: 4 values, the header has 3"),
@@ -461,11 +465,34 @@ def test_pandas_frames_with_numbered_columns():
     assert codes(Table.from_frame(frame, Domain.coded({"1": 2, "0": 2}))) == [[1, 1], [0, 1]]
 
 
+@pytest.mark.parametrize("library", [pd.DataFrame, lambda rows, columns: pa.table(rows, names=columns)])
+def test_frames_with_a_column_twice(library):
+    with pytest.raises(InvalidInput, match=r"the frame has a column twice: .*'a' 2 times$"):
+        Table.from_frame(library([[0, 1], [1, 1]], columns=["a", "a"]), Domain.coded({"a": 2}))
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.pq"])
+def test_reading_shows_its_progress_on_a_terminal_only(tmp_path, name):
+    termios = pytest.importorskip("termios", reason="a terminal as on Unix")
+    (tmp_path / "people.csv").write_text(TEXT, encoding="utf-8")
+    parquet.write_table(pa.table(FRAME), tmp_path / "people.pq")
+    code = f"from qrelease.draft import draft; draft({str(tmp_path / name)!r})"
+    silent = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert silent.stderr == silent.stdout == b""
+    terminal, end = os.openpty()
+    os.set_blocking(terminal, False)
+    termios.tcsetwinsize(end, (24, 80))
+    subprocess.run([sys.executable, "-c", code], stderr=end, check=True)
+    assert b"reading: 0.00 rows" in os.read(terminal, 1000)
+    os.close(terminal)
+    os.close(end)
+
+
 def test_read_parquet(tmp_path, monkeypatch):
     path = tmp_path / "people.parquet"
     parquet.write_table(pa.table(FRAME), path)
     assert codes(Table.read_parquet(path, PEOPLE)) == CODES
-    monkeypatch.setattr(table, "_BATCH", 2)
+    monkeypatch.setattr(rows, "BATCH", 2)
     assert codes(Table.read_parquet(path, PEOPLE, columns=["sex"])) == [CODES[1]]
     parquet.write_table(pa.table(FRAME | {"sex": ["F", "M", "X"]}), path)
     with pytest.raises(InvalidInput, match=r"people\.parquet row 2 \(from 0\): column 'sex': value 'X'"):
@@ -478,7 +505,7 @@ def test_read_parquet(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match=r"absent\.parquet cannot be read"):
         Table.read_parquet(tmp_path / "absent.parquet", PEOPLE)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'qrelease\[parquet\]'"):
+    with pytest.raises(InvalidInput, match="Parquet needs pyarrow: pip install pyarrow"):
         Table.read_parquet(path, PEOPLE)
 
 
@@ -556,13 +583,15 @@ def test_written_rows_read_back_to_their_codes(tmp_path_factory, domain, seed):
     assert codes(Table.read_csv(path, domain)) == [column.tolist() for column in records]
 
 
-def test_write_csv_shows_header_labels_and_weights():
+def test_write_csv_shows_header_labels_and_further_columns():
     out = io.StringIO()
     domain = PEOPLE.project([1, 0])
-    write_csv(out, domain, [np.array([0, 1]), np.array([3, 3])], np.random.default_rng(0), np.array([0.5, 2]))
+    write_csv(
+        out, domain, [np.array([0, 1]), np.array([3, 3])], np.random.default_rng(0), {"weight": np.array([0.5, 2])}
+    )
     assert out.getvalue() == "sex,age,weight\nF,?,0.5\nM,?,2.0\n"
     with pytest.raises(InvalidInput, match="would collide with the attribute 'weight'"):
-        write_csv(out, Domain.coded({"weight": 2}), [np.array([0])], np.random.default_rng(0), np.ones(1))
+        write_csv(out, Domain.coded({"weight": 2}), [np.array([0])], np.random.default_rng(0), {"weight": np.ones(1)})
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
@@ -630,3 +659,59 @@ def test_counts_of_adult_equal_those_of_the_csv_module():
         a, b = (found.domain.attributes[i] for i in axes)
         expected = [sum(r[a.name] == x and r[b.name] == y for r in records) for x in a.labels for y in b.labels]
         assert counts.tolist() == expected
+
+
+def test_counts_are_taken_once(monkeypatch):
+    """A mechanism of many rounds asks the same things again."""
+    found, taken, count = random_table(coded(3, 4, 2), 50, 0), [], counting.Tally.count
+    monkeypatch.setattr(counting.Tally, "count", lambda plan, columns: taken.append(plan.sets) or count(plan, columns))
+    first = found.counts([(0, 1), (2,)])
+    second = found.counts([(2,), (1, 2), (1, 0)])
+    assert taken == [((0, 1), (2,)), ((1, 2),)]
+    np.testing.assert_array_equal(second[2].reshape(4, 3).T.reshape(-1), first[0])
+    with pytest.raises(ValueError, match="read-only"):
+        first[0][0] = 1
+    monkeypatch.setattr("qrelease.table._REMEMBERED", 12)
+    for _ in range(2):
+        found.counts([(0, 2)])
+        found.counts([(0, 1, 2)])
+    assert taken[2:] == [((0, 2),), ((0, 1, 2),), ((0, 1, 2),)]
+
+
+# ---- larger than memory
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_does_not_fit_in_memory_is_mapped_from_files(file, tmp_path, monkeypatch, wide):
+    """Whatever part of it is held, a table is the same."""
+    domain = Domain.coded({"a": 3, "b": 300 if wide else 200})
+    rng = np.random.default_rng(0)
+    data = {"a": rng.integers(0, 3, 5000), "b": rng.integers(0, domain.shape[1], 5000)}
+    text = "".join(f"{a},{b}\n" for a, b in zip(data["a"], data["b"], strict=True))
+    pd.DataFrame(data).to_parquet(tmp_path / "t.parquet")
+    path = file("a,b\n" + text)
+    held = Table.read_csv(path, domain)
+    assert not any(isinstance(c, np.memmap) for c in held.columns)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 4000)
+    for found in (Table.read_csv(path, domain), Table.read_parquet(tmp_path / "t.parquet", domain)):
+        assert all(isinstance(c, np.memmap) and c.mode == "r" for c in found.columns)
+        assert codes(found) == codes(held)
+        assert [c.dtype for c in found.columns] == [np.uint8, np.uint16 if wide else np.uint8]
+        for ours, theirs in zip(found.counts([(0, 1), (1,)]), held.counts([(0, 1), (1,)]), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        with pytest.raises(ValueError, match="read-only"):
+            found.columns[0][0] = 1
+
+
+def test_a_large_source_is_read_without_holding_it(file, monkeypatch):
+    path, domain = file("a\n" + "1\n" * 400_000), Domain.coded({"a": 2})
+    monkeypatch.setattr("qrelease.memory.free", lambda: 4 * 50_000)
+    Table.read_csv(path, domain)  # what is loaded once does not count
+    tracemalloc.start()
+    try:
+        found = Table.read_csv(path, domain)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 400_000
+    assert peak < 350_000

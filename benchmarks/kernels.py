@@ -1,0 +1,327 @@
+"""The kernels beside the speed of memory, NumPy and DuckDB, in one process by turns.
+
+    python -m benchmarks.kernels [--json] [--rows N]
+
+One thread unless a name says two. The speed of memory is that of a triad, a[i] = b[i] + s c[i], which counts 24 bytes a
+cell. `ratio` is value / reference: of speeds (GB/s, passes/s, rows/s) at least what is asked, of times at most. DuckDB
+groups by a tenth of the sets, and its rate is scaled to all.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from math import prod
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from qrelease import kernels
+from qrelease.counting import Tally
+from qrelease.cover import Cover, aligned, in_parallel
+from qrelease.domain import Domain
+from qrelease.histogram import Histogram, MeanMarginals
+from qrelease.workload import Workload
+
+LARGEST = 1 << 27
+ADULT_LIKE = (9, 16, 7, 15, 6, 10, 2, 2)  # 3.6 million cells, 28 093 cells of three-way marginals
+RECORD = (16, 9, 7, 15, 6, 5, 2, 42, 2, 8, 10, 12, 4, 3, 20)
+STEP = 1e-3
+
+Calls = dict[str, Callable[[], object]]
+
+
+class Row(NamedTuple):
+    """One line of the report."""
+
+    name: str
+    cells: int
+    value: float
+    unit: str
+    reference: float
+
+    def as_dict(self) -> dict[str, float | str]:
+        return {**self._asdict(), "ratio": self.value / self.reference}
+
+
+@njit(fastmath=True, nogil=True)
+def triad(a: np.ndarray, b: np.ndarray, c: np.ndarray, s: float) -> None:
+    for i in range(a.size):
+        a[i] = b[i] + s * c[i]
+
+
+def turns(calls: Calls, rounds: int) -> dict[str, float]:
+    """The median seconds of each call, made by turns."""
+    for call in calls.values():
+        call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: median(taken) for name, taken in times.items()}
+
+
+class Memory:
+    """Three vectors as long as the largest universe, which all measurements share."""
+
+    def __init__(self) -> None:
+        self.a, self.b, self.c = (aligned(LARGEST) for _ in range(3))
+        self.a.fill(1.0)
+        self.b.fill(1.0)
+        self.c[:] = np.tile(np.random.default_rng(0).random(1 << 20), LARGEST >> 20)
+
+    def triad(self, cells: int) -> Callable[[], object]:
+        a, b, c = self.a[:cells], self.b[:cells], self.c[:cells]
+        return lambda: triad(a, b, c, 0.5)
+
+
+def dense(memory: Memory) -> Iterator[Row]:
+    """Updates by a query over the whole universe."""
+    for cells in (1 << 20, 1 << 24, LARGEST):
+        y, q = memory.b[:cells], memory.c[:cells]
+        calls: Calls = {"triad": memory.triad(cells), "f64": lambda y=y, q=q: kernels.scale_by_exp(y, q, STEP)}
+        if cells == 1 << 24:
+            y32, q32, mask = aligned(cells, np.float32), aligned(cells, np.float32), q < 0.5
+            y32.fill(1)
+            q32[:] = q
+            calls["f32"] = lambda y=y32, q=q32: kernels.scale_by_exp(y, q, STEP)
+            calls["mask"] = lambda y=y, m=mask: kernels.scale_masked(y, m, 1 + STEP)
+            calls["numpy"] = lambda y=y, q=q: numpy_step(y, q)
+        took = turns(calls, 9 if cells < LARGEST else 5)
+        speed = {name: 24e-9 * cells / seconds for name, seconds in took.items()}
+        yield Row("fused update, f64, of triad", cells, speed["f64"], "GB/s", speed["triad"])
+        if cells == 1 << 24:
+            yield Row("fused update, f32, of f64", cells, speed["f32"], "GB/s", speed["f64"])
+            yield Row("update by a mask, of triad", cells, speed["mask"], "GB/s", speed["triad"])
+            yield Row("fused update, f64, of numpy", cells, 1 / took["f64"], "passes/s", 1 / took["numpy"])
+        memory.b[:cells] = 1.0
+
+
+def numpy_step(y: np.ndarray, q: np.ndarray) -> None:
+    """The textbook's update as one writes it."""
+    y *= np.exp(STEP * q)
+    y /= y.sum() / y.size
+
+
+def numpy_marginals(y: np.ndarray, shape: tuple[int, ...], sets: list[tuple[int, ...]]) -> list[np.ndarray]:
+    cube = y.reshape(shape)
+    return [cube.sum(axis=tuple(a for a in range(len(shape)) if a not in s)) for s in sets]
+
+
+def single(memory: Memory) -> Iterator[Row]:
+    """Updates by one cell of a three-way marginal after the other, wherever its columns lie, and their answers."""
+    shape = (8,) * 8
+    cells = prod(shape)
+    domain = Domain.coded({chr(ord("a") + i): n for i, n in enumerate(shape)})
+    state = Histogram(domain, [(0,)], 1e6)
+    y = memory.b[:cells]
+
+    def by_numpy(columns: str) -> None:
+        q = np.zeros(shape)
+        q[tuple(3 if a.name in columns else slice(None) for a in domain)] = 1
+        numpy_step(y, q.reshape(-1))
+
+    for columns in ("abc", "ach", "dfg", "fgh"):
+        texts = [" and ".join(f"{c} = {code}" for c in columns) for code in range(8)]
+        asked = [Workload.predicates(domain, text) for text in texts]
+        calls: Calls = {
+            "updates": lambda asked=asked: [state.update(w.groups[0], [STEP]) for w in asked],
+            "answers": lambda asked=asked: [state.answer(w) for w in asked],
+            "numpy": lambda c=columns: by_numpy(c),
+        }
+        took = turns(calls, 7)
+        name = f"by a cell of {'*'.join(columns)}, of dense numpy"
+        yield Row(f"update {name}", cells, len(asked) / took["updates"], "updates/s", 1 / took["numpy"])
+        yield Row(f"answer {name}", cells, len(asked) / took["answers"], "answers/s", 1 / took["numpy"])
+
+
+def marginals(memory: Memory) -> Iterator[Row]:
+    """All three-way marginals in about one pass."""
+    for shape, with_numpy in (((8,) * 8, True), ((2,) * 24, False)):
+        cells, sets = prod(shape), list(combinations(range(len(shape)), 3))
+        y = memory.b[:cells]
+        cover = Cover.choose(shape, sets)
+        took = turns({"triad": memory.triad(cells), "cover": lambda c=cover, y=y: c.marginals(y)}, 11)
+        name = f"{len(sets):,} 3-way marginals"
+        yield Row(f"{name}, in triads", cells, took["cover"], "s", took["triad"])
+        if with_numpy:
+            calls: Calls = {
+                "cover": lambda c=cover, y=y: c.marginals(y),
+                "numpy": lambda y=y, shape=shape, sets=sets: numpy_marginals(y, shape, sets),
+            }
+            took = turns(calls, 3)
+            yield Row(f"{name}, of numpy", cells, 1 / took["cover"], "passes/s", 1 / took["numpy"])
+
+
+def rounds(memory: Memory) -> Iterator[Row]:
+    """What a round of MWEM does to the hypothesis: an update, then the answers of the whole workload."""
+    domain = Domain.coded({chr(ord("a") + i): n for i, n in enumerate(ADULT_LIKE)})
+    asked = Workload.marginals(domain, 3)
+    state = Histogram(domain, asked.sets, 1e6)
+    cells, sets = domain.size, list(asked.sets)
+    one = Workload.predicates(domain, "b = 3 and d = 5 and f = 2").groups[0]
+    logs = np.zeros(len(state.marginals))
+    logs[state.slice((1, 3, 5))] = STEP * np.random.default_rng(0).normal(size=1 << 20)[: domain.cells((1, 3, 5))]
+    y, q = memory.b[:cells], memory.c[:cells]
+    marginal = logs[state.slice((1, 3, 5))].reshape([n if a in (1, 3, 5) else 1 for a, n in enumerate(ADULT_LIKE)])
+    mean = MeanMarginals(domain, asked.sets)
+
+    def by_query() -> None:
+        state.update(one, [STEP])
+        state.answer(asked)
+
+    def by_marginal() -> None:
+        state.multiply(logs)
+        state.answer(asked)
+
+    def numpy_by_query() -> None:
+        numpy_step(y, q)
+        numpy_marginals(y, ADULT_LIKE, sets)
+
+    def numpy_by_marginal() -> None:
+        cube = y.reshape(ADULT_LIKE)
+        cube *= np.exp(marginal)
+        cube /= cube.sum() / cells
+        numpy_marginals(y, ADULT_LIKE, sets)
+
+    ours: Calls = {"triad": memory.triad(cells), "query": by_query, "marginal": by_marginal}
+    took = turns({**ours, "mean": lambda: mean.add(state)}, 21)
+    theirs = turns(
+        {"query": by_query, "marginal": by_marginal, "np query": numpy_by_query, "np marginal": numpy_by_marginal}, 3
+    )
+    for kind in ("query", "marginal"):
+        name = f"MWEM round by {kind}, {len(asked):,} answers"
+        yield Row(f"{name}, in triads", cells, took[kind], "s", took["triad"])
+        yield Row(f"{name}, of numpy", cells, 1 / theirs[kind], "rounds/s", 1 / theirs[f"np {kind}"])
+    yield Row("mean of the iterates' answers, in triads", cells, took["mean"], "s", took["triad"])
+
+
+def transform(memory: Memory) -> Iterator[Row]:
+    """The Walsh-Hadamard transform of 24 binary attributes."""
+    cells = 1 << 24
+    y = memory.b[:cells]
+
+    def numpy_transform() -> None:
+        step = 1
+        while step < cells:
+            pairs = y.reshape(-1, 2, step)
+            y[:] = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+            step *= 2
+        y[:] /= cells
+
+    calls: Calls = {"triad": memory.triad(cells), "ours": lambda: kernels.walsh_hadamard(y)}
+    y[:] = 1e-300
+    took = turns(calls, 5)
+    yield Row("Walsh-Hadamard transform, in triads", cells, took["ours"], "s", took["triad"])
+    y[:] = 1e-300
+    took = turns({"ours": calls["ours"], "numpy": numpy_transform}, 1)
+    yield Row("Walsh-Hadamard transform, of numpy", cells, 1 / took["ours"], "passes/s", 1 / took["numpy"])
+    y[:] = 1.0
+
+
+def counting(rows: int) -> Iterator[Row]:
+    """All 455 three-way marginals of 15 columns, from the records."""
+    rng = np.random.default_rng(0)
+    columns = [(n * rng.random(rows, np.float32) ** 2).astype(np.uint8) for n in RECORD]
+    sets = list(combinations(range(len(RECORD)), 3))
+    tally = Tally.choose(RECORD, sets, rows)
+    tally.count([c[:10_000] for c in columns])
+    start = time.perf_counter()
+    tally.count(columns)
+    ours = rows / (time.perf_counter() - start)
+    yield Row(f"{len(sets)} 3-way marginals counted from {rows:,} records", rows, ours, "rows/s", 1.2e6)
+    try:
+        import duckdb
+        import pyarrow as pa
+    except ImportError:
+        return
+    with duckdb.connect(config={"threads": 1}) as base:
+        frame = pa.table({f"c{i}": c for i, c in enumerate(columns)})
+        base.register("frame", frame)
+        base.execute("create table records as select * from frame")
+        chosen = sets[::10]
+        start = time.perf_counter()
+        for i, j, k in chosen:
+            base.execute(f"select c{i}, c{j}, c{k}, count(*) from records group by all").fetchnumpy()
+        theirs = rows / ((time.perf_counter() - start) * len(sets) / len(chosen))
+    yield Row("the same, of DuckDB's group by", rows, ours, "rows/s", theirs)
+
+
+def two_threads(memory: Memory, cores: set[int]) -> Iterator[Row]:
+    """Two threads over one, on the large kernels; for an idle machine."""
+    cells, shape = LARGEST, (2,) * 27
+    y, q = memory.b, memory.c
+    cover = Cover.choose(shape, list(combinations(range(27), 2)))
+    calls: Calls = {
+        "fused update": lambda: in_parallel(lambda _, cut: kernels.scale_by_exp(y[cut], q[cut], STEP), cells, cells),
+        "351 2-way marginals": lambda: cover.marginals(y),
+        "triad": lambda: in_parallel(lambda _, cut: triad(memory.a[cut], y[cut], q[cut], 0.5), cells, cells),
+    }
+    found: dict[int, dict[str, list[float]]] = {1: {n: [] for n in calls}, 2: {n: [] for n in calls}}
+    for _ in range(4):
+        for threads in (1, 2):
+            os.sched_setaffinity(0, set(sorted(cores)[:threads]))
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                found[threads][name].append(time.perf_counter() - start)
+    for name in calls:
+        one, two = (1 / median(found[n][name][1:]) for n in (1, 2))
+        yield Row(f"{name}, two threads over one", cells, two, "passes/s", one)
+
+
+FIRST = """
+import time
+from itertools import combinations
+import numpy as np
+from qrelease.cover import Cover
+cover = Cover.choose((4,) * 8, list(combinations(range(8), 3)))
+cover.scale(np.ones(4**8), np.ones(cover.offsets[-1]))
+print(time.process_time())
+"""
+
+
+def start() -> Iterator[Row]:
+    """CPU seconds of a fresh process up to the end of its first pass, with a warm cache."""
+    runs = [subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True) for _ in range(4)]
+    yield Row("start, imports and first pass", 4**8, min(float(r.stdout) for r in runs), "CPU s", 1.0)
+
+
+def report(records: int) -> Iterator[Row]:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield from counting(records)
+    memory = Memory()
+    for part in (dense, single, marginals, rounds, transform):
+        yield from part(memory)
+    yield from start()
+    if len(cores) > 1:
+        yield from two_threads(memory, cores)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print a list of objects")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="records to count; default: %(default)s")
+    options = parser.parse_args()
+    rows = []
+    for row in report(options.rows):
+        rows.append(row.as_dict())
+        if not options.json:
+            print(
+                "{name:<58} {cells:>12,} {value:>12.4g} {unit:<10} / {reference:>9.4g} = {ratio:.3g}".format(**rows[-1])
+            )
+    if options.json:
+        print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
