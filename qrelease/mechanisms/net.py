@@ -1,0 +1,125 @@
+"""The Net mechanism: one synopsis of any finite net, by the exponential mechanism (Dwork & Roth 2014, Algorithm 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.covering import radius
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.exact import whole
+from qrelease.measure import Private
+from qrelease.mechanisms import choosing
+from qrelease.nets import MAX_SYNOPSES, Candidates
+from qrelease.privacy import Cost, Neighbours
+from qrelease.privacy.costs import positive_probability
+from qrelease.release import Draft
+from qrelease.workload import Workload
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MAX_ANSWERS: Final = 1 << 32
+"""Synopses times queries: some minutes."""
+
+_PROGRAMS: Final = 64  # for the α of a net
+
+_PLACES: Final = 8
+"""Answers of synopses, which are public, are rounded to multiples of 2^-8 of a unit, so that scores are integers."""
+
+
+@final
+@dataclass(frozen=True)
+class Net:
+    """A synopsis y of a net, drawn with probability ∝ e^(ε u(y) / 2), exactly: pure ε-DP.
+
+    u(y) = -max_q |q(x) - n q(y)|, in counts, rounded to integers of a finer grid. As long as n does not change with it,
+    one record moves u by at most 1; under add-remove a noisy n is bought first, for an eighth of the budget. Of an
+    (ε, δ) it spends ε and leaves δ; zCDP is spent as the ε with ε²/8 = ρ (bounded range, Cesar & Rogers 2021).
+
+    net   any `nets.Candidates` that was made without a look at the table: the release shows it. `nets.Listed` makes one
+          of synopses of one's own
+
+    Raises `InvalidInput` for an empty net, `TooLarge` for one of more than `nets.MAX_SYNOPSES`.
+    """
+
+    net: Candidates
+
+    @property
+    def name(self) -> str:
+        """`net`."""
+        return "net"
+
+    def __post_init__(self) -> None:
+        if not len(self.net):
+            raise InvalidInput("a net needs at least one synopsis, got none")
+        if len(self.net) > MAX_SYNOPSES:
+            raise TooLarge(f"a net of {len(self.net):,} synopses is too large; at most {MAX_SYNOPSES:,} fit: thin it")
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` for a net over another domain, of synopses that do not answer, or a cost too small.
+
+        `TooLarge` for too many answers.
+        """
+        choosing.shares(cost, neighbours)
+        if self.net.domain != workload.domain:
+            raise InvalidInput("the net is over another domain than the workload")
+        if len(self.net) * len(workload) > MAX_ANSWERS:
+            raise TooLarge(
+                f"{len(self.net):,} synopses with {len(workload):,} answers each are too many; at most {MAX_ANSWERS:,}"
+                " answers fit: thin the net, or ask less"
+            )
+        found = 0
+        for block in self.net.fractions(workload):
+            if block.shape[1:] != (len(workload),) or not np.isfinite(block).all():
+                raise InvalidInput(f"a synopsis of a net must answer {len(workload):,} queries with finite numbers")
+            found += len(block)
+        if found != len(self.net):
+            raise InvalidInput(f"the net has {len(self.net):,} synopses, but {found:,} answered")
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Count the records if their number is private, then draw one synopsis."""
+        counting, choice = choosing.shares(cost, private.neighbours)
+        n, measured = choosing.count(private, counting)
+        answers, unit = choosing.exact_answers(private, workload)
+        grid = (1 << _PLACES) * int(1 / unit)
+        scores = np.concatenate(
+            [-np.abs((answers << _PLACES) - _rounded(block * n, grid)).max(1) for block in self.net.fractions(workload)]
+        )
+        number = private.select(scores, grid, choice, "exponential")
+        return Draft(self.net.synopsis(number, float(n)), measured, {"chosen": number, "records": n})
+
+    def error(
+        self,
+        workload: Workload,
+        records: int,
+        cost: Cost,
+        neighbours: Neighbours,
+        *,
+        beta: float,
+        alpha: float | None = None,
+    ) -> float:
+        """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
+
+        α + 2 (ln N + ln(1/β)) / (εn) for an α-net of N (Dwork & Roth 2014, Proposition 5.2), and what
+        `choosing.choice_error` adds under add-remove. Above 1 it says nothing.
+
+        alpha   that of the net for these queries, where it is known, as by `nets.quantiles`; by default the upper bound
+                that `covering.radius` proves of it, in seconds
+        """
+        beta, n = positive_probability("beta", beta), whole("records", records, least=1)
+        if alpha is None:
+            alpha = radius(self.net, workload, programs=_PROGRAMS).upper
+        else:
+            alpha = positive_probability("alpha", alpha)
+        # Rounding moves a score by half a step at most: that of the best, and that of the drawn.
+        off = choosing.choice_error(len(self.net), cost, neighbours, beta) + 1 / (1 << _PLACES)
+        return alpha + off / n
+
+
+def _rounded(counts: Floats, grid: int) -> Ints:
+    """Counts on the grid; those beyond any table are clipped, so that they fit."""
+    return np.rint(np.clip(counts, -2 * choosing.MAX_COUNT, 2 * choosing.MAX_COUNT) * grid).astype(np.int64)

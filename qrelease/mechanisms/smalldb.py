@@ -1,0 +1,222 @@
+"""SmallDB: a small database that answers like the table, drawn by the exponential mechanism.
+
+Blum, Ligett & Roth 2008; Dwork & Roth 2014, Algorithm 4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease import memory
+from qrelease.branching import draw_database, ends_soon
+from qrelease.databases import Bounds, Databases, check_range, largest_size, range_size
+from qrelease.dense import check_dense, dense
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.exact import whole
+from qrelease.measure import Private, Spend
+from qrelease.mechanisms import choosing
+from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
+from qrelease.privacy.costs import positive_probability
+from qrelease.release import Draft
+from qrelease.synopses import WeightedRecords
+from qrelease.vc import cover_radius, cover_size
+from qrelease.workload import Workload
+
+I64 = npt.NDArray[np.int64]
+
+ENUMERATED: Final = 1 << 22
+"""Databases that are listed with their scores: the draw then takes a time that does not depend on the data."""
+
+_MEMORY: Final = 1 << 29
+"""Bytes of the longest list, or of the largest frontier and what is made of it."""
+
+_REHEARSALS: Final = (30_000, 3_000, 300, 30)
+"""Numbers of records of the tables that a search is tried on, at ε = 1: from a peaked law to a flat one."""
+
+
+@final
+@dataclass(frozen=True)
+class SmallDB:
+    """A database y of m records, drawn with probability ∝ e^(ε u(y) / 2) from all of them, exactly: pure ε-DP.
+
+    u(y) = -max_q |q(x) - n q(y)/m|, in counts. As long as n does not change with it, one record, added or removed or
+    replaced, moves u by at most 1. Under replace-one n is public. Under add-remove a noisy n is bought first, for an
+    eighth of the budget. Scores are integers, in units of 1/m of the queries' grid, so nothing is rounded.
+
+    size       m; by default the one that promises the least error for the number of records, of those that are listed
+               or searched in good time
+    alpha      instead of a size: m = `vc.cover_size` for this α, a fraction of the records
+    dimension  with an alpha: the VC dimension of the queries, where it is known, e.g. from `vc.vc_dimension`
+
+    Up to `ENUMERATED` databases are listed; more are searched (`branching`), up to 2^62. A search is rehearsed on
+    made-up tables, and refused before the charge if it takes too long on them: the refusal looks at public facts alone.
+    How long it takes on the table depends on the data, and is not hidden.
+
+    Of an (ε, δ) it spends ε and leaves δ; zCDP is spent as the ε with ε²/8 = ρ (bounded range, Cesar & Rogers 2021).
+    """
+
+    size: int | None = None
+    alpha: float | None = None
+    dimension: int | None = None
+
+    @property
+    def name(self) -> str:
+        """`smalldb`."""
+        return "smalldb"
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            if self.alpha is not None:
+                raise InvalidInput(f"give a size or an alpha, not both, got {self.size} and {self.alpha}")
+            object.__setattr__(self, "size", whole("size", self.size, least=1))
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        if self.dimension is not None:
+            if self.alpha is None:
+                raise InvalidInput(f"a dimension needs an alpha, got dimension {self.dimension} alone")
+            object.__setattr__(self, "dimension", whole("dimension", self.dimension, least=0))
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`TooLarge` for a range that cannot be searched, `InvalidInput` for a cost too small for the draws."""
+        choosing.shares(cost, neighbours)
+        check_dense(workload)
+        memory.check(_MEMORY, "a list or a search of small databases", "use mwem, or a net of fewer synopses")
+        size, cells = self._size(workload) or 1, workload.domain.size
+        check_range(len(workload), cells, size)
+        if not _searchable(workload, size):
+            raise TooLarge(
+                f"a search among the {range_size(cells, size):.2g} databases of {size} records over {cells:,} cells"
+                f" might never end: it did not soon on made-up tables; {_largest_searchable(workload)} records would"
+                " do, or use mwem"
+            )
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Count the records if their number is private, then draw one database."""
+        counting, choice = choosing.shares(cost, private.neighbours)
+        n, measured = choosing.count(private, counting)
+        size = self._size(workload) or _promising_size(workload, n, choosing.epsilon_of(choice))
+        found = _range(workload, size)
+        answers, _ = choosing.exact_answers(private, workload)
+        number = _select(private, found, found.bounds(answers, n), choice)
+        synopsis = WeightedRecords.equal(workload.domain, found.databases.cells(number), float(n))
+        return Draft(synopsis, measured, {"size": size, "records": n})
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
+
+        `vc.cover_radius` + 2 (ln N + ln(1/β)) / (εn): Dwork & Roth 2014, Proposition 4.4, or Theorem 4.9 with a
+        dimension, where N = C(|X| + m - 1, m) was bounded by |X|^m; and what `choosing.choice_error` adds under
+        add-remove. Where m follows from the noisy n, the worst of all m that may come of it. Above 1 it says nothing.
+        """
+        beta, n = positive_probability("beta", beta), whole("records", records, least=1)
+        return max(
+            cover_radius(size, len(workload), self.dimension)
+            + choosing.choice_error(range_size(workload.domain.size, size), cost, neighbours, beta) / n
+            for size in self._sizes(workload, n, cost, neighbours, beta)
+        )
+
+    def _size(self, workload: Workload) -> int | None:
+        if self.alpha is None:
+            return self.size
+        return cover_size(self.alpha, len(workload), self.dimension)
+
+    def _sizes(self, workload: Workload, n: int, cost: Cost, neighbours: Neighbours, beta: float) -> range:
+        """Every m that may be used, but for a probability of β/2 of another. A larger n has no smaller m."""
+        size = self._size(workload)
+        if size is not None:
+            return range(size, size + 1)
+        off = math.ceil(choosing.count_error(cost, neighbours, beta))
+        epsilon = choosing.epsilon_of(choosing.shares(cost, neighbours)[1])
+        least, most = (_promising_size(workload, max(n + d, 1), epsilon) for d in (-off, off))
+        return range(least, most + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Range:
+    """The databases, and the scale of their errors.
+
+    The rows of the queries, (k, |X|) in `unit`, are `gains` (k,) times those in `databases`, which have no common
+    divisor: then the answers of small databases are consecutive integers, and bounds are tight.
+    """
+
+    databases: Databases
+    gains: I64
+    unit: float
+
+    @property
+    def sensitivity(self) -> int:
+        """Of errors: m counts, in units."""
+        return self.databases.records * int(1 / self.unit)
+
+    def bounds(self, answers: I64, n: int) -> Bounds:
+        """What makes an error m · max_q |q(x) - n q(y)/m|, in units; `answers` (k,) are q(x) in units."""
+        return Bounds(self.databases.records * answers, n * self.gains)
+
+
+@lru_cache(maxsize=1)
+def _range(workload: Workload, size: int) -> _Range:
+    rows, unit = dense(workload)
+    gains = np.maximum(np.gcd.reduce(rows, axis=1), 1)
+    return _Range(Databases.over(rows // gains[:, None], size), gains, unit)
+
+
+def _select(private: Private, found: _Range, bounds: Bounds, cost: PureDP | ZCDP) -> int:
+    """The number of a database by the exponential mechanism: listed where that fits, else searched."""
+    if len(found.databases) <= ENUMERATED:
+        return private.select(-found.databases.all_errors(bounds), found.sensitivity, cost, "exponential")
+    private.filter.spend(cost)
+    private.spends.append(Spend("select by exponential", cost))
+    gamma = choosing.epsilon_of(cost) / (2 * found.sensitivity)
+    return draw_database(found.databases, bounds, gamma, private.entropy).number
+
+
+def _promising_size(workload: Workload, records: int, epsilon: Fraction) -> int:
+    """The size that promises the least error, of those whose databases are listed, or searched in good time.
+
+    The larger of two sizes gains by a larger number of records: what is promised is the sum of a term without n, which
+    falls with the size, and one over n, which grows with it.
+    """
+    k, cells = len(workload), workload.domain.size
+
+    def promised(size: int) -> float:
+        return cover_radius(size, k) + 2 * math.log(range_size(cells, size)) / (float(epsilon) * records)
+
+    return min(range(1, _largest_searchable(workload) + 1), key=promised)
+
+
+@lru_cache(maxsize=16)
+def _largest_searchable(workload: Workload) -> int:
+    """About the most records of databases that are listed, or searched in good time."""
+    cells = workload.domain.size
+    listed, size = 1, largest_size(cells)
+    while range_size(cells, listed + 1) <= ENUMERATED and listed < size:
+        listed += 1
+    while size > listed and not _searchable(workload, size):
+        size = (size + listed) // 2
+    return size
+
+
+@lru_cache(maxsize=64)
+def _searchable(workload: Workload, size: int) -> bool:
+    """Whether the databases of a size are listed, or a search ends soon on made-up tables, even and skewed ones.
+
+    What a search meets depends on the product of ε and the number of records: ε is 1 here.
+    """
+    if range_size(workload.domain.size, size) <= ENUMERATED:
+        return True
+    found, rng = _range(workload, size), np.random.default_rng(0)
+    rows = found.databases.queries * found.gains[:, None]
+    for records in _REHEARSALS:
+        for evenness in (1.0, 0.1):
+            table = rng.multinomial(records, rng.dirichlet(np.full(rows.shape[1], evenness)))
+            gamma = Fraction(1, 2 * found.sensitivity)
+            if not ends_soon(found.databases, found.bounds(rows @ table, records), gamma):
+                return False
+    return True
