@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.errors import InvalidInput
+from qrelease.hypotheses import single
 from qrelease.measure import Private, Rule, noise_for
+from qrelease.oracles import Oracle
 from qrelease.privacy import ZCDP, Neighbours, PureDP
-from qrelease.queries import Vectors
+from qrelease.queries import Cells, Vectors
 from qrelease.release import Synopsis
 from qrelease.workload import Group, Workload
 
@@ -44,7 +46,18 @@ class Distinguisher(Protocol):
         cost: PureDP | ZCDP,
         measurement: PureDP | ZCDP,
     ) -> Workload:
-        """The queries of `workload` to measure next, one group; `measurement` is what measuring them may cost."""
+        """The queries to measure next, one group; `measurement` is what measuring them may cost."""
+
+    @property
+    def confined(self) -> bool:
+        """Whether the queries are always some of the workload."""
+
+    def shortfall(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, beta: float) -> float:
+        """F(ε), a count: with probability 1 - β the query is off by at most this less than the worst one.
+
+        Infinite where nothing is promised. Raises `InvalidInput` for a cost, and `TooLarge` for a workload, with which
+        `distinguish` cannot work.
+        """
 
 
 @final
@@ -61,6 +74,7 @@ class Select:
 
     choice: Choice = "group"
     rule: Rule = "exponential"
+    confined = True
 
     def __post_init__(self) -> None:
         if self.choice not in ("group", "query"):
@@ -84,6 +98,79 @@ class Select:
             return _single(workload, private.select(scores, sensitivity, cost, self.rule))
         scores, sensitivity = _group_scores(gaps, workload, private.neighbours, measurement)
         return Workload(workload.domain, (workload.groups[private.select(scores, sensitivity, cost, self.rule)],))
+
+    def shortfall(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, beta: float) -> float:
+        """F(ε) = 2 (ln|Q| + ln(1/β)) / ε for single queries (Dwork & Roth 2014, Corollary 3.12); none for groups.
+
+        ε is what `Private.select` makes of the cost. Permute-and-flip is never worse (McKenna & Sheldon 2020). Rounding
+        the hypothesis adds a step of its grid.
+        """
+        if self.choice == "group":
+            return math.inf
+        if isinstance(cost, PureDP):
+            epsilon = cost.epsilon
+        else:
+            epsilon = math.sqrt((8 if self.rule == "exponential" else 2) * cost.rho)
+        return 2 * (math.log(len(workload)) - math.log(beta)) / epsilon + 2.0**-_PLACES
+
+
+@final
+@dataclass(frozen=True)
+class PerturbedLeader:
+    """Perturbs the table, and lets an optimiser find the query that is worst answered (Kalai & Vempala 2005).
+
+    Noise is added to every cell of the workload's marginals; an oracle finds the query q on the cells of one of them
+    that maximises |q(noisy x) - q(y)|. What the oracle sees was measured, so its choice is post-processing: *the whole
+    cost is that of the measurement, whether the oracle is exact or not, and whatever it does*.
+
+    Q, the class of the oracle, is never listed. But the noise of all the cells that a query counts adds up: F(ε) is of
+    the order of √(cells · ln|Q|) / ε, against ln|Q| / ε for `Select`. So it pays where Q is too large to be listed (all
+    predicates, all rectangles), not where `Select` can be used.
+
+    oracle  for instance `oracles.Conjunctions()`; the workload only says on which columns
+    """
+
+    oracle: Oracle
+    confined = False
+
+    def distinguish(
+        self,
+        private: Private,
+        state: Synopsis,
+        workload: Workload,
+        cost: PureDP | ZCDP,
+        measurement: PureDP | ZCDP,
+    ) -> Workload:
+        """One query on one of the workload's marginals."""
+        cells = _cells(workload)
+        noisy = np.concatenate([m.values for m in private.measure(cells, cost)])
+        largest, found = -math.inf, cells.groups[0]
+        for group, gaps in zip(cells.groups, np.split(noisy - state.answer(cells), cells.bounds[1:-1]), strict=True):
+            marginal = workload.domain.project(group.axes)
+            for weights in (gaps, -gaps):
+                query = Vectors.rounded([self.oracle.best(marginal, weights)], marginal.size)
+                value = float(query.apply(weights)[0]) * query.unit
+                if value > largest:
+                    largest, found = value, Group(group.axes, query)
+        return Workload(workload.domain, (found,))
+
+    def shortfall(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, beta: float) -> float:
+        """F(ε) = 2 max_q |q(noise)|, for an exact oracle, by a union bound over Q.
+
+        With L = ln(2|Q|/β), a sum of c Gaussians of scale σ is beyond σ √(2cL) with probability at most β/|Q|: the
+        discrete Gaussian is sub-Gaussian (Canonne, Kamath & Steinke 2020). A discrete Laplace variable of scale b has
+        E e^(tZ) <= 1/(1 - t²b²), as the continuous one: it is (cosh 1/b - 1)/(cosh 1/b - cosh t), and cosh √u - 1 is
+        convex in u and 0 at 0. That is at most e^(2t²b²) for t <= 1/(b√2), so a sum of c is beyond 2ctb² + L/t with
+        probability at most β/|Q|; t = √(L/2c)/b is best, or the largest allowed.
+        """
+        noise, _ = noise_for(_cells(workload), cost, neighbours)
+        marginals = [workload.domain.project(s) for s in workload.sets]
+        queries = np.logaddexp.reduce([self.oracle.log_count(m) for m in marginals])
+        cells, tail = max(m.size for m in marginals), math.log(2 / beta) + float(queries)
+        if noise.law == "discrete Laplace":
+            t = min(math.sqrt(tail / (2 * cells)), math.sqrt(0.5)) / noise.scale
+            return 2 * (2 * cells * t * noise.scale**2 + tail / t)
+        return 2 * noise.scale * math.sqrt(2 * cells * tail)
 
 
 def _gaps(private: Private, state: Synopsis, workload: Workload) -> list[Ints]:
@@ -129,10 +216,10 @@ def _group_scores(
 def _single(workload: Workload, index: int) -> Workload:
     """The one query of that number, as a workload."""
     i = int(np.searchsorted(workload.bounds, index, side="right")) - 1
-    group = workload.groups[i]
-    if group.queries.count == 1:
-        return Workload(workload.domain, (group,))
-    row = np.zeros(group.queries.count)
-    row[index - workload.bounds[i]] = 1
-    vector = Vectors(np.rint(group.queries.adjoint(row)).astype(np.int64)[None, :], group.queries.unit)
-    return Workload(workload.domain, (Group(group.axes, vector),))
+    return Workload(workload.domain, (single(workload.groups[i], index - int(workload.bounds[i])),))
+
+
+def _cells(workload: Workload) -> Workload:
+    """All cells of the workload's marginals."""
+    domain = workload.domain
+    return Workload(domain, tuple(Group(s, Cells(domain.cells(s))) for s in workload.sets))

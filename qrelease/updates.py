@@ -2,27 +2,42 @@
 
 A rule sees public things only. `update` gets every measurement so far, the newest last, so that a rule may replay old
 ones; a rule that does not need them looks at the last.
+
+`Hedge`, `Projection`, `Perceptron` and `Median` have a bound T(α) on the number of their updates. Let x be a table of n
+records and y a hypothesis, both read as fractions. If each update comes with a query q and a noisy answer v for which
+|q(x) - q(y)| >= α, and v lies on the same side of q(y) as q(x) does, then there are at most T(α) updates, however the
+queries are chosen. Of a measurement of several queries, they learn from the one that is furthest off.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.exact import whole
 from qrelease.histogram import Histogram
+from qrelease.hypotheses import Dual, Medians, single
 from qrelease.measure import Measurement
-from qrelease.privacy.costs import real
+from qrelease.nets import Candidates
+from qrelease.privacy.costs import positive_probability, real
+from qrelease.release import Synopsis
+from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
 State = TypeVar("State")
+
+_EDGE = 2.0**-30
+
+_FEW = 16  # sweeps of an update that shows no progress
 
 
 class UpdateRule(Protocol[State]):
@@ -33,6 +48,17 @@ class UpdateRule(Protocol[State]):
 
     def update(self, state: State, measurements: Sequence[Measurement]) -> State:
         """D^{t+1}; may change the old state in place."""
+
+
+class BoundedRule(UpdateRule[State], Protocol[State]):
+    """A T(α)-database update algorithm (Dwork & Roth 2014, §5.2)."""
+
+    @property
+    def alpha(self) -> float:
+        """α, the least gap, a fraction, that an update is promised to be about."""
+
+    def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
+        """T(α), for updates by queries of a workload, or by any linear queries."""
 
 
 @final
@@ -69,7 +95,8 @@ class MultiplicativeWeights:
         """Fit all measurements, in `sweeps` passes."""
         step = min(1.0, 4 / len(measurements))
         error, logs = self._compare(state, measurements)
-        for _ in range(self.sweeps):
+        # A few sweeps are a step of a loop that shows its own progress.
+        for _ in tqdm(range(self.sweeps), desc="fitting", disable=None if self.sweeps > _FEW else True, leave=False):
             state.multiply(step * logs)
             after, turned = self._compare(state, measurements)
             if after > error:
@@ -95,3 +122,181 @@ class MultiplicativeWeights:
             overlap = max(queries.sensitivity(1, replace=False), 1)
             logs[where] += queries.adjoint(np.clip(relative, -1, 1)) / overlap
         return error, logs
+
+
+@final
+@dataclass(frozen=True)
+class Hedge:
+    """Multiplicative weights as in the text: y ∝ y · e^(±η q), η = α/2 (Dwork & Roth 2014, Algorithm 5).
+
+    Up where v is above q(y), down where it is below. (For v >= q(y) the text scales by e^(-η (1 - q)): the same, as the
+    total stays.) Queries may be on any columns, whether or not the rule was started with them.
+
+    alpha  the least gap, a fraction, that an update is promised to be about
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+
+    def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
+        """T(α) = 4 ln|X| / α², rounded down (Dwork & Roth 2014, Theorem 4.10).
+
+        *Proof.* KL(x ‖ y) is at most ln|X| at the start and never negative. Let r = q or 1 - q, whichever y overrates:
+        r(y) - r(x) >= α. An update lowers the divergence by -η r(x) - ln(Σ y e^(-η r)). As e^-z <= 1 - z + z² for z in
+        [0, 1], that is at least η (r(y) - r(x)) - η² >= ηα - η² = α²/4.
+        """
+        return math.floor(4 * math.log(domain.size) / self.alpha**2)
+
+    def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Dual:
+        """The uniform distribution."""
+        return Dual(domain, total, "entropic")
+
+    def update(self, state: Dual, measurements: Sequence[Measurement]) -> Dual:
+        """One step by the newest measurement."""
+        query, gap = furthest_off(state, measurements[-1])
+        state.move(query, math.copysign(self.alpha / 2, gap))
+        return state
+
+
+@final
+@dataclass(frozen=True)
+class Projection:
+    """Multiplicative weights, with a step that suits the query: η = logit(p ± α) - logit(p), where p = q(y).
+
+    y ∝ y · e^(ηq) then answers a counting query with p ± α: it is the nearest distribution, in relative entropy, that
+    does so (Csiszár 1975, *I-divergence geometry*), as in iterative proportional fitting. Other queries move less.
+
+    alpha  the least gap, a fraction, that an update is promised to be about
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+
+    def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
+        """T(α) = ln|X| / 2α², rounded down: an eighth of the text's.
+
+        *Proof.* KL(x ‖ y) is at most ln|X| at the start and never negative. Say q(x) >= p + α. An update lowers the
+        divergence by η q(x) - ln(Σ y e^(ηq)). As e^(ηq) <= 1 - q + q e^η on [0, 1], that is at least
+        η (p + α) - ln(1 - p + p e^η), the divergence of a coin of bias p + α from one of bias p, for this η. By
+        Pinsker's inequality it is at least 2α². With 1 - q for q it is the same where q(x) <= p - α. (Biases are kept
+        `_EDGE` away from 0 and 1. There, one coin's divergence from the other exceeds 2α² by far more than that costs.)
+        """
+        return math.floor(math.log(domain.size) / (2 * self.alpha**2))
+
+    def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Dual:
+        """The uniform distribution."""
+        return Dual(domain, total, "entropic")
+
+    def update(self, state: Dual, measurements: Sequence[Measurement]) -> Dual:
+        """One step by the newest measurement."""
+        query, gap = furthest_off(state, measurements[-1])
+        bias = float(state.answer(Workload(state.domain, (query,)))[0]) / state.total
+        state.move(query, _logit(bias + math.copysign(self.alpha, gap)) - _logit(bias))
+        return state
+
+
+@final
+@dataclass(frozen=True)
+class Perceptron:
+    """The additive rule (after Frieze & Kannan 1999): y ± (α/‖q̄‖²) q̄, a signed hypothesis.
+
+    q̄ is the query less its mean over the universe, so that the sum of y stays.
+
+    alpha  the least gap, a fraction, that an update is promised to be about
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+
+    def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
+        """T(α) = (1 - 1/|X|) max ‖q̄‖² / α², rounded down; the maximum is over the workload, or |X|/4 for any queries.
+
+        *Proof.* ‖x - y‖² is ‖x‖² - 1/|X| <= 1 - 1/|X| at the uniform start, and never negative. x and y have the same
+        sum, so q̄(x - y) = q(x) - q(y), of size at least α and with the sign s of v - q(y). An update changes ‖x - y‖²
+        by -2 (α/‖q̄‖²) s q̄(x - y) + α²/‖q̄‖² <= -α²/‖q̄‖². And ‖q̄‖² <= |X|/4, for entries in [0, 1].
+        """
+        squares = domain.size / 4
+        if workload is not None:
+            squares = max(float(_centred_squares(domain, g).max()) for g in workload.groups)
+        return math.floor((1 - 1 / domain.size) * squares / self.alpha**2)
+
+    def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Dual:
+        """The uniform distribution."""
+        return Dual(domain, total, "euclidean")
+
+    def update(self, state: Dual, measurements: Sequence[Measurement]) -> Dual:
+        """One step by the newest measurement; none by a query that counts all records alike."""
+        query, gap = furthest_off(state, measurements[-1])
+        squares = float(_centred_squares(state.domain, query)[0])
+        if squares > 0:
+            state.move(query, math.copysign(self.alpha / squares, gap))
+        return state
+
+
+@final
+@dataclass(frozen=True)
+class Median:
+    """Halving: of finitely many candidates, keep those that answer on v's side of their median.
+
+    The hypothesis answers every query with the median of the candidates that are left (Roth & Roughgarden 2010,
+    *Interactive privacy via the median mechanism*). It promises to learn only where one candidate answers every query
+    within less than α of the table, as fractions: `covering.radius` finds how close a net is. If no candidate is on v's
+    side, which then cannot happen, all stay.
+
+    candidates  a net; `nets.Listed` makes one of synopses of any kind
+    alpha       the least gap, a fraction, that an update is promised to be about
+    """
+
+    candidates: Candidates
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        if not len(self.candidates):
+            raise InvalidInput("the median needs at least one candidate, got none")
+
+    def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
+        """T(α) = log2 of the number of candidates, rounded down.
+
+        *Proof.* At most half of the candidates answer with strictly more than their median, or with strictly less; so
+        each update at least halves their number. The close candidate answers within less than α of q(x), which is at
+        least α away from the median: so it is on the same side as q(x), and as v, and stays. Once it is the only one,
+        there is no query with such a gap.
+        """
+        return len(self.candidates).bit_length() - 1
+
+    def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Medians:
+        """All candidates. `InvalidInput` if they are over another domain."""
+        if self.candidates.domain != domain:
+            raise InvalidInput("the candidates are over another domain than the workload")
+        return Medians(self.candidates, total)
+
+    def update(self, state: Medians, measurements: Sequence[Measurement]) -> Medians:
+        """One halving by the newest measurement."""
+        query, gap = furthest_off(state, measurements[-1])
+        return state.halved(query, above=gap > 0)
+
+
+def furthest_off(state: Synopsis, measurement: Measurement) -> tuple[Group, float]:
+    """The query of a measurement that the hypothesis answers worst, as a group of one, and v - q(y) in counts."""
+    gaps = measurement.values - state.answer(Workload(state.domain, (measurement.group,)))
+    worst = int(np.argmax(np.abs(gaps)))
+    return single(measurement.group, worst), float(gaps[worst])
+
+
+def _logit(bias: float) -> float:
+    kept = min(max(bias, _EDGE), 1 - _EDGE)
+    return math.log(kept / (1 - kept))
+
+
+def _centred_squares(domain: Domain, group: Group) -> Floats:
+    """‖q̄‖² of each query, (k,), over the universe."""
+    queries = group.queries
+    sums = queries.apply(np.ones(queries.cells)) * queries.unit
+    return (queries.squares() - sums**2 / queries.cells) * (domain.size // queries.cells)

@@ -22,13 +22,16 @@ from worlds import (
     true_answers,
 )
 
-from qrelease.distinguishers import Select
+from qrelease.distinguishers import PerturbedLeader, Select
 from qrelease.entropy import Entropy
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.histogram import Histogram
 from qrelease.measure import noise_for
+from qrelease.noise import discrete_gaussian, discrete_laplace
+from qrelease.oracles import Conjunctions, Predicates
 from qrelease.privacy import ZCDP, Neighbours, PureDP
-from qrelease.workload import Workload
+from qrelease.queries import Cells
+from qrelease.workload import Group, Workload
 
 
 @dataclass
@@ -302,3 +305,135 @@ def test_the_worst_answered_is_chosen_when_the_budget_is_large():
 def test_bad_parameters(wrong):
     with pytest.raises(InvalidInput, match=f"{next(iter(wrong))} must be"):
         Select(**wrong)
+
+
+# --- the perturbed leader ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Seen:
+    """An oracle that keeps the weights it is given and answers with a fixed query."""
+
+    query: object
+    weights: list = field(default_factory=list)
+
+    def best(self, marginal, weights):
+        self.weights.append((marginal, np.array(weights)))
+        return np.asarray(self.query(marginal) if callable(self.query) else self.query)
+
+    def log_count(self, marginal):
+        return 0.0
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.5)])
+def test_the_oracle_sees_measured_marginals_less_the_hypothesis_and_nothing_else(cost, relation):
+    """So all that it does is post-processing of one measurement, whatever it does."""
+    oracle = Seen(lambda marginal: np.eye(marginal.size)[0])
+    door = private(TABLE, type(cost)(1e9), relation, Entropy.insecure(1))
+    PerturbedLeader(oracle).distinguish(door, STATE, ASKED, cost, PureDP(9.0))
+    assert [s.cost for s in door.spends] == [cost]
+    again = private(TABLE, type(cost)(1e9), relation, Entropy.insecure(1))
+    cells = Workload.marginals(PEOPLE, [["sex"], ["age", "grade"], ["grade"]])
+    measured = again.measure(cells, cost)
+    expected = [m.values - y for m, y in zip(measured, np.split(STATE.answer(cells), cells.bounds[1:-1]), strict=True)]
+    for (marginal, plus), (_, minus), gaps in zip(oracle.weights[::2], oracle.weights[1::2], expected, strict=True):
+        assert marginal.size == len(gaps)
+        np.testing.assert_array_equal(plus, gaps)
+        np.testing.assert_array_equal(minus, -gaps)
+
+
+@pytest.mark.parametrize("oracle", [Conjunctions(), Predicates()], ids=str)
+@pytest.mark.parametrize("low", [True, False])
+def test_with_a_large_budget_the_leader_is_the_worst_query_of_the_class(oracle, low):
+    door = private(TABLE, PureDP(1e9))
+    total = 90.0 if low else 4.0  # the hypothesis has too many records, or too few
+    state = Histogram(PEOPLE, ASKED.sets, total)
+    found = PerturbedLeader(oracle).distinguish(door, state, ASKED, PureDP(1e6), MEASUREMENT)
+    gap = abs(float((true_answers(found, TABLE) - state.answer(found))[0]))
+    best = 0.0
+    for axes in ASKED.sets:
+        cells = Workload(PEOPLE, (Group(axes, Cells(PEOPLE.cells(axes))),))
+        gaps = true_answers(cells, TABLE) - state.answer(cells)
+        for weights in (gaps, -gaps):
+            best = max(best, float(oracle.best(PEOPLE.project(axes), weights) @ weights))
+    assert gap == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    "query", [np.ones(3), np.full(2, np.nan), np.array([0.5, 1.5]), np.array([-0.1, 0.5]), np.array(["a", "b"]), 0.5]
+)
+def test_an_oracle_that_gives_no_query_is_refused(query):
+    asked = Workload.marginals(PEOPLE, [["sex"]])
+    with pytest.raises(InvalidInput, match="query vectors must"):
+        PerturbedLeader(Seen(query)).distinguish(private(TABLE), STATE, asked, PureDP(1.0), MEASUREMENT)
+
+
+# --- what they promise -------------------------------------------------------------------------------------------
+
+DRAWS = 500
+
+
+@pytest.mark.parametrize("cost", [PureDP(0.2), ZCDP(0.02)])
+@pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
+def test_the_query_found_falls_short_of_the_worst_by_no_more_than_promised(rule, cost):
+    """Where that is hardest: one query is off by just more than that, and all others are not."""
+    domain = coded(64)
+    asked = Workload.marginals(domain, 1)
+    select, beta = Select("query", rule), 0.2
+    promised = select.shortfall(asked, cost, BOTH[0], beta)
+    epsilon = cost.epsilon if isinstance(cost, PureDP) else math.sqrt((8 if rule == "exponential" else 2) * cost.rho)
+    assert promised == pytest.approx(2 * math.log(64 / beta) / epsilon, rel=1e-3)
+    misses = []
+    for factor in (1.0, 0.4):
+        off = math.ceil(factor * promised) + 1
+        table = table_of(domain, np.zeros((off, 1)))
+        door = private(table, type(cost)(1e9), BOTH[0], Entropy.insecure(5))
+        values = np.zeros(64)
+        found = [select.distinguish(door, Says(values), asked, cost, PureDP(1.0)) for _ in range(DRAWS)]
+        misses.append(np.mean([not f.groups[0].queries.rows[0, 0] for f in found]))
+    assert misses[0] <= beta
+    assert misses[1] > 1.5 * beta  # it could fail
+
+
+def test_a_whole_group_is_promised_nothing():
+    assert Select("group").shortfall(ASKED, PureDP(1.0), BOTH[0], 0.1) == math.inf
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", [PureDP(0.5), ZCDP(0.05)])
+@pytest.mark.parametrize("oracle", [Conjunctions(), Predicates()], ids=str)
+def test_the_leader_falls_short_by_no_more_than_promised(oracle, cost, relation):
+    """2 max |q(noise)|, over many draws of the noise; and it is no more than ten times what it need be."""
+    asked = Workload.marginals(coded(4, 5), [["a", "b"], ["a"]])
+    leader, beta = PerturbedLeader(oracle), 0.1
+    promised = leader.shortfall(asked, cost, relation, beta)
+    noise, parameter = noise_for(asked, cost, relation)
+    sampler = discrete_laplace if isinstance(cost, PureDP) else discrete_gaussian
+    drawn = sampler(parameter, 400 * len(asked), Entropy.insecure(6)).reshape(400, -1) * noise.unit
+    reached = []
+    for row in drawn:
+        largest = 0.0
+        for axes, part in zip(asked.sets, np.split(row.astype(float), asked.bounds[1:-1]), strict=True):
+            for weights in (part, -part):
+                largest = max(largest, float(oracle.best(asked.domain.project(axes), weights) @ weights))
+        reached.append(2 * largest)
+    assert np.mean(np.array(reached) > promised) <= beta
+    assert promised < 10 * np.quantile(reached, 1 - beta)
+
+
+@pytest.mark.parametrize("leader", [PerturbedLeader(Conjunctions()), Select("query")])
+def test_a_promise_is_worse_for_a_smaller_cost_or_beta(leader):
+    def promised(epsilon, beta):
+        return leader.shortfall(ASKED, PureDP(epsilon), BOTH[0], beta)
+
+    assert promised(0.5, 0.1) > promised(1.0, 0.1) > promised(1.0, 0.2) > 0
+    assert promised(0.5, 0.1) == pytest.approx(2 * promised(1.0, 0.1), rel=1e-3)
+
+
+def test_a_leader_that_cannot_work_says_so_beforehand():
+    with pytest.raises(InvalidInput, match=r"noise beyond 2\^40"):
+        PerturbedLeader(Conjunctions()).shortfall(ASKED, PureDP(1e-20), BOTH[0], 0.1)
+    wide = Workload.marginals(coded(100, 100, 100), [["a", "b", "c"]])
+    with pytest.raises(TooLarge, match="fewer columns"):
+        PerturbedLeader(Conjunctions()).shortfall(wide, PureDP(1.0), BOTH[0], 0.1)

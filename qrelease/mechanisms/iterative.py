@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, final
 
+import numpy as np
 from tqdm import tqdm
 
-from qrelease.distinguishers import Distinguisher
-from qrelease.measure import Measurement, Private
-from qrelease.privacy import ZCDP, PureDP, split
-from qrelease.release import Synopsis
-from qrelease.updates import UpdateRule
+from qrelease.distinguishers import Distinguisher, Select
+from qrelease.errors import InvalidInput
+from qrelease.exact import whole
+from qrelease.measure import Measurement, Noise, Private, calibrated, noise_for
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_of
+from qrelease.privacy.costs import check_cost, positive_probability
+from qrelease.release import Draft, Synopsis
+from qrelease.updates import BoundedRule, Projection, UpdateRule
 from qrelease.workload import Workload
 
 State = TypeVar("State", bound=Synopsis)
+
+MAX_ROUNDS: Final = 100_000
+
+_GAPS: Final = tuple(2 ** (-1 - i / 4) for i in range(24))
+"""The α of rules that are tried where none is given: 1/2, and down to 1/100."""
+
+_BETA: Final = 0.05
+"""The probability of failure for which the best of them is chosen."""
+
+_FEW_ROUNDS: Final = 25
+"""Where the number of rounds is not known before the records are counted, the count costs a draw of so many."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +56,41 @@ def iterate(
     distinguisher: Distinguisher,
     rounds: Sequence[Round],
     measurements: list[Measurement],
+    *,
+    enough: float = 0.0,
 ) -> State:
     """Rounds of: find the queries that the hypothesis answers worst, measure them, learn from all measurements.
 
     `measurements` may hold earlier ones; the new ones are added to it. A group that is measured again under the same
-    noise is averaged with what it had.
+    noise is averaged with what it had. It ends before an update if no answer just measured is off by `enough`, a count.
+
+    Raises `InvalidInput` for a rule whose state does not answer with finite counts, or a table's with negative ones.
     """
+    check_answers(state, workload)
     for step in tqdm(rounds, desc="rounds", disable=None, leave=False):
         chosen = distinguisher.distinguish(private, state, workload, step.selection, step.measurement)
         (new,) = private.measure(chosen, step.measurement)
         _keep(measurements, new)
+        if enough and np.abs(measurements[-1].values - state.answer(chosen)).max() < enough:
+            break
         state = rule.update(state, measurements)
+        check_answers(state, workload)
     return state
+
+
+def check_answers(state: Synopsis, workload: Workload) -> None:
+    """`InvalidInput` unless a state answers with (k,) finite counts, of which none is negative if it has a table."""
+    if state.domain != workload.domain:
+        raise InvalidInput("the update rule's state is over another domain than the workload")
+    answers = np.asarray(state.answer(workload), np.float64)
+    if answers.shape != (len(workload),):
+        raise InvalidInput(f"the update rule's state must give {len(workload):,} answers, got shape {answers.shape}")
+    if not np.isfinite(answers).all():
+        raise InvalidInput("the update rule's state must answer with finite counts, got NaN or infinity")
+    if state.has_table and answers.min() < -1e-6 * max(1.0, abs(state.total)):
+        raise InvalidInput(
+            f"the update rule's state has a table, so no answer may be negative, got {float(answers.min()):g}"
+        )
 
 
 def _keep(measurements: list[Measurement], new: Measurement) -> None:
@@ -61,3 +100,171 @@ def _keep(measurements: list[Measurement], new: Measurement) -> None:
             new = measurements.pop(i).averaged(new)
             break
     measurements.append(new)
+
+
+@final
+@dataclass(frozen=True)
+class IterativeConstruction:
+    """The mechanism of the text, with a distinguisher and an update rule of one's choice (Dwork & Roth 2014, Alg. 8).
+
+    At most T(α) rounds, each of a draw of the distinguisher and a noisy answer v, which cost the same: all rounds'
+    draws together, by basic composition, cost ε. Of an (ε, δ) they are paid as zCDP, which is never worse than the
+    text's advanced composition, or as pure ε where so few rounds are cheaper that way. It ends before an update when
+    |v - q(y)| < 3αn/2, where α is the rule's: the text's α, of the error, is twice that.
+
+    The text's queries are fractions of a public n, as under replace-one. Here they are counts. Under add-remove a noisy
+    number of records ñ is bought first, and takes the place of n.
+
+    rule           a rule with a bound T(α); by default `Projection` for the α that promises the least error
+    distinguisher  by default `Select("query")`
+
+    What it promises: `error`.
+    """
+
+    rule: BoundedRule[Any] | None = None
+    distinguisher: Distinguisher = field(default_factory=lambda: Select("query"))
+
+    @property
+    def name(self) -> str:
+        """`iterative`."""
+        return "iterative"
+
+    def __post_init__(self) -> None:
+        if self.rule is not None:
+            if not hasattr(self.rule, "update_bound"):
+                raise InvalidInput(f"rule must have a bound on its updates, as Hedge has, got {self.rule!r}")
+            positive_probability("alpha of the rule", self.rule.alpha)
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` for a rule that does not start well, too many rounds, or a cost too small for them.
+
+        `TooLarge` for a universe or a workload too large for the rule or the distinguisher.
+        """
+        counting, rest = self._shares(workload, cost, neighbours)
+        if counting is not None:
+            calibrated(1, counting)
+        rule = self.rule or Projection(_GAPS[0])
+        self._rounds(rule, workload, rest, neighbours)
+        check_answers(rule.start(workload.domain, workload.sets, 1.0), workload)
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Count the records if their number is private, then run the rounds."""
+        counting, rest = self._shares(workload, cost, private.neighbours)
+        found, counted = private.count(counting)
+        total = max(found, 1.0)
+        rule = self._rule(workload, total, rest, private.neighbours)
+        rounds = self._rounds(rule, workload, rest, private.neighbours)
+        start = rule.start(workload.domain, workload.sets, total)
+        measurements: list[Measurement] = []
+        enough = 1.5 * rule.alpha * total
+        state = iterate(private, workload, start, rule, self.distinguisher, rounds, measurements, enough=enough)
+        bought = () if counted is None else (counted,)
+        return Draft(state, (*bought, *measurements), {"alpha": rule.alpha, "rounds": len(rounds), "records": total})
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """With probability 1 - β no query is off by more than this fraction of a table of n `records`.
+
+        The queries are those of the workload, or of the distinguisher's oracle. Above 1 it says nothing; infinite where
+        the theorem needs more records, or where the distinguisher promises nothing.
+
+        *Proof.* With probability 1 - β, each of T noisy answers is within E of the truth, each query found is off by at
+        most F less than the worst, and |ñ - n| <= M; all in counts, and M = 0 where n is public. Suppose that
+        E + (1 + 3α/2) M <= αn/2. An update is by a query with |v - q(y)| >= 3αñ/2, so, with y and x as fractions, it
+        has a gap of at least (3αñ/2 - E - M)/n >= α, on the side of v: there are at most T = T(α) of them. If all are
+        made, no query has such a gap any more, so none is off by more than αn + M. If the rounds end before, none is
+        off by more than 3αñ/2 + E + F <= 3α(n + M)/2 + E + F, which is the larger of both.
+        """
+        n, beta = whole("records", records, least=1), positive_probability("beta", beta)
+        counting, rest = self._shares(workload, cost, neighbours)
+        miss = 0.0 if counting is None else _reach(calibrated(1, counting)[0], beta / 3)
+
+        def promise(rule: BoundedRule[Any]) -> float:
+            return self._promise(rule, workload, n, miss, rest, neighbours, beta)
+
+        if self.rule is not None:
+            return promise(self.rule)
+        # The rule depends on ñ: it is one of those between what n + M and n - M would make of it.
+        finest, coarsest = (self._rule(workload, max(m, 1.0), rest, neighbours) for m in (n + miss, n - miss))
+        return max(promise(Projection(gap)) for gap in _GAPS if finest.alpha <= gap <= coarsest.alpha)
+
+    def _promise(
+        self,
+        rule: BoundedRule[Any],
+        workload: Workload,
+        n: float,
+        miss: float,
+        cost: PureDP | ZCDP,
+        neighbours: Neighbours,
+        beta: float,
+    ) -> float:
+        """The error, a fraction of n, that a rule promises with probability 1 - β, if |ñ - n| <= miss with 1 - β/3."""
+        first, *others = self._rounds(rule, workload, cost, neighbours)
+        each = beta / (3 * (1 + len(others)))
+        noise = _reach(calibrated(1, first.measurement)[0], each)
+        if noise + (1 + 1.5 * rule.alpha) * miss > 0.5 * rule.alpha * n:
+            return math.inf
+        loss = self.distinguisher.shortfall(workload, first.selection, neighbours, each)
+        return (1.5 * rule.alpha * (n + miss) + noise + loss) / n
+
+    def _rule(self, workload: Workload, n: float, cost: PureDP | ZCDP, neighbours: Neighbours) -> BoundedRule[Any]:
+        """The rule, or the one that promises the least error for so many records; the coarsest if none promises any."""
+        if self.rule is not None:
+            return self.rule
+        fitting = list(self._fitting(workload, cost, neighbours))
+        return min(fitting, key=lambda rule: self._promise(rule, workload, n, 0.0, cost, neighbours, _BETA))
+
+    def _fitting(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours) -> Iterator[Projection]:
+        """The rules to choose from, coarse to fine, as far as the cost can be cut into their rounds."""
+        for rule in map(Projection, _GAPS):
+            try:
+                self._rounds(rule, workload, cost, neighbours)
+            except InvalidInput:
+                return
+            yield rule
+
+    def _rounds(
+        self, rule: BoundedRule[Any], workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours
+    ) -> list[Round]:
+        """The rounds of a rule. `InvalidInput` for too many, or a cost too small for their draws."""
+        rounds = self._bound(rule, workload)
+        share, _ = split(cost, [1, 2 * rounds - 1])
+        noise_for(workload, share, neighbours)  # for all queries at once: more than for those of one round
+        self.distinguisher.shortfall(workload, share, neighbours, _BETA)
+        return [Round(share, share)] * rounds
+
+    def _bound(self, rule: BoundedRule[Any], workload: Workload) -> int:
+        """T(α), and at least one."""
+        bound = rule.update_bound(workload.domain, workload if self.distinguisher.confined else None)
+        if whole("the rule's bound", bound, least=0) > MAX_ROUNDS:
+            raise InvalidInput(
+                f"an alpha of {rule.alpha:g} takes {bound:,} rounds; at most {MAX_ROUNDS:,} are possible"
+            )
+        return max(bound, 1)
+
+    def _shares(
+        self, workload: Workload, cost: Cost, neighbours: Neighbours
+    ) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP]:
+        """What counts the records, where their number is private, and what is left for the rounds."""
+        check_cost(cost)
+        draws = 2 * (_FEW_ROUNDS if self.rule is None else self._bound(self.rule, workload))
+        spent = _currency(cost, draws)
+        if neighbours is Neighbours.REPLACE_ONE:
+            return None, spent
+        counting, rest = split(spent, [1, draws])
+        return counting, rest
+
+
+def _currency(cost: Cost, draws: int) -> PureDP | ZCDP:
+    """What the draws are paid in: of an (ε, δ), pure ε where noise for so few has less variance that way."""
+    if not isinstance(cost, ApproxDP):
+        return cost
+    if cost.delta == 0 or 2 * (draws / cost.epsilon) ** 2 < draws / (2 * zcdp_of(cost).rho):
+        return PureDP(cost.epsilon)
+    return zcdp_of(cost)
+
+
+def _reach(noise: Noise, beta: float) -> float:
+    """t, a count, such that one draw is beyond ±t with probability at most β, on whatever grid."""
+    if noise.law == "discrete Laplace":
+        return noise.scale * math.log(2 / beta)
+    return noise.scale * math.sqrt(2 * math.log(2 / beta))

@@ -1,0 +1,151 @@
+"""The auditor turned on distinguishers and on whole runs of iterative construction, each beside its broken twins."""
+
+import broken
+import numpy as np
+import pytest
+from rules import Heaviest
+from test_audit_releases import DOMAIN, SINGLES, SWAP, TIPPED, _listed, table  # noqa: F401  a fixture, named below
+
+from qrelease.audit import audit_mechanism, compare, enumerated, released
+from qrelease.distinguishers import PerturbedLeader, Select
+from qrelease.domain import Domain
+from qrelease.entropy import Entropy
+from qrelease.histogram import Histogram
+from qrelease.measure import Private
+from qrelease.mechanisms.iterative import IterativeConstruction
+from qrelease.nets import Listed, small_databases
+from qrelease.oracles import Conjunctions, Predicates
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
+from qrelease.synopses import WeightedRecords
+from qrelease.updates import Hedge, Median, Perceptron, Projection
+from qrelease.workload import Workload
+
+# --- one draw of a distinguisher, exactly ------------------------------------------------------------------------
+
+COLUMN = Workload.marginals(DOMAIN, [["a"]])
+FLIPPED = table((0, 0), (0, 0), (0, 0), (0, 0)), table((1, 0), (0, 0), (0, 0), (0, 0))
+
+
+def drawn(distinguisher, workload, cost):
+    """Which query it draws, from the uniform table of as many records."""
+
+    def run(records, choices):
+        private = Private(records, SWAP, Filter(cost), choices)
+        state = Histogram(DOMAIN, workload.sets, float(len(records)))
+        (group,) = distinguisher.distinguish(private, state, workload, cost, cost).groups
+        return group.axes, str(group.queries.to_json())
+
+    return run
+
+
+@pytest.mark.usefixtures("_listed")
+@pytest.mark.parametrize(
+    ("distinguisher", "workload", "pair"),
+    [
+        (Select("group"), SINGLES, TIPPED),
+        (Select("query"), SINGLES, TIPPED),
+        (Select("group", "permute-and-flip"), SINGLES, TIPPED),
+        (Select("query", "permute-and-flip"), SINGLES, TIPPED),
+        (PerturbedLeader(Predicates()), COLUMN, FLIPPED),
+    ],
+    ids=["group", "query", "group by permute-and-flip", "query by permute-and-flip", "leader"],
+)
+def test_one_draw_is_private_and_for_half_the_sensitivity_it_is_not(distinguisher, workload, pair):
+    claim = PureDP(4.0)
+
+    def found(tried):
+        run = drawn(tried, workload, claim)
+        return compare(*(enumerated(run, data, least=1e-9) for data in pair), claim)
+
+    right, wrong = found(distinguisher), found(broken.HalfTheSensitivity(distinguisher))
+    assert not right.convicted
+    assert right.epsilon > 0.8 * claim.epsilon
+    assert wrong.convicted
+
+
+@pytest.mark.usefixtures("_listed")
+@pytest.mark.parametrize("oracle", [Conjunctions(), Heaviest()], ids=str)
+def test_a_leader_is_private_whatever_its_oracle(oracle):
+    claim = PureDP(4.0)
+    run = drawn(PerturbedLeader(oracle), COLUMN, claim)
+    assert not compare(*(enumerated(run, data, least=1e-9) for data in FLIPPED), claim).convicted
+
+
+# --- a whole run -------------------------------------------------------------------------------------------------
+
+CLAIM = PureDP(8.0)
+TWO = Listed(tuple(WeightedRecords.equal(DOMAIN, np.array(cells), 1.0) for cells in ([0, 1, 2, 3], [0, 0, 0, 3])))
+"""Two candidates are halved once: one round."""
+
+
+@pytest.mark.usefixtures("_listed")
+@pytest.mark.parametrize(
+    "distinguisher", [Select("query"), Select("query", "permute-and-flip"), Select("group")], ids=str
+)
+def test_a_whole_run_of_one_round_is_private_and_its_broken_twins_are_not(distinguisher):
+    def found(mechanism):
+        run = released(mechanism, SINGLES, CLAIM, SWAP)
+        laws = (enumerated(lambda d, c: tuple(np.nan_to_num(run(d, c), nan=-1.0)), d, least=1e-8) for d in TIPPED)
+        return compare(*laws, CLAIM)
+
+    rule = Median(TWO, 0.3)
+    right = found(IterativeConstruction(rule, distinguisher))
+    assert not right.convicted
+    assert right.epsilon > 0.95 * CLAIM.epsilon
+    # Half of ε is forgotten: each draw takes ε/T, not ε/2T.
+    assert found(broken.TwiceTheCost(IterativeConstruction(rule, distinguisher))).convicted
+    assert found(IterativeConstruction(rule, broken.HalfTheSensitivity(distinguisher))).convicted
+
+
+FOUR = Listed(tuple(WeightedRecords.equal(DOMAIN, np.array([cell]), 1.0) for cell in range(4)))
+"""Four candidates are halved twice: two rounds."""
+
+
+class Replayed:
+    """A source of noise that gives the same value of the same law again."""
+
+    def __init__(self, choices):
+        self._choices, self._given = choices, {}
+
+    def draw(self, law):
+        key = tuple(law.masses.items())
+        if key not in self._given:
+            self._given[key] = self._choices.draw(law)
+        return self._given[key]
+
+
+@pytest.mark.usefixtures("_listed")
+def test_a_run_of_two_rounds_is_private_and_one_that_replays_its_noise_is_not():
+    """Of two answers under one noise the difference has none."""
+    run = released(IterativeConstruction(Median(FOUR, 0.1)), SINGLES, CLAIM, SWAP)
+
+    def found(source):
+        def told(data, choices):
+            return tuple(np.nan_to_num(run(data, source(choices)), nan=-1.0))
+
+        return compare(*(enumerated(told, data, least=1e-5) for data in TIPPED), CLAIM)
+
+    right = found(lambda choices: choices)
+    assert not right.convicted
+    assert right.epsilon > 0.6 * CLAIM.epsilon
+    assert found(Replayed).convicted
+
+
+CUBE = Domain.coded({"a": 2, "b": 2, "c": 2})
+RUNS = {
+    "default": (IterativeConstruction(), PureDP(4.0)),
+    "default in zCDP": (IterativeConstruction(), ApproxDP(4.0, 1e-3)),
+    "multiplicative weights": (IterativeConstruction(Hedge(0.5)), ZCDP(1.0)),
+    "perceptron": (IterativeConstruction(Perceptron(0.4), Select("query", "permute-and-flip")), PureDP(4.0)),
+    "median": (IterativeConstruction(Median(small_databases(CUBE, 2), 0.2), Select("group")), PureDP(4.0)),
+    "leader": (IterativeConstruction(Projection(0.4), PerturbedLeader(Conjunctions())), PureDP(4.0)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_whole_runs_of_many_rounds_are_acquitted(name):
+    mechanism, cost = RUNS[name]
+    neighbours = list(Neighbours)[len(name) % 2]
+    found = audit_mechanism(mechanism, cost, neighbours, samples=1_000, entropy=Entropy.insecure(10))
+    assert not found.convicted
