@@ -14,6 +14,8 @@ safe, because nothing was shown: `store_answer` is durable before it returns, so
 stored, and the retry would have found it. Two processes racing with one key may both draw, but only the first
 answer is stored, both get those bytes, and nobody sees the other draw.
 
+A session gives many answers under one charge. It writes each down in the charge's `Journal` before it shows it.
+
 The file is one SQLite database in WAL mode with full synchronous commits. One row of it holds the exact
 running sums, so a charge costs the same at the first as at the millionth. Digests bind that row and chain the
 entries, so that damage is noticed; they do not stop a person who means to forge a ledger. A copy of the file
@@ -225,11 +227,21 @@ class Ledger:
                 self._store.set_head(self._store.add_answer(self._store.head(), charge.id, answer))
         return answer if stored is None else stored
 
+    def journal(self, charge: Charge) -> "Journal":
+        """What was written down under a charge, to be read and continued."""
+        with self._store.reading():
+            found = self._store.journal(charge.id)
+        return Journal(self._store, charge, tuple(found))
+
     def raise_total(self, total: Cost) -> None:
         """Set a larger total, of the same kind or (ε, δ) in place of ε; the history keeps both.
 
         From then on the promise to the people in the data is that of the new total: a decision for whoever
-        made the first one, not a way around a refusal. `InvalidInput` if the new total is not larger.
+        made the first one, not a way around a refusal. And if it was taken in view of the answers so far, δ is
+        more than the new total's: the theorems hold for a total that was fixed before, so each total of the
+        history may fail by itself, and their δ add up (a union bound). Pure totals have none to add.
+
+        `InvalidInput` if the new total is not larger.
         """
         check_cost(total)
         with self._store.writing():
@@ -261,6 +273,28 @@ class Ledger:
     def __repr__(self) -> str:
         where = str(self._store.path or ":memory:")
         return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value})"
+
+
+class Journal:
+    """What a session wrote down under one charge, entry by entry: how it survives a crash. Made by `Ledger.journal`.
+
+    What is appended is durable before `append` returns, so what is shown afterwards is never forgotten. A journal
+    has one writer: of two that read the same entries, the first to append goes on, and the other cannot.
+
+    charge   what pays for the session
+    entries  those that were there when it was read, in order
+    """
+
+    def __init__(self, store: Store, charge: Charge, entries: tuple[bytes, ...]) -> None:
+        self.charge, self.entries = charge, entries
+        self._store, self._length = store, len(entries)
+
+    def append(self, entry: bytes) -> None:
+        """Write an entry down; `LedgerError`, with nothing written, if somebody else did since this was read."""
+        with self._store.writing():
+            if not self._store.add_to_journal(self.charge.id, self._length + 1, entry):
+                raise LedgerError(f"the session with key {self.charge.key!r} was taken over by another process")
+        self._length += 1
 
 
 def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours | None) -> tuple[Head, Row]:

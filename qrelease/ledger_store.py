@@ -32,6 +32,14 @@ _TABLES = (
     """CREATE TABLE answers (
     id INTEGER PRIMARY KEY REFERENCES entries (id), answer BLOB NOT NULL, digest TEXT NOT NULL)""",
 )
+_JOURNAL_TABLES = (
+    """CREATE TABLE journals (
+    charge INTEGER PRIMARY KEY REFERENCES entries (id), entries INTEGER NOT NULL, last TEXT NOT NULL,
+    digest TEXT NOT NULL)""",
+    """CREATE TABLE journal (
+    charge INTEGER NOT NULL REFERENCES journals (charge), number INTEGER NOT NULL, entry BLOB NOT NULL,
+    digest TEXT NOT NULL, PRIMARY KEY (charge, number))""",
+)  # a ledger gets these with its first session
 _PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
 _HEAD = "SELECT dataset, neighbours, total, tally, entries, answers, last, digest FROM head"
@@ -41,6 +49,11 @@ _ALL, _BY_ID, _BY_KEY = f"{_ROW} ORDER BY id", f"{_ROW} WHERE id = ?", f"{_ROW} 
 _ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
 _ANSWER, _ANSWERED = "SELECT answer, digest FROM answers WHERE id = ?", "SELECT id FROM answers"
 _ADD_ANSWER = "INSERT INTO answers VALUES (?, ?, ?)"
+_HAS_JOURNALS = "SELECT 1 FROM sqlite_master WHERE name = 'journals'"
+_JOURNAL_HEAD = "SELECT entries, last, digest FROM journals WHERE charge = ?"
+_SET_JOURNAL_HEAD = "INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)"
+_JOURNAL = "SELECT number, entry, digest FROM journal WHERE charge = ? ORDER BY number"
+_ADD_TO_JOURNAL = "INSERT INTO journal VALUES (?, ?, ?, ?)"
 
 _PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _MEANING = {
@@ -218,6 +231,47 @@ class Store:
             raise _damaged(self.path)
         return found
 
+    def journal(self, charge: int) -> list[bytes]:
+        """The journal of an entry, in order, checked."""
+        length, end = self._journal_head(charge)
+        found: list[bytes] = []
+        last = ""
+        for number, entry, digest in self._live().execute(_JOURNAL, (charge,)) if length else ():
+            last = _journal_digest(last, charge, number, entry)
+            found.append(entry)
+            if digest != last or number != len(found):
+                raise _damaged(self.path)
+        if (len(found), last) != (length, end):
+            raise _damaged(self.path)
+        return found
+
+    def add_to_journal(self, charge: int, number: int, entry: bytes) -> bool:
+        """Append an entry, which must be the `number`-th, from 1; False, and nothing is done, if it would not be."""
+        length, last = self._journal_head(charge)
+        if number != length + 1:
+            return False
+        connection = self._live()
+        if not connection.execute(_HAS_JOURNALS).fetchone():
+            for statement in _JOURNAL_TABLES:
+                connection.execute(statement)
+        chained = _journal_digest(last, charge, number, entry)
+        connection.execute(_SET_JOURNAL_HEAD, (charge, number, chained, _digest(charge, number, chained)))
+        connection.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
+        return True
+
+    def _journal_head(self, charge: int) -> tuple[int, str]:
+        """The length of a journal and the digest of its last entry."""
+        connection = self._live()
+        if not connection.execute(_HAS_JOURNALS).fetchone():
+            return 0, ""
+        found = connection.execute(_JOURNAL_HEAD, (charge,)).fetchone()
+        if not found:
+            return 0, ""
+        length, last, digest = found
+        if digest != _digest(charge, length, last):
+            raise _damaged(self.path)
+        return length, last
+
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
         with self.lock, system_errors(self.path):
@@ -294,13 +348,17 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{_name(path)} is not a qrelease ledger")
     if version != _FORMAT:
         raise LedgerError(f"{_name(path)} has format {version}, this qrelease reads format {_FORMAT}")
-    if {sql for (sql,) in connection.execute(_SCHEMA)} != set(_TABLES):
+    if {sql for (sql,) in connection.execute(_SCHEMA)} not in ({*_TABLES}, {*_TABLES, *_JOURNAL_TABLES}):
         raise _damaged(path)
     _head(connection, path)
 
 
 def _digest(*values: object) -> str:
     return sha256(json.dumps(values, default=repr).encode()).hexdigest()
+
+
+def _journal_digest(last: str, charge: int, number: int, entry: object) -> str:
+    return _digest(last, charge, number, sha256(entry).hexdigest() if isinstance(entry, bytes) else "")
 
 
 def _damaged(path: Path | None) -> LedgerError:

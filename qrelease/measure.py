@@ -23,6 +23,7 @@ from qrelease.noise import MAX_SCALE, MAX_VARIANCE
 from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_of
 from qrelease.privacy.costs import check_cost
+from qrelease.queries import Cells
 from qrelease.table import Table
 from qrelease.workload import Group, Workload
 
@@ -31,6 +32,9 @@ Ints = npt.NDArray[np.int64]
 
 Rule = Literal["exponential", "permute-and-flip"]
 Law = Literal["discrete Laplace", "discrete Gaussian", "rounded Gaussian"]
+
+RECORDS = Group((), Cells(1))
+"""How many records there are: the only query on the marginal of no columns."""
 
 CONFIDENCE = 0.95
 """The probability with which a true count lies within the error bar of its noisy answer."""
@@ -216,15 +220,20 @@ class Private:
             for g, x, z in zip(workload.groups, self.exact(workload), drawn, strict=True)
         ]
 
-    def count(self, cost: PureDP | ZCDP) -> tuple[float, float]:
-        """The number of records, noisy, and the variance of the noise. Public, hence exact and free, if replaced."""
+    def count(self, cost: PureDP | ZCDP | None) -> tuple[float, Measurement | None]:
+        """The number of records, and its measurement, of `RECORDS`. Public, hence exact and free (None), if replaced.
+
+        Raises `InvalidInput` without a cost under add-remove.
+        """
         n = len(self.table)
         if self.neighbours is Neighbours.REPLACE_ONE:
-            return float(n), 0.0
+            return float(n), None
+        if cost is None:
+            raise InvalidInput("the number of records is private under add-remove: it has a cost")
         law, parameter = calibrated(1, cost)
         self._spend("count the records", cost)
-        variance = 2 * parameter**2 if law.law == "discrete Laplace" else parameter
-        return float(n + self._draw(law, parameter, 1)[0]), float(variance)
+        noisy = n + self._draw(law, parameter, 1).astype(np.float64)
+        return float(noisy[0]), Measurement(RECORDS, noisy, law)
 
     def _draw(self, law: Noise, parameter: Fraction, size: int) -> Ints:
         return _SAMPLERS[law.law](parameter, size, self.entropy)

@@ -8,17 +8,19 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
-from typing import Any, Protocol, final
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from qrelease import memory
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy, WordSource
 from qrelease.errors import InvalidInput
-from qrelease.ledger import Ledger
-from qrelease.measure import Measurement, Private, Spend
+from qrelease.ledger import Journal, Ledger
+from qrelease.measure import RECORDS, Measurement, Private, Spend
 from qrelease.privacy import Cost, Filter, Neighbours
 from qrelease.privacy.costs import check_cost
 from qrelease.queries import Cells
@@ -29,6 +31,9 @@ Floats = npt.NDArray[np.float64]
 
 MAX_ROWS = 1 << 26
 """Synthetic records in one table."""
+
+FEW_ROWS = 100_000
+"""Where the number of records is unknown, a table has no more by default: its noise alone may be billions."""
 
 
 def check_rows(rows: object) -> None:
@@ -68,7 +73,7 @@ class Synopsis(Protocol):
     def answer(self, workload: Workload) -> Floats:
         """(k,) counts. `InvalidInput` for queries it cannot answer."""
 
-    def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
         """Codes of that many synthetic records, one (rows,) array a column. `InvalidInput` if it has none."""
 
     def to_json(self) -> dict[str, Any]:
@@ -120,6 +125,74 @@ class Answer:
         return f"{self.value:.1f} (measured {self.noisy:.1f} ± {self.error:.1f})"
 
 
+@dataclass(frozen=True)
+class OnlineAnswer:
+    """The answer to one query of a session, as a count.
+
+    error   with the session's probability 1 - β all its answers are within their errors, counts
+    source  whether it was `measured`, or read off the `hypothesis` that earlier answers made
+    """
+
+    value: float
+    error: float
+    source: Literal["hypothesis", "measured"]
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.1f} ± {self.error:.1f} ({self.source})"
+
+
+class Session(Protocol):
+    """An online mechanism at work: it answers an adaptive stream of queries, for one charge. Closed by a `with`."""
+
+    @property
+    def key(self) -> str:
+        """The key of its charge: `Curator.open` with this key goes on with it, in another process too."""
+
+    @property
+    def synopsis(self) -> Synopsis:
+        """What it has learned so far: public, and free to ask anything. Later answers change it."""
+
+    def answer(self, query: str | Workload) -> OnlineAnswer:
+        """The answer to a condition, or to a workload of one query; the same as before if it was asked before.
+
+        Durable before it is returned. Raises `StreamHalted` when there are no more answers, `LedgerError` when another
+        process took the session over.
+        """
+
+    def close(self) -> None:
+        """Give no more answers."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Opened = TypeVar("Opened", bound=Session, covariant=True)
+
+
+@runtime_checkable
+class OnlineMechanism(Protocol[Opened]):
+    """A frozen dataclass of public parameters, from which `Curator.open` makes sessions."""
+
+    @property
+    def name(self) -> str:
+        """As in the ledger."""
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """Raise whatever can be known to be wrong before anything is charged or drawn.
+
+        records  n, where it is public
+        """
+
+    def open(self, private: Private, cost: Cost, journal: Journal) -> Opened:
+        """A session within the cost, which goes on where the journal ends."""
+
+
 @final
 @dataclass(frozen=True)
 class Release:
@@ -163,8 +236,8 @@ class Release:
     def error_bars(self, workload: Workload | None = None) -> tuple[Floats, Floats]:
         """Unbiased noisy answers (k,) and half-widths (k,) of their 95 % error bars; NaN where nothing was measured.
 
-        Each group is answered from the measurement that gives it with the least variance: of the same queries, or of
-        a marginal that contains its columns.
+        Each query is answered from the measurement that gives it with the least variance: of the same queries, of a
+        marginal that contains its columns, or of the number of records where it asks for just that.
         """
         asked = self.workload if workload is None else workload
         if asked.domain != self.domain:
@@ -176,29 +249,45 @@ class Release:
         alike: dict[Axes, list[Measurement]] = {}
         for m in self.measurements:
             alike.setdefault(m.group.axes, []).append(m)
-        parts = [_measured(g, [*alike.get(g.axes, []), *wider[len(g.axes)]], self.domain) for g in asked.groups]
+        counted = alike.get(RECORDS.axes, [])
+        parts = [
+            _measured(g, [*alike.get(g.axes, []), *wider[len(g.axes)], *counted], self.domain) for g in asked.groups
+        ]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
     def synthetic(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, npt.NDArray[np.object_]]:
         """Synthetic records as columns of labels, {name: (rows,)}; `pandas.DataFrame(...)` takes it as it is.
 
-        rows    by default the (noisy) number of records
+        rows    by default the (noisy) number of records, and at most `FEW_ROWS` where that drowns in its noise
         seed    of an ordinary generator: this is post-processing, and reveals nothing that the release does not
+
+        Raises `InvalidInput` where the release has no table, `TooLarge` where the rows do not fit in memory, or, for
+        separate answers, the universe that a table is fitted over.
         """
         rng = generator(self.insecure_seed if seed is None else seed)
         codes = self.codes(rows, rng)
         return {a.name: a.decode(c, rng) for a, c in zip(self.domain, codes, strict=True)}
 
-    def codes(self, rows: int | None, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+    def codes(self, rows: int | None, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
         """Synthetic records as codes, one array (rows,) a column; see `synthetic`."""
         if rows is None:
-            rows = min(max(1, round(self.synopsis.total)), MAX_ROWS)
+            rows = min(max(1, round(self.synopsis.total)), MAX_ROWS if self._counted else FEW_ROWS)
         check_rows(rows)
+        needed = (8 + len(self.domain)) * int(rows)
+        memory.check(needed, f"{rows:,} synthetic records", "ask for fewer rows", ahead=False)
         return self.synopsis.sample(int(rows), rng)
 
     @property
+    def _counted(self) -> bool:
+        """Whether the number of records is known: public, or more than twice the error bar of the best estimate."""
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return True
+        half = self.error_bars(Workload(self.domain, (RECORDS,)))[1]
+        return bool(self.synopsis.total > 2 * half[0])
+
+    @property
     def has_table(self) -> bool:
-        """Whether there are synthetic records: the baselines release separate answers only."""
+        """Whether there are synthetic records. Even then the universe may be too large for them, see `synthetic`."""
         return self.synopsis.has_table
 
     def save(self, folder: str | os.PathLike[str], rows: int | None = None) -> None:
@@ -222,21 +311,30 @@ class Release:
 
 
 def _measured(group: Group, measurements: Sequence[Measurement], domain: Domain) -> tuple[Floats, Floats]:
-    """The best unbiased answers to a group and their half-widths."""
-    nothing = np.full(group.queries.count, np.nan)
-    least, best = math.inf, (nothing, nothing)
+    """The best unbiased answers to the queries of a group, and their half-widths."""
+    best, widths, least = (np.full(group.queries.count, v) for v in (np.nan, np.nan, np.inf))
     for m in measurements:
         if m.group == group:
             values, terms = m.values, np.ones(len(m.values))
+        elif m.group == RECORDS:
+            values, terms = _constant(group, m)
         elif isinstance(m.group.queries, Cells) and set(group.axes) <= set(m.group.axes):
             values, terms = _derived(group, m, domain)
         else:
             continue
-        if m.variance * terms.mean() < least:
-            widths = {t: m.noise.half_width(t * m.repeats) / m.repeats for t in set(terms.tolist())}
-            least = m.variance * terms.mean()
-            best = values, np.array([widths[t] for t in terms.tolist()])
-    return best
+        better = m.variance * terms < least
+        distinct, which = np.unique(terms[better], return_inverse=True)
+        halves = np.array([m.noise.half_width(t * m.repeats) / m.repeats for t in distinct.tolist()])
+        best[better], widths[better], least[better] = values[better], halves[which], m.variance * terms[better]
+    return best, widths
+
+
+def _constant(group: Group, m: Measurement) -> tuple[Floats, Floats]:
+    """The answers to those queries that weigh all records alike, from the number of records; ∞ terms for the others."""
+    cells = group.queries.cells
+    weight = group.queries.apply(np.ones(cells)) * group.queries.unit / cells
+    alike = np.isclose(group.queries.squares(), cells * weight**2, rtol=1e-12, atol=0)  # equality in Cauchy & Schwarz
+    return weight * m.values[0], np.where(alike, weight**2, np.inf)
 
 
 def _derived(group: Group, m: Measurement, domain: Domain) -> tuple[Floats, Floats]:
@@ -294,6 +392,23 @@ class Curator:
             type(self._entropy) is not Entropy or self._entropy.insecure_seed is not None,
             self._entropy.insecure_seed,
         )
+
+    def open(self, mechanism: OnlineMechanism[Opened], cost: Cost, *, key: str | None = None) -> Opened:
+        """Open a session of an online mechanism, for one charge, before the first bit of noise; or go on with one.
+
+        key  names the session: one that was opened under it before goes on where it ended, for no further charge, with
+             the same mechanism and cost. Without a key it is a new one.
+
+        Raises `BudgetExceeded` if the ledger does not cover the cost, and whatever the mechanism's own check finds.
+        Nothing is charged then.
+        """
+        check_cost(cost)
+        neighbours = self._ledger.neighbours
+        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
+        mechanism.check(self._table.domain, cost, neighbours, records)
+        charge = self._ledger.charge(cost, f"{mechanism.name}: a session", key)
+        private = Private(self._table, neighbours, Filter(cost), self._entropy)
+        return mechanism.open(private, cost, self._ledger.journal(charge))
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"

@@ -26,7 +26,7 @@ from worlds import (
 
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.measure import CONFIDENCE, Measurement, Noise, currency, noise_for
+from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise, currency, noise_for
 from qrelease.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
 from qrelease.queries import GRID
@@ -152,21 +152,26 @@ def test_the_number_of_records_has_noise_under_add_remove(cost):
     draws = []
     door = private(table, PureDP(1e9) if isinstance(cost, PureDP) else ZCDP(1e9), entropy=Entropy.insecure(3))
     for _ in range(4000):
-        n, variance = door.count(cost)
+        n, measured = door.count(cost)
         draws.append(n - 50)
-    if isinstance(cost, PureDP):
-        assert_law(draws, "discrete Laplace", 2.0)
-        assert variance == 8.0
-    else:
-        assert_law(draws, "discrete Gaussian", math.sqrt(10))
-        assert variance == 10.0
+    law, scale = ("discrete Laplace", 2.0) if isinstance(cost, PureDP) else ("discrete Gaussian", math.sqrt(10))
+    assert_law(draws, law, scale)
+    assert (measured.group, measured.noise, measured.values.tolist()) == (RECORDS, Noise(law, scale), [n])
 
 
 def test_the_number_of_records_is_free_where_it_is_public():
     spy = SpyEntropy(0)
     door = private(random_table(PEOPLE, 50, 0), PureDP(1.0), Neighbours.REPLACE_ONE, spy)
-    assert door.count(PureDP(0.5)) == (50.0, 0.0)
+    assert door.count(PureDP(0.5)) == door.count(None) == (50.0, None)
     assert (door.spends, spy.taken) == ([], 0)
+
+
+def test_the_number_of_records_is_never_free_where_it_is_private():
+    spy = SpyEntropy(0)
+    door = private(random_table(PEOPLE, 50, 0), PureDP(1.0), Neighbours.ADD_REMOVE, spy)
+    with pytest.raises(InvalidInput, match="has a cost"):
+        door.count(None)
+    assert spy.taken == 0
 
 
 SCORES = np.array([0, 30, 50, 20], np.int64)

@@ -23,7 +23,7 @@ from worlds import (
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.ledger import Ledger
-from qrelease.measure import CONFIDENCE, Measurement, Noise
+from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise
 from qrelease.mechanisms.direct import Answers
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
@@ -293,7 +293,7 @@ def test_what_was_not_measured_has_no_error_bar():
 def by_hand(*measurements, total=100.0):
     """A release of measurements that were never drawn."""
     asked = Workload(PEOPLE, tuple(m.group for m in measurements))
-    answers = Answers(asked, np.concatenate([m.values for m in measurements]), total)
+    answers = Answers(asked, np.concatenate([m.values for m in measurements]), total, measurements)
     return Release(answers, asked, COST, BOTH[0], "none", "hand", {}, measurements, ())
 
 
@@ -334,6 +334,31 @@ def test_a_sum_over_cells_has_the_bar_of_the_sum():
     assert (noisy, half) == (0.0, 0.5)
 
 
+def test_the_number_of_records_is_measured_and_has_an_error_bar():
+    """Where a query weighs all records alike, and no other measurement tells it better."""
+    records = Measurement(RECORDS, np.array([90.0]), Noise("discrete Laplace", 5.0))
+    found = by_hand(records, marginal(["age"], [10, 20, 30, 40], 100.0))
+    everyone = Workload.predicates(PEOPLE, "sex in {F, M}", "age >= 0 or age is missing", "age >= 0")
+    half = Noise("discrete Laplace", 5.0).half_width()
+    noisy, bars = found.error_bars(everyone)
+    assert noisy.tolist() == [90, 90, 60]  # the second as a sum over the ages would be 100, with four times the noise
+    assert bars[:2].tolist() == [half, half]
+    assert bars[2] > 100
+    quarters = Workload.vectors(PEOPLE, [[0.25, 0.25], [0.25, 0.5]], ["sex"]) + Workload.prefixes(PEOPLE, "grade")
+    noisy, bars = found.error_bars(quarters)
+    np.testing.assert_array_equal(noisy, [22.5, np.nan, np.nan, np.nan, 90])
+    assert bars[0] == pytest.approx(Noise("discrete Laplace", 5.0).half_width(1 / 16))
+    assert bars[4] == half
+
+
+@pytest.mark.parametrize("mechanism", [MWEM(), MWEM(rounds=4)], ids=str)
+def test_the_noisy_count_is_among_the_measurements(mechanism):
+    (count,) = [m for m in released(mechanism).measurements if m.group == RECORDS]
+    assert (count.noise.law, count.noise.scale) == ("discrete Laplace", pytest.approx(100))  # 1/100 of epsilon = 1
+    assert count.values.shape == (1,)
+    assert not [m for m in released(mechanism, relation=Neighbours.REPLACE_ONE).measurements if m.group == RECORDS]
+
+
 # --- synthetic records -------------------------------------------------------------------------------------------
 
 
@@ -372,13 +397,46 @@ def test_bad_numbers_of_rows(rows):
         released().synthetic(rows)
 
 
-@pytest.mark.parametrize("asked", [PAIRS, Workload.ranges(PEOPLE, "grade")], ids=["marginals", "ranges"])
 @pytest.mark.parametrize("mechanism", [Laplace(), Gaussian()], ids=str)
-def test_separate_answers_have_no_records(mechanism, asked):
-    found = released(mechanism, asked=asked)
-    assert not found.has_table
-    with pytest.raises(InvalidInput, match="no synthetic table"):
+def test_separate_answers_have_records_that_fit_them(mechanism):
+    found = released(mechanism, cost=ApproxDP(100.0, 1e-6), table=random_table(PEOPLE, 5000, 0))
+    before = found.answers().copy()
+    codes = found.codes(20_000, np.random.default_rng(0))
+    shares = true_answers(PAIRS, table_of(PEOPLE, np.stack(codes, axis=1))) / 20_000
+    np.testing.assert_allclose(shares, before / found.synopsis.total, atol=0.002)
+    np.testing.assert_array_equal(found.answers(), before)
+
+
+@pytest.mark.parametrize("asked", [Workload.ranges(PEOPLE, "grade"), Workload.predicates(PEOPLE, "sex = F")], ids=len)
+@pytest.mark.parametrize("mechanism", [Laplace(), Gaussian()], ids=str)
+def test_answers_that_are_no_marginals_have_records_too(mechanism, asked):
+    assert len(released(mechanism, asked=asked).synthetic(50)["sex"]) == 50
+
+
+def test_a_universe_too_large_has_answers_but_no_records():
+    domain = coded(*[2] * 55)
+    found = released(Laplace(), random_table(domain, 50, 0), Workload.marginals(domain, 1))
+    assert found.answers().shape == (110,)
+    with pytest.raises(TooLarge, match=r"2\^55 cells"):
         found.synthetic()
+
+
+@pytest.mark.parametrize("mechanism", [MWEM(), Laplace()], ids=str)
+def test_a_number_of_records_that_drowns_in_its_noise_makes_no_giant_table(mechanism, monkeypatch):
+    """At a tiny epsilon the noisy number of records may be billions."""
+    monkeypatch.setattr("qrelease.release.FEW_ROWS", 7)
+    sizes = {len(released(mechanism, cost=PureDP(1e-6), seed=seed).synthetic()["sex"]) for seed in range(6)}
+    assert max(sizes) == 7
+    assert len(released(mechanism, cost=PureDP(1e6)).synthetic()["sex"]) == 200
+    public = released(mechanism, cost=PureDP(1e-6), relation=Neighbours.REPLACE_ONE)
+    assert len(public.synthetic()["sex"]) == 200
+
+
+def test_rows_that_do_not_fit_in_memory_are_refused(monkeypatch):
+    found = released()
+    monkeypatch.setattr("qrelease.memory.free", lambda **_: 1 << 28)
+    with pytest.raises(TooLarge, match=r"60,000,000 synthetic records: about .* are needed"):
+        found.synthetic(60_000_000)
 
 
 @pytest.mark.parametrize("rounds", [3, np.int64(3)])

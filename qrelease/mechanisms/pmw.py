@@ -1,0 +1,476 @@
+"""Private multiplicative weights, online: an adaptive stream of linear queries, answered at one price.
+
+Hardt & Rothblum 2010; Dwork & Roth 2014, Algorithm 6 and Theorems 4.13 to 4.15, in counts and with discrete noise.
+
+Let y be a hypothesis, a function of earlier answers. A query q is asked of `NumericSparse` as q(x) - q(y) and then as
+q(y) - q(x), against a threshold T. If both are below, q(y) is the answer and costs nothing. Else the answer is
+q(y) ± E, where E is the noisy number that came with the comparison, and y learns from it (`Hedge`). After
+c = 4 ln|X| / α² such updates the session halts. One record moves q(x) by at most 1 under either neighbouring relation;
+the two questions of a query move in opposite directions, so they are not monotone.
+
+**Privacy.** y and all answers are functions of the sparse vector's, whose cost is charged for c positive answers in
+all; under add-remove a noisy number of records ñ is bought first, and the rest is at fixed ñ.
+
+**Accuracy.** Let a be the accuracy of the sparse vector's comparisons for 2k questions, k = `queries`, in counts: with
+probability 1 - β'/2 all of them are right up to a,
+
+    a = 9c (ln 2k + ln(4c/β')) / ε,  or  (1 + √512) √(c ln(2/δ)) (ln 2k + ln(4c/β')) / ε  for an (ε, δ)
+
+(Theorem 3.28; the smaller one is taken). Its c numbers, of Laplace noise of scale b, are with probability 1 - β'/2
+within b ln(2c/β'), which is at most a for ε, and √8 a for (ε, δ). (The theorem claims a there too, which is not so for
+usual k; 3a is all that is needed.) Let |ñ - n| <= m with probability 1 - β'', β' + β'' = β; n is public and m = 0 under
+replace-one. If a <= A = αñ - m/2 - 2αm and T = 2αñ + (1/2 - α)m, which are αn and 2αn where n is public, then with
+probability 1 - β every answer is within 3αn of q(x), and there are at most 4 ln|X| / α² updates.
+
+*Proof.* ⊥ twice says |q(x) - q(y)| <= T + a <= 3α(ñ - m) <= 3αn. A number is off by at most 3a <= 3α(ñ - m). ⊤ says
+|q(x) - q(y)| >= T - a, with that sign. Read as fractions, x/n and y/ñ, the gap is at least (T - a - m)/n, as
+q(y) <= ñ; and T - a - m >= α(ñ + m) >= αn. So each update is about a gap of at least α, and `Hedge.update_bound` is the
+number of those that there can be. ∎
+
+All is asked in steps of 2^-20 of a count: q(y) and T are rounded to them, and discrete tails are those of the real
+Laplace law but for one step, so two steps are kept aside. a grows as α falls: the least α that can be promised is the
+one at which a = A, `reachable`.
+
+**Crashes.** Every answer is in the ledger's journal before it is shown. A session that is opened again replays them: it
+has the same answers to what was asked, the same hypothesis and the same counts. The secret noise of the threshold is
+stored nowhere. It is drawn anew, which ends one of the c runs of AboveThreshold that the price is for, without a ⊤. So
+**going on with a session takes one of its updates**, written down before the first draw. What was drawn but not written
+down was never seen, but for the fact that there was a ⊤, which a patient eye may tell from the time it took and kill
+the process: that run is over too, and paid for. No seed is kept, so no noise can serve twice, not even if somebody goes
+on with a session from two copies of a ledger. That spends the budget twice, as copies of a ledger do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease import memory
+from qrelease.domain import Domain
+from qrelease.entropy import WordSource
+from qrelease.errors import InvalidInput, LedgerError, StreamHalted
+from qrelease.exact import rational, whole
+from qrelease.histogram import check_size
+from qrelease.hypotheses import Dual, single
+from qrelease.ledger import Journal
+from qrelease.measure import Measurement, Noise, Private, Spend, calibrated
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import check_cost, positive_probability
+from qrelease.queries import GRID, Vectors
+from qrelease.release import OnlineAnswer
+from qrelease.sparse_vector import NumericSparse
+from qrelease.updates import Hedge
+from qrelease.workload import Group, Workload
+
+Ints = npt.NDArray[np.int64]
+
+COUNTING: Final = 0.03
+"""The share of ε, and of β, that buys the number of records under add-remove."""
+
+_STEPS: Final = round(1 / GRID)
+"""Steps in a count."""
+
+_ROUNDING: Final = 2 / _STEPS
+
+_CELL: Final = 40
+"""Bytes that a session takes for a cell of the universe: the table's counts, the hypothesis twice, and temporaries."""
+
+
+@final
+@dataclass(frozen=True)
+class PrivateMultiplicativeWeights:
+    """Sessions of adaptive linear queries; with probability 1 - β all answers are within 3α of the records.
+
+    alpha    a fraction; by default the least that can be promised
+    beta     the probability that the promise fails
+    queries  how many different queries a session answers; its promise depends on the logarithm
+
+    Costs are ε or (ε, δ). Raises `InvalidInput` for parameters out of range.
+    """
+
+    alpha: float | None = None
+    beta: float = 0.05
+    queries: int = 10_000
+
+    @property
+    def name(self) -> str:
+        """`pmw`."""
+        return "pmw"
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "beta", positive_probability("beta", self.beta))
+        object.__setattr__(self, "queries", whole("queries", self.queries, least=1))
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """`TooLarge` for a universe without a histogram; `InvalidInput` for ρ, or an α that is out of reach.
+
+        Under add-remove the number of records is private, so whether α is within reach turns out after the charge.
+        """
+        check_size(domain)
+        memory.check(_CELL * domain.size, f"a session over {domain.size:,} cells", "use fewer columns or coarser bins")
+        _shares(cost, neighbours)
+        if records is not None:
+            self._setting(domain, cost, neighbours, records).terms(self.alpha)
+
+    def open(self, private: Private, cost: Cost, journal: Journal) -> OnlineSession:
+        """A session, new or gone on with; see `Curator.open`.
+
+        Under add-remove the number of records is bought first. If α turns out to be out of reach then, it is an
+        `InvalidInput`, and the charge stands: opened again under its key, with an α that is not, the session has the
+        same number of records and the whole rest of its budget.
+        """
+        domain, entries = private.table.domain, [json.loads(e) for e in journal.entries]
+        if not entries:
+            counting, _ = _shares(cost, private.neighbours)
+            entries.append({"columns": _columns(domain), "records": max(1, round(private.count(counting)[0]))})
+            journal.append(_line(entries[0]))
+        if entries[0]["columns"] != _columns(domain):
+            raise LedgerError(f"the session with key {journal.charge.key!r} is over other columns than this table's")
+        try:
+            terms = self._setting(domain, cost, private.neighbours, entries[0]["records"]).terms(self.alpha)
+        except InvalidInput as error:
+            raise InvalidInput(f"{error}; the charge stands, open it under its key {journal.charge.key!r}") from None
+        opened = {"alpha": terms.alpha, "beta": self.beta, "queries": self.queries}
+        resumed = len(entries) > 1
+        if not resumed:
+            journal.append(_line(opened))
+        elif entries[1] != opened:
+            was = ", ".join(f"{name}={value:g}" for name, value in entries[1].items())
+            raise LedgerError(f"the session with key {journal.charge.key!r} was opened with {was}")
+        return OnlineSession(private, terms, journal, entries[2:], resumed=resumed)
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """With probability 1 - β no answer to a session of these queries is off by more than this fraction of n.
+
+        3α, for the least α that can be promised to as many queries as the workload has, whatever `queries` is; infinite
+        where none below 1 can. Above 1 it says nothing. (Dwork & Roth 2014, Theorems 4.14 and 4.15.)
+        """
+        n, beta = whole("records", records, least=1), positive_probability("beta", beta)
+        setting = _Setting.of(workload.domain, len(workload), beta, cost, neighbours, n)
+        # The promise is made for a noisy number of records, which may be so much too low.
+        least = replace(setting, records=max(n - setting.miss, 1)).least()
+        return math.inf if least is None else 3 * least
+
+    def _setting(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int) -> _Setting:
+        return _Setting.of(domain, self.queries, self.beta, cost, neighbours, records)
+
+
+@final
+class OnlineSession:
+    """A session of private multiplicative weights; made by `Curator.open`. Threads may share it.
+
+    alpha    a fraction; all answers are within 3α of the records
+    records  their number, noisy under add-remove
+    updates  c, how many it has in all
+    """
+
+    def __init__(
+        self, private: Private, terms: _Terms, journal: Journal, entries: list[dict[str, Any]], *, resumed: bool
+    ) -> None:
+        self.key = journal.charge.key
+        self.cost = journal.charge.cost
+        self.alpha, self.records, self.updates = terms.alpha, terms.records, terms.updates
+        self._terms, self._private, self._journal = terms, private, journal
+        self._domain = private.table.domain
+        self._rule = Hedge(terms.alpha)
+        self._state = self._rule.start(self._domain, (), float(terms.records))
+        self._answers: dict[Group, OnlineAnswer] = {}
+        self._used = 0
+        self._stream: NumericSparse | None = None
+        (self._exact,) = private.exact(Workload.marginals(self._domain, [self._domain.names]))
+        self._resumed = resumed
+        self._closed = False
+        self._lock = threading.Lock()
+        for entry in entries:
+            self._replay(entry)
+
+    @property
+    def synopsis(self) -> Dual:
+        """The hypothesis: public, and free to ask anything, without a promise. Later answers change it."""
+        return self._state
+
+    @property
+    def updates_left(self) -> int:
+        """How many more answers may be measured."""
+        return self.updates - self._used
+
+    @property
+    def queries_left(self) -> int:
+        """How many more queries may be answered that were not asked before."""
+        return self._terms.queries - len(self._answers)
+
+    def answer(self, query: str | Workload) -> OnlineAnswer:
+        """The answer to a condition such as `age in 30..39 and income = '>50K'`, or to a workload of one query.
+
+        A query that was asked before, in whatever words, has the answer it had. Each answer is durable before it is
+        returned. Raises `StreamHalted` when all updates or queries are spent or the session is closed, `LedgerError`
+        when another process went on with it, and `InvalidInput`, with nothing drawn, for what is no query.
+        """
+        asked = self._query(query)
+        name = _named(self._domain, asked)
+        with self._lock:
+            if self._closed:
+                raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
+            known = self._answers.get(name)
+            if known is not None:
+                return known
+            self._refuse_halted()
+            guess, truth = self._guess(asked), self._truth(asked)
+            if self._stream is None:
+                self._stream = self._begin()
+            try:
+                entry = {"query": Workload(self._domain, (asked,)).to_json(), **self._ask(self._stream, guess, truth)}
+                self._journal.append(_line(entry))
+                return self._learn(asked, entry)
+            except BaseException:
+                # Something may have been drawn that is written nowhere, or learned by half: what is on disk counts.
+                self._closed = True
+                raise
+
+    def close(self) -> None:
+        """Give no more answers; it can be opened again, under its key."""
+        with self._lock:
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _query(self, query: str | Workload) -> Group:
+        workload = Workload.predicates(self._domain, query) if isinstance(query, str) else query
+        if not isinstance(workload, Workload):
+            raise InvalidInput(f"a query is a condition or a workload, got {type(query).__name__}")
+        if workload.domain != self._domain:
+            raise InvalidInput("the query is over another domain than the table")
+        if len(workload) != 1:
+            raise InvalidInput(f"a session answers one query at a time, got a workload of {len(workload):,}")
+        return single(workload.groups[0], 0)
+
+    def _refuse_halted(self) -> None:
+        if self.queries_left <= 0:
+            raise StreamHalted(f"all {self._terms.queries:,} queries of the session are asked; a new one costs anew")
+        if self.updates_left <= 0:
+            raise StreamHalted(f"all {self.updates:,} updates of the session are spent; a new one costs anew")
+
+    def _ask(self, stream: NumericSparse, guess: int, truth: int) -> dict[str, Any]:
+        """Ask q(x) - q(y) and q(y) - q(x): the answer and, if one of them is above the threshold, its side."""
+        above = stream.ask_many([truth - guess, guess - truth], self._terms.threshold)
+        if above is None:
+            return {"value": guess / _STEPS}
+        sign = (1, -1)[above[0]]
+        return {"value": (guess + sign * above[1]) / _STEPS, "sign": sign}
+
+    def _begin(self) -> NumericSparse:
+        """The sparse vector, at the first query of this process."""
+        if self._resumed:
+            self._journal.append(_line({"resumed": True}))
+            self._used += 1
+            self._refuse_halted()
+        self._private.filter.spend(self._terms.cost)
+        self._private.spends.append(Spend("compare by sparse vector", self._terms.cost))
+        return self._terms.stream(self._private.entropy, self._used)
+
+    def _truth(self, asked: Group) -> int:
+        """q(x), in steps. Private."""
+        cube = self._exact.reshape(self._domain.shape)
+        marginal = cube.sum(axis=tuple(a for a in range(len(self._domain)) if a not in asked.axes)).reshape(-1)
+        return int(asked.queries.apply(marginal)[0]) * round(asked.queries.unit * _STEPS)
+
+    def _guess(self, asked: Group) -> int:
+        """q(y), in steps."""
+        return round(float(self._state.answer(Workload(self._domain, (asked,)))[0]) * _STEPS)
+
+    def _replay(self, entry: dict[str, Any]) -> None:
+        if "resumed" in entry:
+            self._used += 1
+        else:
+            self._learn(Workload.from_json(self._domain, entry["query"]).groups[0], entry)
+
+    def _learn(self, asked: Group, entry: dict[str, Any]) -> OnlineAnswer:
+        """Count an answer and learn from it, when it is given and when it is replayed."""
+        sign = entry.get("sign")
+        if sign is None:
+            answer = OnlineAnswer(entry["value"], self._terms.hypothesis_error, "hypothesis")
+        else:
+            answer = OnlineAnswer(entry["value"], self._terms.measured_error, "measured")
+            self._used += 1
+            # The comparison decides the side, not the number, whose noise is its own.
+            value = (self._guess(asked) + sign * self._terms.threshold) / _STEPS
+            self._rule.update(self._state, [Measurement(asked, np.array([value]), self._terms.noise)])
+        self._answers[_named(self._domain, asked)] = answer
+        return answer
+
+    def __repr__(self) -> str:
+        seed = self._private.entropy.insecure_seed
+        return (
+            f"<OnlineSession {self.cost}, alpha={self.alpha:.3g}, {self.updates_left:,} of {self.updates:,} updates and"
+            f" {self.queries_left:,} queries left{'' if seed is None else f', INSECURE seed {seed}'}>"
+        )
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What a session promises and how: all public.
+
+    cost              what the sparse vector spends, and `updates` its c
+    threshold         T, in steps
+    noise             on the numbers
+    hypothesis_error  T + A, a count
+    measured_error    b ln(2c/β'), a count
+    """
+
+    alpha: float
+    queries: int
+    records: int
+    cost: PureDP | ApproxDP
+    updates: int
+    threshold: int
+    noise: Noise
+    hypothesis_error: float
+    measured_error: float
+
+    def stream(self, entropy: WordSource, used: int) -> NumericSparse:
+        """The sparse vector, some of its positive answers used up."""
+        return NumericSparse(self.cost, self.updates, _STEPS, entropy, used=used)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What the promise depends on, in the names of the module's docstring.
+
+    beta   β'
+    costs  any of these may be spent
+    miss   m, a count
+    """
+
+    domain: Domain
+    queries: int
+    beta: float
+    costs: tuple[PureDP | ApproxDP, ...]
+    records: int
+    miss: int
+
+    @classmethod
+    def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> _Setting:
+        counting, stream = _shares(cost, neighbours)
+        costs = _currencies(stream)
+        if counting is None:
+            return cls(domain, queries, beta, costs, n, 0)
+        # P(|Z| > m) = 2q^(m+1) / (1 + q) <= q^m for the discrete Laplace law, q = e^-ε.
+        miss = math.ceil(-math.log(COUNTING * beta) / counting.epsilon)
+        return cls(domain, queries, (1 - COUNTING) * beta, costs, n, miss)
+
+    def inaccuracy(self, alpha: float, cost: PureDP | ApproxDP) -> float:
+        """a, a count."""
+        c = max(4 * math.log(self.domain.size) / alpha**2, 1.0)
+        logs = math.log(2 * self.queries) + math.log(4 * c / self.beta)
+        if isinstance(cost, ApproxDP) and cost.delta:
+            return (1 + math.sqrt(512)) * math.sqrt(c * math.log(2 / cost.delta)) * logs / cost.epsilon
+        return 9 * c * logs / cost.epsilon
+
+    def room(self, alpha: float) -> float:
+        """A, a count, less what rounding takes."""
+        return alpha * self.records - (0.5 + 2 * alpha) * self.miss - _ROUNDING
+
+    def surplus(self, alpha: float) -> float:
+        """A - a, which grows with α: the promise holds where it is not negative."""
+        return self.room(alpha) - min(self.inaccuracy(alpha, cost) for cost in self.costs)
+
+    def least(self) -> float | None:
+        """The least α below 1 that can be promised, but for rounding; None if there is none."""
+        low, high = 0.0, 1 - 2.0**-30
+        if self.surplus(high) < 0:
+            return None
+        while (middle := (low + high) / 2) not in (low, high):
+            low, high = (middle, high) if self.surplus(middle) < 0 else (low, middle)
+        return high
+
+    def terms(self, asked: float | None) -> _Terms:
+        """For the α that was asked for, or the least; `InvalidInput` for one out of reach."""
+        least = self.least()
+        if least is None:
+            raise InvalidInput(
+                f"epsilon is too small: with {self.costs[0]}, {self.records:,} records and {self.queries:,} queries no"
+                f" alpha below 1 can be promised"
+            )
+        alpha = least if asked is None else asked
+        if alpha < least:
+            raise InvalidInput(
+                f"alpha={alpha:g} is out of reach: with {self.costs[0]}, {self.records:,} records and"
+                f" {self.queries:,} queries the least is {_round_up(least)}"
+            )
+        cost = min(self.costs, key=lambda cost: self.inaccuracy(alpha, cost))
+        updates = max(Hedge(alpha).update_bound(self.domain), 1)
+        numeric = NumericSparse.calibrate(cost, updates, _STEPS).numeric
+        noise = Noise("discrete Laplace", float(rational("the numeric scale", numeric)) / _STEPS, 1 / _STEPS)
+        threshold = round((2 * alpha * self.records + (0.5 - alpha) * self.miss) * _STEPS)
+        errors = threshold / _STEPS + self.room(alpha), noise.scale * math.log(2 * updates / self.beta) + _ROUNDING
+        return _Terms(alpha, self.queries, self.records, cost, updates, threshold, noise, *errors)
+
+
+def _shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | None, PureDP | ApproxDP]:
+    """What buys the number of records, where that is private, and what the sparse vector spends."""
+    check_cost(cost)
+    if isinstance(cost, ZCDP):
+        raise InvalidInput(
+            f"a session of private multiplicative weights spends epsilon, or epsilon and delta, got {cost}"
+        )
+    if neighbours is Neighbours.REPLACE_ONE:
+        return None, cost
+    counting, rest = split(PureDP(cost.epsilon), [COUNTING, 1 - COUNTING])
+    calibrated(1, counting)
+    return counting, ApproxDP(rest.epsilon, cost.delta) if isinstance(cost, ApproxDP) else rest
+
+
+def _currencies(cost: PureDP | ApproxDP) -> tuple[PureDP | ApproxDP, ...]:
+    """What the sparse vector may spend: of an (ε, δ) both, or ε alone where that rule is not proved.
+
+    It is proved for any c if it is for one run: the noise grows with √c, so of the terms of advanced composition one
+    stays and the other falls.
+    """
+    if isinstance(cost, PureDP) or cost.delta == 0:
+        return (cost,)
+    try:
+        NumericSparse.calibrate(cost, 1, 1)
+    except InvalidInput:
+        return (PureDP(cost.epsilon),)
+    return cost, PureDP(cost.epsilon)
+
+
+def _named(domain: Domain, query: Group) -> Group:
+    """The same query on those columns alone that it depends on: one for all its spellings."""
+    axes = list(query.axes)
+    row = np.rint(query.queries.adjoint(np.ones(1))).astype(np.int64)  # entries are below 2^53: exact as floats
+    cube = row.reshape([domain.shape[a] for a in axes])
+    for i in reversed(range(len(axes))):
+        if len(axes) > 1 and (cube == cube.take([0], axis=i)).all():
+            cube = np.asarray(cube.take(0, axis=i))
+            del axes[i]
+    return Group(tuple(axes), Vectors(cube.reshape(1, -1), query.queries.unit))
+
+
+def _columns(domain: Domain) -> dict[str, int]:
+    return dict(zip(domain.names, domain.shape, strict=True))
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry).encode()
+
+
+def _round_up(alpha: float) -> float:
+    """With three digits."""
+    step = 10.0 ** (math.floor(math.log10(alpha)) - 2)
+    return float(f"{math.ceil(alpha / step) * step:.3g}")

@@ -1,0 +1,316 @@
+"""Promises before spending: what error a mechanism's theorem promises, and what a target error takes.
+
+A mechanism that has a theorem is `Promising`. Its promise improves as ε or n grows, so either can be found for a target
+error. What an error is *typically* like is simulated (`rehearsal`). Nothing here looks at private data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from itertools import count, takewhile
+from typing import Any, Final, Protocol, final, runtime_checkable
+
+from tqdm import tqdm
+
+from qrelease.databases import range_size
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
+from qrelease.exact import whole
+from qrelease.measure import Private
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative import IterativeConstruction
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.net import Net
+from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.smalldb import SmallDB
+from qrelease.nets import quantiles
+from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
+from qrelease.privacy.costs import positive_probability
+from qrelease.queries import Intervals
+from qrelease.rehearsal import STAND_IN, Rehearsal, Trial
+from qrelease.release import Draft, OnlineMechanism
+from qrelease.workload import Workload
+
+_FURTHEST: Final = 40
+"""Doublings of ε, of its inverse, and of the number of records, up to which a target is looked for."""
+
+_FINE: Final = 1.00005
+
+_LISTED: Final = 1 << 20
+"""Synopses in a quantile net at most: with more, a simulation takes too long."""
+
+
+@runtime_checkable
+class Promising(Protocol):
+    """A mechanism with a theorem."""
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """With probability 1 - β no answer is off by more than this fraction of n `records`; above 1 it is vacuous."""
+
+
+@final
+@dataclass(frozen=True)
+class Quote:
+    """What one mechanism promises and takes. What it cannot say is None, and `note` says why.
+
+    promised  the error, a fraction of n, the largest over all queries, at the plan's cost; above 1 it is vacuous
+    typical   the same in a simulation, the median of some
+    epsilon   what the theorem takes for the target error, at the plan's δ and n
+    records   what it takes, at the plan's cost
+    """
+
+    mechanism: str
+    promised: float | None = None
+    typical: float | None = None
+    epsilon: float | None = None
+    records: int | None = None
+    note: str = ""
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the promise says nothing, for no answer is off by more than all records."""
+        return self.promised is not None and self.promised > 1
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Quotes for one workload at one cost. Its text is a table.
+
+    target  an error, a fraction of n; None where none was asked for
+    beta    the probability with which each promise fails
+    trials  simulations of each mechanism
+    """
+
+    subject: str
+    cost: Cost
+    target: float | None
+    beta: float
+    trials: int
+    quotes: tuple[Quote, ...]
+
+    def __str__(self) -> str:
+        rows = [self._header, *map(self._cells, self.quotes)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows]
+        notes = [f"{q.mechanism}: {q.note}" for q in self.quotes if q.note]
+        return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
+
+    __repr__ = __str__
+
+    @property
+    def _header(self) -> tuple[str, ...]:
+        goal = () if self.target is None else (f"epsilon for {self.target:g}", f"records for {self.target:g}")
+        return ("mechanism", f"promised at {self.cost}", *(("typical",) if self.trials else ()), *goal)
+
+    @property
+    def _legend(self) -> list[str]:
+        lines = ["errors are those of the worst query, as fractions of the records"]
+        lines.append(f"promised: by a theorem, with probability {1 - self.beta:g}; vacuous if it is above 1")
+        if self.trials:
+            lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
+        return lines
+
+    def _cells(self, quote: Quote) -> tuple[str, ...]:
+        promised = "vacuous" if quote.vacuous else _number(quote.promised, ".2g")
+        typical = (_number(quote.typical, ".2g"),) if self.trials else ()
+        goal = () if self.target is None else (_number(quote.epsilon, ".4g"), _number(quote.records, ","))
+        return (quote.mechanism, promised, *typical, *goal)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        return {
+            "subject": self.subject,
+            "cost": self.cost.to_json(),
+            "target": self.target,
+            "beta": self.beta,
+            "trials": self.trials,
+            "stand_in": STAND_IN if self.trials else None,
+            "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.quotes],
+        }
+
+
+def plan(
+    workload: Workload,
+    n: int,
+    target_error: float | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    neighbours: Neighbours | str = "add-remove",
+    beta: float = 0.05,
+    trials: int = 3,
+) -> Plan:
+    """What each mechanism promises to a workload over n records, what it typically does, and what a target takes.
+
+    target_error  how far off the worst answer may be, a fraction of n
+    epsilon       what may be spent; by default the least that some theorem takes for the target
+    delta         None or 0 for pure ε
+    beta          the probability with which a promise may fail
+    trials        simulations of each mechanism; 0 for none
+
+    Raises `InvalidInput` for arguments out of range, without a target and an ε, and where no ε at all is promised to be
+    enough for the target.
+    """
+    trials = whole("trials", trials, least=0)
+    target = None if target_error is None else positive_probability("target_error", target_error)
+    relation = Neighbours.parse(neighbours)
+    found = _Setting(workload, whole("n", n, least=1), relation, positive_probability("beta", beta), delta)
+    if epsilon is None:
+        if target is None:
+            raise InvalidInput("a plan needs a target error, an epsilon, or both")
+        epsilon = found.cheapest(target)
+    cost = found.cost(epsilon)
+    rehearsal = Rehearsal.of(workload, n) if trials else None
+    names = tqdm(_CONTENDERS, desc="mechanisms", disable=None, leave=False)
+    quotes = tuple(found.quote(name, cost, target, rehearsal, trials) for name in names)
+    subject = (
+        f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
+        f" universe {workload.domain.size:,} cells, records {n:,}, {relation.value}"
+    )
+    return Plan(subject, cost, target, beta, trials, quotes)
+
+
+@final
+@dataclass(frozen=True)
+class _QuantileNet:
+    """`Net` over a quantile net, with the α that it is proved to have."""
+
+    inner: Net
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        self.inner.check(workload, cost, neighbours)
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        return self.inner.release(private, workload, cost)
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        return self.inner.error(workload, records, cost, neighbours, alpha=self.alpha, beta=beta)
+
+
+@final
+@dataclass(frozen=True)
+class _Setting:
+    """Who is promised what: n `records`, but for a probability of β, at a δ."""
+
+    workload: Workload
+    records: int
+    neighbours: Neighbours
+    beta: float
+    delta: float | None
+
+    def cost(self, epsilon: float) -> PureDP | ApproxDP:
+        return ApproxDP(epsilon, self.delta) if self.delta else PureDP(epsilon)
+
+    def promised(self, name: str, cost: Cost) -> float | None:
+        """What the mechanism of a name promises; None if it has no theorem, or none for such a cost."""
+        try:
+            found = _CONTENDERS[name](self, cost)
+            if not isinstance(found, Promising):
+                return None
+            return self.error(found, cost)
+        except InvalidInput:
+            return None
+
+    def error(self, found: Promising, cost: Cost) -> float:
+        return found.error(self.workload, self.records, cost, self.neighbours, beta=self.beta)
+
+    def check(self, found: Trial, cost: Cost) -> None:
+        """Raise what it would before a charge."""
+        if isinstance(found, OnlineMechanism):
+            public = self.records if self.neighbours is Neighbours.REPLACE_ONE else None
+            found.check(self.workload.domain, cost, self.neighbours, public)
+        else:
+            found.check(self.workload, cost, self.neighbours)
+
+    def least_epsilon(self, name: str, target: float) -> float | None:
+        """The least ε at which a target is promised; None if there is none."""
+        return _least(lambda epsilon: self._reaches(name, target, self.cost(epsilon)), math.ldexp(1, -_FURTHEST))
+
+    def least_records(self, name: str, target: float, cost: Cost) -> int | None:
+        """The least n at which a target is promised; None if there is none."""
+        found = _least(lambda n: replace(self, records=math.ceil(n))._reaches(name, target, cost), 1.0)
+        return None if found is None else math.ceil(found)
+
+    def _reaches(self, name: str, target: float, cost: Cost) -> bool:
+        promised = self.promised(name, cost)
+        return promised is not None and promised <= target
+
+    def cheapest(self, target: float) -> float:
+        """The least ε at which any mechanism promises a target."""
+        found = [e for name in _CONTENDERS if (e := self.least_epsilon(name, target)) is not None]
+        if not found:
+            raise InvalidInput(f"no theorem promises an error of {target:g} at any epsilon; give an epsilon")
+        return min(found)
+
+    def quote(self, name: str, cost: Cost, target: float | None, rehearsal: Rehearsal | None, trials: int) -> Quote:
+        """All that is known of one mechanism."""
+        typical, note = None, _NOTES.get(name, "")
+        promised = self.promised(name, cost)
+        try:
+            found = _CONTENDERS[name](self, cost)
+            self.check(found, cost)
+            if promised == math.inf:
+                note = "the cost is too small for it to begin"
+            elif rehearsal is not None:
+                typical = rehearsal.error(found, cost, self.neighbours, trials)
+        except TooLarge as error:
+            return Quote(name, note=str(error))
+        except QReleaseError as error:
+            note = str(error)
+        if target is None:
+            return Quote(name, promised, typical, note=note)
+        epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
+        if promised is not None and epsilon is None:
+            note = note or "no epsilon brings its promise down to the target"
+        return Quote(name, promised, typical, epsilon, records, note)
+
+
+def _least(enough: Callable[[float], bool], low: float) -> float | None:
+    """The least number from `low` that is enough, where larger ones are too, rounded up to four digits."""
+    high = max(low, 1.0)
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > math.ldexp(1, _FURTHEST):
+            return None
+    while high > low * _FINE:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    step = 10.0 ** (math.floor(math.log10(high)) - 3)
+    return float(f"{math.ceil(high / step) * step:.4g}")
+
+
+def _quantile_net(setting: _Setting, cost: Cost) -> _QuantileNet:
+    """The quantile net that promises most, by its number of records."""
+    domain = setting.workload.domain
+    if len(domain) != 1 or not all(isinstance(g.queries, Intervals) for g in setting.workload.groups):
+        raise InvalidInput("it takes a net of your own: those known here are for the ranges of one column")
+    sizes = takewhile(lambda size: range_size(domain.size, size) <= _LISTED, count(2))
+    nets = [_QuantileNet(Net(quantiles(domain, 1 / size)), 1 / size) for size in sizes]
+    if not nets:
+        raise TooLarge(f"a quantile net over {domain.size:,} values is too large to be listed; take fewer bins")
+    return min(nets, key=lambda net: setting.error(net, cost))
+
+
+_CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
+    "laplace": lambda setting, cost: Laplace(),
+    "gaussian": lambda setting, cost: Gaussian(),
+    "mwem": lambda setting, cost: MWEM(),
+    "iterative": lambda setting, cost: IterativeConstruction(),
+    "smalldb": lambda setting, cost: SmallDB(),
+    "net": _quantile_net,
+    "pmw": lambda setting, cost: PrivateMultiplicativeWeights(beta=setting.beta, queries=len(setting.workload)),
+}
+
+_NOTES: Final = {"mwem": "no theorem covers its practical updates; what it does is known from measuring"}
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,272 @@
+"""Promises as code: what theorems promise, what a target takes, and that promises are kept."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from worlds import BOTH, PEOPLE, coded, mixed, random_table, true_answers
+
+import qrelease as qr
+from qrelease import planning
+from qrelease.cli import main
+from qrelease.entropy import Entropy
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.ledger import Ledger
+from qrelease.measure import Noise
+from qrelease.mechanisms import direct
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.planning import _CONTENDERS, Promising, _least, _Setting, plan
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.rehearsal import Rehearsal, stand_in
+from qrelease.release import Curator
+from qrelease.workload import Workload
+
+SWAP = Neighbours.REPLACE_ONE
+SMALL = coded(6)
+RANGES = Workload.ranges(SMALL, "a")
+PAIRS = Workload.marginals(coded(2, 3, 2), 2)
+
+
+# --- the promises of the baselines
+
+KEPT = [
+    (Laplace(), PureDP(0.5)),
+    (Gaussian(), ApproxDP(0.5, 1e-6)),
+    (Gaussian(), ZCDP(0.02)),
+]
+
+
+def errors(mechanism, table, workload, cost, neighbours, runs):
+    """The largest error of each run, as a fraction of the table."""
+    truth, found = true_answers(workload, table), []
+    for seed in range(runs):
+        with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+            release = Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, workload, cost)
+        found.append(np.abs(release.answers() - truth).max() / len(table))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(("mechanism", "cost"), KEPT)
+@pytest.mark.parametrize("workload", [mixed(), Workload.predicates(PEOPLE, "sex = F", "grade = 1", "age in 0..39")])
+def test_a_baseline_keeps_its_promise(mechanism, cost, neighbours, workload):
+    table = random_table(PEOPLE, 500, 2)
+    promised = mechanism.error(workload, len(table), cost, neighbours, beta=0.1)
+    found = errors(mechanism, table, workload, cost, neighbours, 60)
+    assert np.mean(found > promised) <= 0.1
+    assert np.quantile(found, 0.9) > promised / 6
+
+
+@pytest.mark.parametrize("cost", [PureDP(0.5), ApproxDP(0.5, 1e-6), ZCDP(0.02)])
+def test_the_union_bound_is_tight(cost):
+    """The quantile of the largest of many draws, by simulation; it would not hold for a scale 30 % larger."""
+    noise, exact = direct.noise_for(Workload.predicates(PEOPLE, "sex = F"), cost, SWAP)
+    from qrelease.measure import _SAMPLERS
+
+    drawn = np.abs(_SAMPLERS[noise.law](exact, 50 * 4000, Entropy.insecure(0))).reshape(4000, 50).max(axis=1)
+    limit = direct._largest(noise, 50, 0.05)
+    assert np.mean(drawn * noise.unit > limit) <= 0.06
+    assert np.mean(1.3 * drawn * noise.unit > limit) > 0.1
+
+
+@pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian", "rounded Gaussian"])
+def test_the_common_total_is_as_close_as_is_said(law):
+    from qrelease.measure import _SAMPLERS
+
+    scale, cells = 8.0, [4, 4, 30]
+    weights = np.repeat([1 / c for c in cells], cells) / sum(1 / c for c in cells)
+    parameter = qr.measure.Fraction(scale if law == "discrete Laplace" else scale**2)
+    drawn = _SAMPLERS[law](parameter, 38 * 20_000, Entropy.insecure(1)).reshape(20_000, 38) @ weights
+    limit = direct._off_total(Noise(law, scale), cells, 0.05)
+    assert np.mean(np.abs(drawn) > limit) <= 0.05
+    assert np.quantile(np.abs(drawn), 0.95) > limit / 2
+
+
+def test_projecting_moves_no_cell_by_more_than_it_is_said():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        truth = rng.multinomial(rng.integers(1, 50), rng.dirichlet(np.full(5, 0.3))).astype(float)
+        noise, off = rng.uniform(-3, 3, 5), rng.uniform(-2, 2)
+        total = max(truth.sum() + off, 0.5)
+        moved = np.abs(direct.project(truth + noise, total) - truth).max()
+        assert moved <= 2 * np.abs(noise).max() + abs(total - truth.sum()) + 1e-9
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_promises_grow_with_queries_and_fall_with_records_and_epsilon(neighbours):
+    for name in _CONTENDERS:
+        setting = _Setting(RANGES, 10_000, neighbours, 0.05, 1e-6)
+        here = setting.promised(name, setting.cost(2.0))
+        if name == "mwem":
+            assert here is None
+            continue
+        assert isinstance(_CONTENDERS[name](setting, setting.cost(2.0)), Promising)
+        assert setting.promised(name, setting.cost(4.0)) <= here
+        assert _Setting(RANGES, 20_000, neighbours, 0.05, 1e-6).promised(name, setting.cost(2.0)) <= here
+        assert _Setting(RANGES, 10_000, neighbours, 0.2, 1e-6).promised(name, setting.cost(2.0)) <= here
+        if name != "net":
+            other = _Setting(RANGES + Workload.prefixes(SMALL, "a"), 10_000, neighbours, 0.05, 1e-6)
+            assert other.promised(name, setting.cost(2.0)) >= here
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Gaussian()])
+def test_bad_arguments_of_a_promise(mechanism):
+    for arguments, message in [
+        ({"beta": 0.0}, "beta"),
+        ({"beta": 1.0}, "beta"),
+        ({"beta": 0.1, "records": 0}, "records"),
+        ({"beta": 0.1, "cost": PureDP(1.0)}, "delta above 0"),
+        ({"beta": 0.1, "cost": ZCDP(1.0)}, "spends epsilon"),
+    ]:
+        cost = arguments.pop("cost", ApproxDP(1.0, 1e-6))
+        if isinstance(cost, PureDP) == isinstance(mechanism, Laplace) and not isinstance(cost, ApproxDP):
+            continue
+        if isinstance(cost, ZCDP) and isinstance(mechanism, Gaussian):
+            continue
+        with pytest.raises(InvalidInput, match=message):
+            mechanism.error(PAIRS, arguments.pop("records", 100), cost, SWAP, **arguments)
+
+
+# --- the inverse
+
+
+def test_the_inverse_of_a_promise():
+    setting = _Setting(PAIRS, 5_000, SWAP, 0.05, None)
+    for name in ("laplace", "iterative", "pmw"):
+        epsilon = setting.least_epsilon(name, 0.3)
+        assert setting.promised(name, setting.cost(epsilon)) <= 0.3
+        assert not setting._reaches(name, 0.3, setting.cost(epsilon * 0.998))
+        records = setting.least_records(name, 0.3, PureDP(1.0))
+        assert _Setting(PAIRS, records, SWAP, 0.05, None).promised(name, PureDP(1.0)) <= 0.3
+        assert not _Setting(PAIRS, math.floor(records * 0.998) - 1, SWAP, 0.05, None)._reaches(name, 0.3, PureDP(1.0))
+    assert setting.least_epsilon("smalldb", 1e-6) is None
+    assert setting.least_epsilon("mwem", 0.3) is None
+
+
+@pytest.mark.parametrize(
+    ("least", "low"), [(3e-7, 2.0**-40), (0.123456, 2.0**-40), (77.7, 1.0), (1.0, 1.0), (9e8, 1.0)]
+)
+def test_the_least_number_that_is_enough(least, low):
+    found = _least(lambda value: value >= least, low)
+    assert least <= found <= 1.0011 * least
+    assert float(f"{found:.4g}") == found
+    assert _least(lambda value: False, low) is None
+
+
+# --- the table
+
+
+@pytest.fixture
+def _quick(monkeypatch):
+    """Without what takes a second for each simulation."""
+    monkeypatch.setattr(planning, "_LISTED", 1 << 10)
+    monkeypatch.delitem(_CONTENDERS, "smalldb")
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_plan_by_target():
+    found = plan(RANGES, 50_000, 0.2, trials=1)
+    assert isinstance(found.cost, PureDP)
+    assert found.cost.epsilon == min(q.epsilon for q in found.quotes if q.epsilon is not None)
+    assert min(q.promised for q in found.quotes if q.promised is not None) <= 0.2
+    text = str(found)
+    assert text.startswith("queries 21, marginals 1, columns 1, universe 6 cells, records 50,000, add-remove\n")
+    assert "records for 0.2" in text
+    assert "typical: the median of 1 simulations, on records that are made up" in text
+    assert "mwem: no theorem covers its practical updates" in text
+    assert "gaussian: Gaussian noise needs a delta above 0" in text
+    quotes = {q.mechanism: q for q in found.quotes}
+    assert quotes["mwem"].promised is None
+    assert quotes["mwem"].typical > 0
+    assert quotes["net"].typical <= quotes["net"].promised
+    assert len({len(line) for line in text.splitlines()[2:8]}) == 1  # a table
+
+
+def test_a_plan_by_epsilon_says_what_is_vacuous():
+    found = plan(PAIRS, 100, epsilon=1.0, delta=1e-6, neighbours="replace-one", trials=0)
+    assert found.cost == ApproxDP(1.0, 1e-6)
+    quotes = {q.mechanism: q for q in found.quotes}
+    assert quotes["laplace"].promised < 1
+    assert quotes["pmw"].vacuous
+    assert "pmw                                   vacuous" in str(found)
+    assert quotes[
+        "pmw"
+    ].note == "epsilon is too small: with epsilon=1, delta=1e-06, 100 records and 16 queries no alpha" + (
+        " below 1 can be promised"
+    )
+    assert "typical" not in str(found)
+    content = json.loads(json.dumps(found.to_json()))
+    assert content["stand_in"] is None
+    assert {q["mechanism"]: q["vacuous"] for q in content["quotes"]}["pmw"]
+    assert str(plan(PAIRS, 100, epsilon=1.0, trials=0)) == str(plan(PAIRS, 100, epsilon=1.0, trials=0))
+
+
+def test_what_a_universe_is_too_large_for_is_said():
+    wide = coded(*[10] * 12)
+    found = plan(Workload.marginals(wide, 1), 10_000, 0.1, trials=0)
+    quotes = {q.mechanism: q for q in found.quotes}
+    assert "cells" in quotes["mwem"].note
+    assert quotes["pmw"].promised is None
+    assert quotes["laplace"].epsilon == found.cost.epsilon
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "needs a target error, an epsilon, or both"),
+        ({"target_error": 0.0}, "target_error"),
+        ({"target_error": 1.0}, "target_error"),
+        ({"target_error": 0.1, "n": 0}, "n must be"),
+        ({"target_error": 0.1, "trials": -1}, "trials"),
+        ({"target_error": 0.1, "beta": 1.0}, "beta"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 2.0}, "delta"),
+        ({"epsilon": 1.0, "neighbours": "friends"}, "neighbours"),
+    ],
+)
+def test_bad_plans(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        plan(PAIRS, arguments.pop("n", 1000), **{"trials": 0, **arguments})
+
+
+def test_the_stand_in_is_public_and_always_the_same():
+    one, two = stand_in(PEOPLE, 1000), stand_in(PEOPLE, 1000)
+    assert len(one) == 1000
+    assert all((a == b).all() for a, b in zip(one.columns, two.columns, strict=True))
+    with pytest.raises(TooLarge, match="too many to be made up"):
+        stand_in(PEOPLE, 1 << 24)
+
+
+def test_a_rehearsal_measures_the_worst_error():
+    rehearsal = Rehearsal.of(PAIRS, 2000)
+    truth = true_answers(PAIRS, rehearsal.table)
+    np.testing.assert_array_equal(rehearsal.answers, truth)
+    found = errors(Laplace(), rehearsal.table, PAIRS, PureDP(1.0), SWAP, 3)
+    assert rehearsal.error(Laplace(), PureDP(1.0), SWAP, 3) == np.median(found)
+    session = rehearsal.error(qr.PrivateMultiplicativeWeights(queries=16), PureDP(100.0), SWAP, 1)
+    assert 0 < session < 0.5
+
+
+# --- the command line
+
+
+@pytest.fixture
+def schema(tmp_path):
+    path = tmp_path / "domain.json"
+    path.write_text('{"a": 6, "b": 2}')
+    return path
+
+
+@pytest.mark.usefixtures("_quick")
+def test_the_command(schema, capsys):
+    arguments = ["plan", "--schema", str(schema), "--workload", "ranges:a", "--n", "50000", "--target-error", "0.02"]
+    assert main([*arguments, "--columns", "a", "--trials", "1"]) == 0
+    assert "epsilon for 0.02" in capsys.readouterr().out
+    assert main([*arguments, "--trials", "0", "--epsilon", "1", "--delta", "1e-9", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["cost"] == {"epsilon": 1.0, "delta": 1e-9}
+    assert [q["mechanism"] for q in content["quotes"]] == list(_CONTENDERS)
+    assert main(["plan", "--schema", str(schema), "--n", "10"]) == 2
+    assert capsys.readouterr().err == "qrelease: a plan needs a target error, an epsilon, or both\n"
