@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from qrelease import data
     from qrelease.archive import load
     from qrelease.domain import Attribute, Domain
     from qrelease.entropy import Entropy
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from qrelease.mechanisms.gaussian import Gaussian
     from qrelease.mechanisms.laplace import Laplace
     from qrelease.mechanisms.mwem import MWEM
+    from qrelease.mechanisms.net import Net
+    from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
+    from qrelease.mechanisms.smalldb import SmallDB
+    from qrelease.planning import plan
     from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
     from qrelease.release import Curator, Release
     from qrelease.table import Table
@@ -34,6 +39,10 @@ _HOMES = {
     "Gaussian": "mechanisms.gaussian",
     "Laplace": "mechanisms.laplace",
     "MWEM": "mechanisms.mwem",
+    "Net": "mechanisms.net",
+    "SmallDB": "mechanisms.smalldb",
+    "PrivateMultiplicativeWeights": "mechanisms.pmw",
+    "plan": "planning",
     "ZCDP": "privacy",
     "ApproxDP": "privacy",
     "Neighbours": "privacy",
@@ -59,18 +68,25 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Neighbours",
+    "Net",
+    "PrivateMultiplicativeWeights",
     "PureDP",
     "QReleaseError",
     "Release",
+    "SmallDB",
     "Table",
     "TooLarge",
     "Workload",
+    "data",
     "load",
+    "plan",
     "read_csv",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "data":
+        return import_module("qrelease.data")
     if name not in _HOMES:
         raise AttributeError(f"module 'qrelease' has no attribute {name!r}")
     return getattr(import_module(f"qrelease.{_HOMES[name]}"), name)

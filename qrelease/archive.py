@@ -1,9 +1,12 @@
 """A release as a folder of four files, and back.
 
-`synthetic.csv`  synthetic records, under the input's header and labels (only where the synopsis has a table)
+`synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits)
 `answers.csv`    every query of the workload: the answer, the noisy answer and its error bar where it was measured
 `release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
 `report.html`    one page for people
+
+The tables of an insecure release have a last column `INSECURE`: a mark that stays with the rows wherever they go, that
+is seen whatever opens them, and that leaves names, headers and numbers to whoever reads the columns by name.
 """
 
 from __future__ import annotations
@@ -13,29 +16,35 @@ import csv
 import json
 import math
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from qrelease import schema
 from qrelease.domain import Domain
 from qrelease.encoding import write_csv
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.histogram import Histogram
+from qrelease.hypotheses import Dual, Medians
 from qrelease.measure import Measurement, Noise, Spend
 from qrelease.mechanisms.direct import Answers
+from qrelease.nets import Listed
 from qrelease.privacy import Filter, Neighbours, cost_from_json
 from qrelease.release import Release, Synopsis, generator
 from qrelease.report import html
+from qrelease.synopses import Scaled, WeightedRecords
 from qrelease.workload import Workload
 
 FORMAT = 1
 
 MANIFEST = "release.json"
+
+_MARK = "INSECURE"
+"""The column that marks the tables of an insecure release, 1 in each row."""
 
 _INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"
 
@@ -45,33 +54,43 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A folder to fill that appears under its name only when complete; nothing is left behind on an exception.
 
     Raises `InvalidInput` before the block when it cannot be made, or when the name is taken by anything but an empty
-    folder. Enter it before the budget is charged, so that a wrong path costs nothing.
+    folder. Enter it before the budget is charged, so that a wrong path costs nothing. Until it is complete it is
+    `.NAME.part`, which keeps a second run out, and which only a kill or a power cut leaves behind.
     """
     target = Path(path)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InvalidInput(f"{target} exists already; choose another folder, releases are not overwritten")
-    part = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
+    part = target.parent / f".{target.name}.part"
     try:
         part.mkdir()
+    except FileExistsError:
+        raise InvalidInput(
+            f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
+        ) from None
     except OSError as error:
         raise InvalidInput(f"{target} cannot be written: {error.strerror}") from None
-    try:
-        yield part
-        part.replace(target)
-    except OSError as error:
-        raise InvalidInput(f"{target} cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, part, ignore_errors=True)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InvalidInput(f"{target} exists already; choose another folder, releases are not overwritten")
+        try:
+            yield part
+            part.replace(target)
+        except OSError as error:
+            raise InvalidInput(f"{target} cannot be written: {error.strerror or error}") from None
+        cleanup.pop_all()  # the name may belong to another run by now
 
 
-def save(release: Release, folder: Path, rows: int | None = None) -> None:
-    """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`)."""
-    rng = generator(release.insecure_seed)
-    if release.has_table:
-        write_csv(folder / "synthetic.csv", release.domain, release.codes(rows, rng), rng)
+def save(release: Release, folder: Path, rows: int | None = None) -> str | None:
+    """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`).
+
+    Returns why there are no records, None where there are: a table that is too large takes nothing else with it.
+    """
+    why_none = _write_records(release, folder / "synthetic.csv", rows)
     _write_answers(release, folder / "answers.csv")
-    (folder / MANIFEST).write_text(json.dumps(_manifest(release), allow_nan=False) + "\n", encoding="utf-8")
+    with _new(folder / MANIFEST) as out:
+        # A parameter that is no plain value, such as a net, describes itself.
+        print(json.dumps(_manifest(release), allow_nan=False, default=_plain), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
+    return why_none
 
 
 def load(path: str | os.PathLike[str]) -> Release:
@@ -94,17 +113,44 @@ def load(path: str | os.PathLike[str]) -> Release:
         raise InvalidInput(f"{file} is not the manifest of a release: {type(error).__name__}: {error}") from None
 
 
+def _new(file: Path) -> TextIO:
+    return file.open("w", encoding="utf-8", newline="")
+
+
+def _write_records(release: Release, file: Path, rows: int | None) -> str | None:
+    if not release.has_table:
+        return f"{release.mechanism} has no table"
+    rng = generator(release.insecure_seed)
+    try:
+        codes = release.codes(rows, rng)
+    except TooLarge as reason:
+        return str(reason)
+    mark = {_MARK: np.ones(len(codes[0]), np.uint8)} if release.insecure else {}
+    with _new(file) as out:
+        write_csv(out, release.domain, codes, rng, mark)
+    return None
+
+
 def _write_answers(release: Release, file: Path) -> None:
     noisy, half = release.error_bars()
-    with file.open("w", encoding="utf-8", newline="") as out:
+    header, mark = ([_MARK], [1]) if release.insecure else ([], [])
+    with _new(file) as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["query", "answer", "noisy", "error_95"])
-        columns = (release.answers().tolist(), noisy.tolist(), half.tolist())
-        for text, answer, value, bar in zip(release.workload.texts(), *columns, strict=True):
+        writer.writerow(["query", "answer", "noisy", "error_95", *header])
+        for text, answer, value, bar in zip(release.workload.texts(), release.answers(), noisy, half, strict=True):
             measured = not math.isnan(bar)
             writer.writerow(
-                [text, f"{answer:.6g}", f"{value:.6g}" if measured else "", f"{bar:.4g}" if measured else ""]
+                [text, f"{answer:.6g}", f"{value:.6g}" if measured else "", f"{bar:.4g}" if measured else "", *mark]
             )
+
+
+def _plain(value: object) -> object:
+    """A parameter of a mechanism that JSON does not know: a rule, a distinguisher, a net, a user's own object."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value):
+        return {"type": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
+    return repr(value)
 
 
 def _manifest(release: Release) -> dict[str, Any]:
@@ -142,6 +188,7 @@ def _release(content: Mapping[str, Any]) -> Release:
     domain = schema.domain_from_json(content["domain"])
     workload = Workload.from_json(domain, content["workload"])
     cost = cost_from_json(content["cost"])
+    measurements = tuple(_measurement(domain, m) for m in content["measurements"])
     spends = tuple(
         Spend(s["what"], cost_from_json({k: v for k, v in s.items() if k != "what"})) for s in content["spends"]
     )
@@ -149,14 +196,14 @@ def _release(content: Mapping[str, Any]) -> Release:
     for spend in spends:
         claimed.spend(spend.cost)
     return Release(
-        _synopsis(domain, workload, content["synopsis"]),
+        _synopsis(domain, workload, content["synopsis"], measurements),
         workload,
         cost,
         Neighbours.parse(content["neighbours"]),
         content["dataset"],
         content["mechanism"],
         content["parameters"],
-        tuple(_measurement(domain, m) for m in content["measurements"]),
+        measurements,
         spends,
         content["insecure"] is not None,
         content["insecure_seed"],
@@ -170,10 +217,21 @@ def _measurement(domain: Domain, content: Mapping[str, Any]) -> Measurement:
     return Measurement(group, np.array(content["values"], np.float64), noise, int(content["repeats"]))
 
 
-def _synopsis(domain: Domain, workload: Workload, content: Mapping[str, Any]) -> Synopsis:
+def _synopsis(
+    domain: Domain, workload: Workload, content: Mapping[str, Any], measurements: tuple[Measurement, ...]
+) -> Synopsis:
     match content["type"]:
         case "histogram":
             return Histogram.from_json(domain, content)
         case "answers":
-            return Answers.from_json(workload, content)
+            return Answers.from_json(workload, content, measurements)
+        case "weighted records":
+            return WeightedRecords.from_json(domain, content)
+        case "scaled":
+            return Scaled(_synopsis(domain, workload, content["synopsis"], measurements), float(content["total"]))
+        case "dual":
+            return Dual.from_json(domain, content)
+        case "medians":
+            candidates = [_synopsis(domain, workload, c, measurements) for c in content["candidates"]]
+            return Medians(Listed(tuple(candidates)), float(content["total"]))
     raise InvalidInput(f"this version knows no synopsis of type {content['type']!r}")

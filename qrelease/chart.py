@@ -130,11 +130,14 @@ def _steps(x: Floats, top: Floats, bottom: Floats | float) -> str:
 
 
 def heat(title: str, rows: Sequence[str], columns: Sequence[str], shares: Floats) -> str:
-    """Shares (r, c) within each row as shades, darker for more; the number stands in the cell where it has room."""
+    """Shares (r, c) within each row as shades, darker for more; the number stands in the cell where it has room.
+
+    A row of NaN is left blank.
+    """
     r, c = shares.shape
     wide = (_WIDTH - _LABELS) / c
     cells = []
-    for i, j in np.ndindex(r, c):
+    for i, j in np.argwhere(~np.isnan(shares)).tolist():
         share = float(shares[i, j])
         cells.append(
             f'<rect class="heat" x="{_LABELS + j * wide:.1f}" y="{_ROW * i}" width="{wide - 1:.1f}"'

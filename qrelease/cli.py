@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from qrelease.errors import InvalidInput, LedgerError, QReleaseError
 
 if TYPE_CHECKING:
+    from qrelease.domain import Domain
     from qrelease.entropy import Entropy
     from qrelease.ledger import Ledger
     from qrelease.privacy import Cost
@@ -23,11 +27,20 @@ MECHANISMS = {
     "mwem": "qrelease.mechanisms.mwem:MWEM",
     "laplace": "qrelease.mechanisms.laplace:Laplace",
     "gaussian": "qrelease.mechanisms.gaussian:Gaussian",
+    "iterative": "qrelease.mechanisms.iterative:IterativeConstruction",
+    "smalldb": "qrelease.mechanisms.smalldb:SmallDB",
 }
+
+OPTIONS = {"rounds": "mwem", "size": "smalldb", "alpha": "smalldb"}
+"""Options of `release` that belong to one mechanism."""
 
 DEFAULT = "mwem"
 
 Command = Callable[[argparse.Namespace], int | None]
+
+_DATA = "CSV file (.gz, .xz, .bz2 too) or Parquet file (.parquet, .pq)"
+
+_STAYS = "a charge that was made stays spent (qrelease ledger show)"
 
 WEAK_EPSILON = 20.0
 WEAK_DELTA = 1e-4
@@ -42,13 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     command: Command = arguments.command
     try:
-        code = command(arguments)
+        with _interruptible():
+            code = command(arguments)
         sys.stdout.flush()
     except QReleaseError as error:
         print(f"qrelease: {error}", file=sys.stderr)
         return 2
     except MemoryError:
-        print("qrelease: out of memory; use fewer columns or coarser bins", file=sys.stderr)
+        from qrelease import memory
+
+        left = memory.size(memory.free())
+        print(f"qrelease: out of memory, {left} are left: use fewer columns or coarser bins; {_STAYS}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -56,10 +73,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"qrelease: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("qrelease: interrupted; a charge that was made stays spent (qrelease ledger show)", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        print(f"qrelease: interrupted; {_STAYS}", file=sys.stderr)
+        return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
     return code or 0
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a command runs, let the signals that end a process end it as Ctrl-C does: nothing is left half-written."""
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    found = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    mine = [number for number in found if signal.getsignal(number) is signal.SIG_DFL]  # nohup's SIGHUP stays ignored
+    for number in mine:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_schema(commands)
+    _add_plan(commands)
     _add_release(commands)
     _add_answer(commands)
     _add_evaluate(commands)
@@ -105,7 +142,14 @@ def _command(
 
 
 def _data_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", type=Path, help="CSV file (.gz, .xz, .bz2 too) or Parquet file")
+    parser.add_argument("data", type=Path, help=_DATA)
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
+    )
+    _query_options(parser)
+
+
+def _query_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", type=Path, required=True, help="schema.toml, or a {column: size} JSON")
     parser.add_argument("--columns", type=_names, help="only these columns, as a,b,c")
     parser.add_argument(
@@ -129,18 +173,25 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def _check_memory() -> None:
+    from qrelease import memory
+
+    memory.check(memory.LIBRARIES, "this command", "raise the limit of this shell or container")
+
+
 def _read(arguments: argparse.Namespace) -> Table:
+    from qrelease.rows import PARQUET
     from qrelease.table import Table
 
-    read = Table.read_parquet if arguments.data.suffix == ".parquet" else Table.read_csv
+    read = Table.read_parquet if arguments.data.suffix.lower() in PARQUET else Table.read_csv
     return read(arguments.data, arguments.schema, arguments.columns)
 
 
-def _workload(arguments: argparse.Namespace, table: Table) -> Workload:
+def _workload(arguments: argparse.Namespace, domain: Domain) -> Workload:
     from qrelease.workload import Workload
 
-    default = f"marginals:{min(3, len(table.domain))}"
-    parts = [Workload.parse(table.domain, text) for text in arguments.workload or [default]]
+    default = f"marginals:{min(3, len(domain))}"
+    parts = [Workload.parse(domain, text) for text in arguments.workload or [default]]
     whole = parts[0]
     for part in parts[1:]:
         whole += part
@@ -153,14 +204,16 @@ def _cost(epsilon: float, delta: float | None) -> Cost:
     return PureDP(epsilon) if not delta else ApproxDP(epsilon, delta)
 
 
-def _mechanism(name: str, rounds: int | None = None) -> Mechanism:
+def _mechanism(name: str, **options: float | None) -> Mechanism:
     from importlib import import_module
 
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if OPTIONS[option] != name:
+            raise InvalidInput(f"--{option} belongs to {OPTIONS[option]}, {name} has none")
     module, _, kind = MECHANISMS[name].partition(":")
-    if rounds is not None and name != "mwem":
-        raise InvalidInput(f"--rounds belongs to mwem, {name} has none")
     make: Callable[..., Mechanism] = getattr(import_module(module), kind)
-    return make() if rounds is None else make(rounds=rounds)
+    return make(**given)
 
 
 def _entropy(arguments: argparse.Namespace) -> Entropy:
@@ -181,6 +234,7 @@ def _add_demo(commands: Any) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> None:
+    _check_memory()
     from qrelease import archive
     from qrelease.data import CATEGORICAL, adult
     from qrelease.evaluate import Truth
@@ -228,7 +282,7 @@ def _add_schema(commands: Any) -> None:
     parser = _command(
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
     )
-    parser.add_argument("data", type=Path, help="CSV file (.gz, .xz, .bz2 too)")
+    parser.add_argument("data", type=Path, help=_DATA)
     parser.add_argument("--out", type=Path, help="default: standard output")
 
 
@@ -247,48 +301,99 @@ def _draft(arguments: argparse.Namespace) -> None:
     print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")
 
 
+# --- plan
+
+
+def _add_plan(commands: Any) -> None:
+    parser = _command(commands, "plan", _plan, "What each mechanism promises, and what a target costs. Reads no data.")
+    _query_options(parser)
+    parser.add_argument("--n", type=int, required=True, help="about how many records there are")
+    parser.add_argument("--target-error", type=float, help="how far off the worst answer may be, a fraction of n")
+    parser.add_argument("--epsilon", type=float, help="default: the least that a theorem takes for the target error")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    parser.add_argument("--beta", type=float, default=0.05, help="how often a promise may fail; default: %(default)s")
+    parser.add_argument("--trials", type=int, default=3, help="simulations of each; default: %(default)s, 0 for none")
+    parser.add_argument("--json", action="store_true", help="one object")
+
+
+def _plan(arguments: argparse.Namespace) -> None:
+    import json
+
+    from qrelease.planning import plan
+    from qrelease.schema import load
+
+    domain = load(arguments.schema)
+    if arguments.columns is not None:
+        domain = domain.project([domain.axis(name) for name in arguments.columns])
+    found = plan(
+        _workload(arguments, domain),
+        arguments.n,
+        arguments.target_error,
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        neighbours=arguments.neighbours,
+        beta=arguments.beta,
+        trials=arguments.trials,
+    )
+    print(json.dumps(found.to_json()) if arguments.json else found)
+
+
 # --- release
 
 
 def _add_release(commands: Any) -> None:
     parser = _command(commands, "release", _release, "Release a synthetic table and answers, for one charge.")
     _data_options(parser)
-    parser.add_argument("--mechanism", choices=list(MECHANISMS), default=DEFAULT, help="default: %(default)s")
+    parser.add_argument(
+        "--mechanism",
+        choices=list(MECHANISMS),
+        default=DEFAULT,
+        help="default: %(default)s; laplace and gaussian fit a table to their noisy answers, if the universe allows",
+    )
     parser.add_argument("--epsilon", type=float, required=True, help="what this release may cost")
     parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
     parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
+    parser.add_argument("--size", type=int, help="of smalldb: records of the small database; default: a public rule")
+    parser.add_argument("--alpha", type=float, help="of smalldb, instead of a size: how well some database should fit")
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
-    parser.add_argument("--out", type=Path, help="a new folder; default: DATA-release, here")
-    parser.add_argument("--ledger", type=Path, help="default: DATA.ledger beside the data")
+    parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
+    parser.add_argument("--ledger", type=Path, help="default: DATASET.ledger beside the data")
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
     parser.add_argument("--total-delta", type=float, help="likewise; default: that of this release")
     _secret_options(parser)
 
 
 def _release(arguments: argparse.Namespace) -> None:
+    _check_memory()
     from qrelease import archive
     from qrelease.privacy import Neighbours
     from qrelease.release import Curator, check_rows
 
     cost = _cost(arguments.epsilon, arguments.delta)
     neighbours = Neighbours.parse(arguments.neighbours)
-    mechanism = _mechanism(arguments.mechanism, arguments.rounds)
+    mechanism = _mechanism(arguments.mechanism, **{option: getattr(arguments, option) for option in OPTIONS})
     if arguments.rows is not None:
         check_rows(arguments.rows)
-    out = arguments.out or Path(f"{_dataset(arguments.data)}-release")
-    _warn_of_weak(cost)
+    out = arguments.out or Path(f"{_dataset(arguments)}-release")
     with archive.new_folder(out) as folder:
         table = _read(arguments)
-        workload = _workload(arguments, table)
+        workload = _workload(arguments, table.domain)
         mechanism.check(workload, cost, neighbours)
+        table.check_counts(workload.sets)
         with _ledger(arguments, cost, neighbours) as ledger:
             release = Curator(table, ledger, _entropy(arguments)).release(mechanism, workload, cost)
-            archive.save(release, folder, arguments.rows)
+            try:
+                why_no_table = archive.save(release, folder, arguments.rows)
+            except OSError as error:
+                raise InvalidInput(f"{out} cannot be written: {error.strerror}; {_STAYS}") from None
             spent, total = ledger.spent, ledger.total
     print(release)
     print(_files(out))
+    if why_no_table is not None:
+        print(f"no synthetic.csv: {why_no_table}")
     if arguments.insecure_seed is None or arguments.ledger:
         print(f"spent in all: {spent} of {total} (ledger {_ledger_path(arguments)})")
+    _warn_of_weak(cost)
 
 
 def _warn_of_weak(cost: Cost) -> None:
@@ -315,19 +420,29 @@ def _ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Any) -> Ledge
     elif arguments.total_delta is not None:
         raise InvalidInput("--total-delta needs --total-epsilon")
     if arguments.insecure_seed is not None and arguments.ledger is None:
-        return Ledger.open(None, total, dataset=_dataset(arguments.data), neighbours=neighbours)
+        return Ledger.open(None, total, dataset=_dataset(arguments), neighbours=neighbours)
     path = _ledger_path(arguments)
     if path.exists():
         if arguments.total_epsilon is not None:
             raise InvalidInput(f"ledger {path} has a total already; `qrelease ledger raise` changes it")
-        return Ledger.open(path, dataset=_dataset(arguments.data), neighbours=neighbours)
+        return Ledger.open(path, dataset=_dataset(arguments), neighbours=neighbours)
     Filter(total).spend(cost)  # what would be refused leaves no new ledger behind
-    print(f"new ledger {path}: total {total}", file=sys.stderr)
-    return Ledger.open(path, total, dataset=_dataset(arguments.data), neighbours=neighbours)
+    return Ledger.open(path, total, dataset=_dataset(arguments), neighbours=neighbours)
 
 
-def _dataset(data: Path) -> str:
-    return data.name.partition(".")[0] or data.name
+def _dataset(arguments: argparse.Namespace) -> str:
+    """Whose budget is spent: the name given, or the file's without its suffixes, compressed or not.
+
+    So `people.csv`, `people.csv.gz` and `people.parquet` in one folder are one dataset with one ledger.
+    """
+    if arguments.dataset is not None:
+        return str(arguments.dataset)
+    from qrelease.rows import SUFFIXES
+
+    name: Path = arguments.data.resolve()
+    while name.suffix.lower() in SUFFIXES:
+        name = name.with_suffix("")
+    return name.name
 
 
 def _ledger_path(arguments: argparse.Namespace) -> Path:
@@ -339,13 +454,16 @@ def _ledger_path(arguments: argparse.Namespace) -> Path:
         return Path(arguments.ledger)
     from hashlib import sha256
 
-    data: Path = arguments.data.resolve()
-    beside = data.with_name(f"{data.name}.ledger")
+    folder: Path = arguments.data.resolve().parent
+    dataset = _dataset(arguments)
+    if not dataset or Path(dataset).name != dataset:
+        raise InvalidInput(f"dataset {dataset!r} cannot be the name of a ledger: say which with --ledger")
+    beside = folder / f"{dataset}.ledger"
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "qrelease"
-    own = state / f"{data.name}-{sha256(str(data).encode()).hexdigest()[:12]}.ledger"
+    own = state / f"{dataset}-{sha256(str(folder).encode()).hexdigest()[:12]}.ledger"
     if beside.exists() and own.exists():
         raise LedgerError(f"two ledgers, {beside} and {own}, for one table: say which counts with --ledger")
-    if own.exists() or not (beside.exists() or os.access(data.parent, os.W_OK)):
+    if own.exists() or not (beside.exists() or os.access(folder, os.W_OK)):
         state.mkdir(parents=True, exist_ok=True)
         return own
     return beside
@@ -399,6 +517,7 @@ def _floats(text: str) -> list[float]:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
+    _check_memory()
     from qrelease.comparison import check_picture
     from qrelease.evaluate import evaluate
 
@@ -410,13 +529,14 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     table = _read(arguments)
     found = evaluate(
         table,
-        _workload(arguments, table),
+        _workload(arguments, table.domain),
         {name: _mechanism(name) for name in arguments.mechanism},
         arguments.epsilon,
         delta=arguments.delta,
         neighbours=arguments.neighbours,
         trials=arguments.trials,
         entropy=_entropy(arguments),
+        dataset=_dataset(arguments),
     )
     print(found.to_json_lines() if arguments.json else found)
     if arguments.plot is not None:

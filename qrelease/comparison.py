@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -147,12 +148,11 @@ class Evaluation:
     def plot(self, path: str | Path) -> None:
         """Draw the average L1 error against ε, both on log scales, into an SVG or PNG file; bars span the trials.
 
-        Raises `InvalidInput` where `check_picture` does, for a file that cannot be written, and without matplotlib
-        (`pip install 'qrelease[plot]'`).
+        Raises `InvalidInput` where `check_picture` does, and for a file that cannot be written.
         """
+        file = check_picture(path)
         from qrelease.plot import draw  # matplotlib is an extra
 
-        file = check_picture(path)
         content = draw(self, file.suffix[1:], NOTICE)
         try:
             file.write_bytes(content)
@@ -181,8 +181,8 @@ class Score:
 def check_picture(path: str | Path) -> Path:
     """A path that a picture may be drawn to.
 
-    Raises `InvalidInput` for another suffix than .svg or .png, a missing folder, and inside a folder that holds a
-    release.
+    Raises `InvalidInput` for another suffix than .svg or .png, a missing folder, inside a folder that holds a release,
+    and without matplotlib.
     """
     file = Path(path)
     if file.suffix not in (".svg", ".png"):
@@ -192,6 +192,8 @@ def check_picture(path: str | Path) -> Path:
     for folder in file.resolve().parents:
         if (folder / "release.json").exists():
             raise InvalidInput(f"{folder} holds a release, and this picture is not private; choose another folder")
+    if find_spec("matplotlib") is None:
+        raise InvalidInput("a picture needs matplotlib: pip install matplotlib")
     return file
 
 

@@ -337,6 +337,7 @@ class Domain:
     attributes: tuple[Attribute, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
         if not self.attributes:
             raise InvalidInput("a domain needs at least one attribute")
         names = self.names

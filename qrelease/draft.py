@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, final
 
 import tomlkit
@@ -20,7 +21,7 @@ from tomlkit.items import Table
 
 from qrelease.domain import Attribute, iso_date
 from qrelease.errors import InvalidInput
-from qrelease.rows import CsvReader
+from qrelease.rows import PARQUET, CsvReader, ParquetReader
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".", "-", "9999-12-31")
 """Spellings taken for a missing value when a column holds them."""
@@ -47,15 +48,15 @@ then set its reviewed to true. Delete the entries of columns that are not to be 
 
 
 def draft(path: str | os.PathLike[str]) -> str:
-    """The text of a schema.toml with one unreviewed entry for each usable column of a CSV file.
+    """The text of a schema.toml with one unreviewed entry for each usable column of a CSV or Parquet file.
 
     Columns that look like names or free text (too many categories) are left out and listed at the top. Raises
-    `InvalidInput` as `CsvReader` does, and when no column is usable.
+    `InvalidInput` as `CsvReader` and `ParquetReader` do, and when no column is usable.
     """
-    reader = CsvReader(path)
+    reader = ParquetReader(path) if Path(path).suffix.lower() in PARQUET else CsvReader(path)
     columns = [_Column(name) for name in reader.header]
-    for chunk in reader.chunks():
-        for column, texts in zip(columns, zip(*chunk.rows, strict=True), strict=True):
+    for chunk in reader.texts():
+        for column, texts in zip(columns, chunk, strict=True):
             column.see(texts)
     document = tomlkit.document()
     entries = tomlkit.aot()

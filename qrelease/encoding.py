@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
@@ -178,21 +178,21 @@ def write_csv(
     domain: Domain,
     codes: Sequence[npt.NDArray[np.integer[Any]]],
     rng: np.random.Generator,
-    weights: npt.NDArray[np.float64] | None = None,
+    extra: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> None:
     """Rows of public codes as CSV, streamed: the schema's header and labels, values drawn inside the bins.
 
     out       a path (compressed by extension; the file appears only when complete) or an open text file
     codes     one array (n,) for each attribute
-    weights   (n,) weights of the rows, written as a last column `weight`
-    Raises `InvalidInput` for a path that cannot be written, and for a weight beside an attribute `weight`.
+    extra     further columns by name, (n,) each, written after those of the domain
+    Raises `InvalidInput` for a path that cannot be written, and for an extra column with the name of an attribute.
     """
-    header = list(domain.names)
-    if weights is not None:
-        if "weight" in header:
-            raise InvalidInput("a column 'weight' for the row weights would collide with the attribute 'weight'")
-        header.append("weight")
-    chunks = _decoded(domain, codes, rng, weights)
+    added = extra or {}
+    header = [*domain.names, *added]
+    twice = next((name for name in added if name in domain.names), None)
+    if twice is not None:
+        raise InvalidInput(f"a further column {twice!r} would collide with the attribute {twice!r}")
+    chunks = _decoded(domain, codes, rng, list(added.values()))
     if isinstance(out, (str, os.PathLike)):
         with written(out) as text:
             write_rows(text, header, chunks)
@@ -204,12 +204,11 @@ def _decoded(
     domain: Domain,
     codes: Sequence[npt.NDArray[np.integer[Any]]],
     rng: np.random.Generator,
-    weights: npt.NDArray[np.float64] | None,
+    extra: Sequence[npt.NDArray[Any]],
 ) -> Iterator[Iterable[tuple[object, ...]]]:
     """The rows of values, a few thousand at a time."""
     rows = len(codes[0])
     for low, high in pairwise([*range(0, rows, _ROWS), rows]):
         columns = [a.decode(c[low:high], rng).tolist() for a, c in zip(domain, codes, strict=True)]
-        if weights is not None:
-            columns.append(weights[low:high].tolist())
+        columns += [c[low:high].tolist() for c in extra]
         yield zip(*columns, strict=True)

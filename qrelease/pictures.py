@@ -25,13 +25,14 @@ _POINTS = 400  # cells of a histogram; beyond them neighbours are summed
 _PAIRS = 6  # heat maps
 _PAIR_CELLS = 1 << 20  # of all pairs that heat maps are chosen from
 _WIDE = 12  # cells across a heat map
+_BEYOND = 2  # times the noise's share, a pair's dependence is no noise: in 2 by 2 cells, with probability 0.995
 
 
 def figures(release: Release) -> str:
     """Two sections of HTML; without what the release cannot answer."""
     singles = [(a,) for a in range(len(release.domain))][:_COLUMNS]
     tables = _tables(release, [*singles, *_pairs(release)])
-    return _columns(release, tables) + _relations(release.domain, tables)
+    return _columns(release, tables) + _relations(release, tables)
 
 
 def _tables(release: Release, sets: Sequence[Axes]) -> dict[Axes, Floats]:
@@ -125,18 +126,30 @@ def _merged(series: Series, cells: int) -> Series:
     )
 
 
-def _relations(domain: Domain, tables: dict[Axes, Floats]) -> str:
-    """The pairs that depend on each other most."""
-    shaped = {a: t.reshape([domain.shape[i] for i in a]) for a, t in tables.items() if len(a) == 2}
-    ranked = sorted(shaped, key=lambda axes: -_dependence(shaped[axes]))[:_PAIRS]
-    if not ranked:
+def _relations(release: Release, tables: dict[Axes, Floats]) -> str:
+    """The pairs that depend on each other most, and by more than noise does."""
+    domain = release.domain
+    pairs = [axes for axes in tables if len(axes) == 2]
+    if not pairs:
         return ""
-    cards = [_relation(domain, axes, shaped[axes]) for axes in ranked]
-    return (
-        "<h2>What goes together</h2><p>Of all pairs of columns that were measured together, those that depend on each"
-        " other most. Each row shows how its records are spread over the columns of the picture.</p>"
-        f'<div class="cards">{"".join(cards)}</div>'
+    workload = _marginals(domain, pairs)
+    bars = np.split(release.error_bars(workload)[1], workload.bounds[1:-1])
+    shaped, widths = (
+        {axes: t.reshape([domain.shape[i] for i in axes]) for axes, t in zip(pairs, parts, strict=True)}
+        for parts in ([tables[axes] for axes in pairs], bars)
     )
+    strength = {axes: _dependence(shaped[axes]) for axes in pairs}
+    beyond = [axes for axes in pairs if strength[axes] > _BEYOND * _noise(shaped[axes], widths[axes])]
+    ranked = sorted(beyond, key=lambda axes: -strength[axes])[:_PAIRS]
+    cards = [_relation(domain, axes, shaped[axes], widths[axes]) for axes in ranked]
+    found = (
+        "Of all pairs of columns that were measured together, those that depend on each other most, and more than their"
+        " noise would make them. Each row shows how its records are spread over the columns of the picture; a row with"
+        " fewer records than its noise stays blank."
+        if cards
+        else "No pair of columns that were measured together depends on each other more than its noise would make it."
+    )
+    return f'<h2>What goes together</h2><p>{found}</p><div class="cards">{"".join(cards)}</div>'
 
 
 def _dependence(table: Floats) -> float:
@@ -148,13 +161,20 @@ def _dependence(table: Floats) -> float:
     return float(((joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))) ** 2).sum())
 
 
-def _relation(domain: Domain, axes: Axes, table: Floats) -> str:
+def _noise(table: Floats, widths: Floats) -> float:
+    """What noise with these error bars (r, c) adds to `_dependence`, at most: that of a normal law."""
+    return float(np.nansum((widths / 1.96) ** 2)) / max(float(table.sum()), 1e-9) ** 2
+
+
+def _relation(domain: Domain, axes: Axes, table: Floats, widths: Floats) -> str:
     """One pair, the column with more cells downwards."""
     if table.shape[0] < table.shape[1]:
-        axes, table = axes[::-1], table.T
+        axes, table, widths = axes[::-1], table.T, widths.T
     down, across = (domain.attributes[a] for a in axes)
-    rows, columns = _largest(table.sum(axis=1), _BARS), _largest(table.sum(axis=0), _WIDE)
-    shares = (table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9))[np.ix_(rows, columns)]
+    totals = table.sum(axis=1)
+    rows, columns = _largest(totals, _BARS), _largest(table.sum(axis=0), _WIDE)
+    told = totals > np.sqrt(np.nansum(widths**2, axis=1))
+    shares = (table / np.where(told, totals, np.nan)[:, None])[np.ix_(rows, columns)]
     hidden = table.size > shares.size
     title = f"{across.name} by {down.name}"
     picture = heat(title, [down.labels[i] for i in rows], [across.labels[i] for i in columns], shares)

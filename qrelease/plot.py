@@ -5,8 +5,6 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from qrelease.errors import InvalidInput
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -27,15 +25,10 @@ _STYLE: Any = {
 
 
 def draw(evaluation: Evaluation, suffix: str, notice: str) -> bytes:
-    """An SVG or PNG file, the same bytes for the same evaluation under one version of matplotlib.
+    """An SVG or PNG file, the same bytes for the same evaluation under one version of matplotlib."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    Raises `InvalidInput` without matplotlib.
-    """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidInput("a picture needs matplotlib: pip install 'qrelease[plot]'") from None
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6.4, 4.4), layout="constrained", facecolor="white")
         axes = figure.subplots()

@@ -249,7 +249,7 @@ def _measured(release: Release) -> str:
 
 def _measurement(release: Release, m: Measurement) -> tuple[str, ...]:
     return (
-        text(" × ".join(release.domain.names[a] for a in m.group.axes)),
+        text(" × ".join(release.domain.names[a] for a in m.group.axes)) or "all records",
         f"{m.group.queries.count:,}",
         m.noise.law,
         f"{m.noise.scale:,.3g}" if m.noise.scale < 1000 else f"{m.noise.scale:,.0f}",

@@ -11,6 +11,7 @@ from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger
+from qrelease.measure import RECORDS
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
@@ -70,17 +71,49 @@ def test_answers_name_every_query_in_the_language_of_conditions(tmp_path: Path) 
     release = released()
     release.save(tmp_path / "out")
     lines = (tmp_path / "out" / "answers.csv").read_text().splitlines()
-    assert lines[0] == "query,answer,noisy,error_95"
+    assert lines[0] == "query,answer,noisy,error_95,INSECURE"
     assert len(lines) == len(release.workload) + 1
     assert any("age in 18..39 and sex = F" in line or "'F'" in line for line in lines)
 
 
-def test_baselines_have_no_table(tmp_path: Path) -> None:
-    release = released(Laplace())
+@pytest.mark.parametrize("mechanism", [MWEM(rounds=4), Laplace(), Gaussian()], ids=lambda m: m.name)
+def test_every_mechanism_gives_a_table_and_again_when_loaded(mechanism, tmp_path: Path) -> None:
+    release = released(mechanism)
     release.save(tmp_path / "out")
-    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["answers.csv", "release.json", "report.html"]
-    with pytest.raises(InvalidInput, match="no synthetic table"):
-        release.synthetic()
+    files = ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == files
+    again = archive.load(tmp_path / "out").synthetic(20)
+    assert {name: column.tolist() for name, column in again.items()} == {
+        name: column.tolist() for name, column in release.synthetic(20).items()
+    }
+
+
+def test_a_table_that_does_not_fit_takes_nothing_else_with_it(tmp_path: Path, monkeypatch) -> None:
+    release = released()
+    monkeypatch.setattr("qrelease.memory.free", lambda **_: 0)
+    assert "500 synthetic records: about" in archive.save(release, tmp_path, rows=500)
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["answers.csv", "release.json", "report.html"]
+
+
+def test_the_noisy_number_of_records_is_in_the_manifest(tmp_path: Path) -> None:
+    release = released()
+    release.save(tmp_path / "out")
+    (entry,) = [
+        m for m in json.loads((tmp_path / "out" / "release.json").read_text())["measurements"] if not m["columns"]
+    ]
+    (measured,) = [m for m in release.measurements if m.group == RECORDS]
+    assert entry == {
+        "columns": [],
+        "type": "cells",
+        "law": measured.noise.law,
+        "scale": measured.noise.scale,
+        "unit": 1.0,
+        "repeats": 1,
+        "values": measured.values.tolist(),
+    }
+    (again,) = [m for m in archive.load(tmp_path / "out").measurements if m.group == RECORDS]
+    assert (again.noise, again.values.tolist()) == (measured.noise, measured.values.tolist())
+    assert "all records" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_an_insecure_seed_is_on_the_manifest_and_the_page(tmp_path: Path) -> None:
@@ -117,6 +150,16 @@ def test_a_folder_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> 
     with pytest.raises(InvalidInput, match="cannot be written"), archive.new_folder(tmp_path / "no" / "such" / "place"):
         pass
     assert [f.name for f in tmp_path.iterdir()] == ["taken"]
+
+
+def test_two_runs_cannot_write_one_folder(tmp_path: Path) -> None:
+    with (
+        archive.new_folder(tmp_path / "out"),
+        pytest.raises(InvalidInput, match=r"out is being written by another run.*remove .*\.out\.part"),
+        archive.new_folder(tmp_path / "out"),
+    ):
+        pass
+    assert [f.name for f in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,13 +1,22 @@
 """The command line end to end: what it writes, and that every mistake is one line, exit code 2 and no charge."""
 
+import csv
+import errno
+import gzip
+import json
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from qrelease.cli import main
 from qrelease.ledger import Ledger
+from qrelease.table import Table
 
 SCHEMA = """
 [[attribute]]
@@ -53,14 +62,14 @@ def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[s
         "synthetic.csv",
     ]
     assert (folder / "out" / "synthetic.csv").read_text().startswith("sex,age,city\n")
-    with Ledger.open(folder / "people.csv.ledger") as ledger:
+    with Ledger.open(folder / "people.ledger") as ledger:
         assert str(ledger.spent) == "epsilon=1, delta=1e-06"
     capsys.readouterr()
     assert main(["answer", "out", "age in 30..39 and sex = 'F'", "city is missing"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert 0 < float(first.split()[0]) < 100
     assert second.endswith("city is missing")
-    assert main(["ledger", "show", "people.csv.ledger"]) == 0
+    assert main(["ledger", "show", "people.ledger"]) == 0
     assert "left    nothing" in capsys.readouterr().out
 
 
@@ -73,7 +82,7 @@ def test_a_spent_ledger_refuses_until_its_total_is_raised(folder: Path, capsys: 
     for part in ("total epsilon=1", "spent epsilon=1", "requested epsilon=1"):
         assert part in message
     assert not (folder / "second").exists()
-    assert main(["ledger", "raise", "people.csv.ledger", "--epsilon", "2"]) == 0
+    assert main(["ledger", "raise", "people.ledger", "--epsilon", "2"]) == 0
     assert release(out="second") == 0
 
 
@@ -173,17 +182,21 @@ def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsy
         (["--ledger", "no/such/ledger"], "no/such"),
         (["--total-delta", "0.1"], "total-epsilon"),
         (["--total-epsilon", "0.5"], "budget exceeded"),
+        (["--epsilon", "50", "--delta", "0.1", "--total-epsilon", "10"], "budget exceeded"),  # no warning on top
+        (["--dataset", "a/b"], "--ledger"),
+        (["--dataset", ""], "--ledger"),
     ],
 )
 def test_a_bad_option_is_one_line_and_costs_nothing(
     options: list[str], words: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    before = sorted(folder.iterdir())
     assert release(*options) == 2
-    message = capsys.readouterr().err.splitlines()[-1]
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
     assert message.startswith("qrelease: ")
     assert words in message
-    assert not (folder / "out").exists()
-    assert not list(folder.glob("*.ledger")), "a refusal leaves no ledger behind"
+    assert sorted(folder.iterdir()) == before, "a refusal leaves nothing behind, not even a ledger"
 
 
 def test_a_universe_too_large_is_refused_with_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,7 +241,7 @@ def test_help_needs_no_numpy() -> None:
 
 def test_a_closed_pipe_is_no_traceback(folder: Path) -> None:
     assert release() == 0
-    command = f"{sys.executable} -m qrelease.cli ledger show people.csv.ledger | true"
+    command = f"{sys.executable} -m qrelease.cli ledger show people.ledger | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
 
@@ -241,15 +254,142 @@ def test_a_ledger_stays_the_ledger_when_permissions_change(
     with monkeypatch.context() as read_only:
         read_only.setattr("os.access", lambda *_: False)
         assert release() == 0
-    assert not (folder / "people.csv.ledger").exists()
+    assert not (folder / "people.ledger").exists()
     assert release(out="second") == 2
     assert "budget exceeded" in capsys.readouterr().err
-    assert (
-        main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--ledger", "people.csv.ledger"])
-        == 0
-    )
+    assert release("--ledger", "people.ledger", out="beside") == 0
     assert release(out="third") == 2
     assert "say which counts" in capsys.readouterr().err
+
+
+def test_one_dataset_has_one_ledger_however_its_file_is_packed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The budget belongs to the people, not to a file."""
+    import polars as pl
+
+    rows = (folder / "people.csv").read_bytes()
+    (folder / "people.CSV.gz").write_bytes(gzip.compress(rows))
+    pl.read_csv(rows, infer_schema=False).write_parquet(folder / "people.pq")
+    assert release("--total-epsilon", "2") == 0
+    for twin in ("people.CSV.gz", "people.pq"):
+        assert main(["release", twin, "--schema", "people.toml", "--epsilon", "0.5", "--out", twin[-2:]]) == 0
+    capsys.readouterr()
+    assert release(out="second") == 2
+    assert "spent epsilon=2" in capsys.readouterr().err
+    assert [file.name for file in folder.glob("*.ledger")] == ["people.ledger"]
+
+
+def test_a_dataset_can_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--schema", "people.toml", "--epsilon", "1", "--dataset", "census"]
+    assert main(["release", "people.csv", *command]) == 0
+    assert (folder / "census-release").is_dir()
+    with Ledger.open(folder / "census.ledger") as ledger:
+        assert ledger.dataset == "census"
+    (folder / "copy.csv").write_bytes((folder / "people.csv").read_bytes())
+    capsys.readouterr()
+    assert main(["release", "copy.csv", *command, "--out", "second"]) == 2
+    assert "budget exceeded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "mwem"])
+def test_an_insecure_release_is_marked_in_every_file(folder: Path, mechanism: str) -> None:
+    assert release("--mechanism", mechanism, "--delta", "1e-6", "--insecure-seed", "1") == 0
+    assert release("--mechanism", mechanism, "--delta", "1e-6", out="secure") == 0
+    files = sorted(file.name for file in (folder / "out").iterdir())
+    assert files == ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+    for name in files:
+        assert "INSECURE" in (folder / "out" / name).read_text(), name
+        assert "INSECURE" not in (folder / "secure" / name).read_text(), name
+    for name in ("answers.csv", "synthetic.csv"):  # in a column of its own, so that rows keep it
+        with (folder / "out" / name).open(newline="") as rows:
+            assert {row["INSECURE"] for row in csv.DictReader(rows)} == {"1"}
+    assert len(Table.read_csv(folder / "out" / "synthetic.csv", folder / "people.toml")) > 0
+
+
+def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--epsilon", "50", "--delta", "0.1") == 0
+    assert capsys.readouterr().err.count("warning: ") == 2
+
+
+def test_a_full_disk_is_one_line_and_says_that_the_charge_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("qrelease.archive.write_csv", full)
+    assert release() == 2
+    message = capsys.readouterr().err
+    assert message.startswith("qrelease: out cannot be written: No space left on device; a charge that was made stays")
+    assert message.count("\n") == 1
+    assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.ledger", "people.toml"]
+
+
+def test_out_of_memory_is_one_line_that_names_a_size(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError("Unable to allocate an array with shape (54321,)")  # which tells the number of records
+
+    monkeypatch.setattr("qrelease.archive.save", full)
+    assert release() == 2
+    message = capsys.readouterr().err
+    assert re.fullmatch(r"qrelease: out of memory, [\d.]+ [MG]iB are left: .* stays spent .*\n", message)
+    assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.ledger", "people.toml"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="signals and pipes as on Unix")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_nothing_behind(folder: Path, name: str) -> None:
+    """The data come from a pipe that nobody writes to, so that the run waits to be ended."""
+    (folder / "people.csv").unlink()
+    os.mkfifo(folder / "people.csv")
+    command = [sys.executable, "-m", "qrelease.cli", "release", "people.csv", "--schema", "people.toml"]
+    run = subprocess.Popen([*command, "--epsilon", "1", "--out", "out"], stderr=subprocess.PIPE, text=True)
+    while not (folder / ".out.part").exists():
+        assert run.poll() is None
+        time.sleep(0.01)
+    run.send_signal(getattr(signal, name))
+    _, message = run.communicate()
+    assert run.returncode == 128 + getattr(signal, name)
+    assert message.startswith("qrelease: interrupted")
+    assert message.count("\n") == 1
+    assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_what_a_kill_left_behind_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / ".out.part").mkdir()
+    assert release() == 2
+    assert capsys.readouterr().err == (
+        "qrelease: out is being written by another run; if none is at work, one was killed: remove .out.part\n"
+    )
+    assert not (folder / "people.ledger").exists()
+    (folder / ".out.part").rmdir()
+    assert release() == 0
+
+
+def test_why_there_is_no_table(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qrelease.histogram.MAX_CELLS", 20)
+    assert release("--mechanism", "laplace") == 0
+    assert "no synthetic.csv: the universe has 24 cells" in capsys.readouterr().out
+    assert sorted(f.name for f in (folder / "out").iterdir()) == ["answers.csv", "release.json", "report.html"]
+
+
+def test_evaluate_names_the_dataset_and_draws_only_what_it_can(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--workload", "marginals:1"]
+    assert main([*command, "--json"]) == 0
+    assert {json.loads(line)["dataset"] for line in capsys.readouterr().out.splitlines()} == {"people"}
+    assert main([*command, "--dataset", "census"]) == 0
+    assert "\ncensus: " in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("qrelease.table.Table.read_csv", lambda *_: pytest.fail("it reads before it looks"))
+    assert main([*command, "--plot", "error.svg"]) == 2
+    assert capsys.readouterr().err == "qrelease: a picture needs matplotlib: pip install matplotlib\n"
 
 
 def test_the_folder_has_a_default_name(folder: Path) -> None:

@@ -201,6 +201,7 @@ def test_domain_is_a_product(domain):
     assert [domain.axis(name) for name in domain.names] == list(range(len(domain)))
     assert [domain[name] for name in domain.names] == list(domain)
     assert domain.project(range(len(domain))) == domain
+    assert hash(Domain(list(domain))) == hash(domain)
 
 
 def test_domain_refuses():

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from qrelease.schema import load
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 
@@ -23,16 +25,51 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def review(folder: Path) -> None:
+    """As a person would: bins that the conditions can be asked of."""
+    text = (folder / "people.toml").read_text()
+    text = re.sub(r"bins = .*", "bins = [18, 30, 40, 60, 88]", text)
+    (folder / "people.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+
+
 def run(command: list[str], folder: Path) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
+def test_the_first_two_lines_make_an_environment_and_are_run_by_ci() -> None:
+    demo, tests = (block.strip() for block in blocks(README, "sh")[:2])
+    assert demo == "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/qrelease demo"
+    assert tests == "python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/pytest"
+    assert "for line in '.venv/bin/qrelease demo' '.venv/bin/pytest'" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.slow
+def test_the_demo(tmp_path: Path) -> None:
+    shown = run([sys.executable, "-W", "error", "-m", "qrelease.cli", "demo"], tmp_path)
+    assert "76,204,800 cells" in shown
+    (ratios,) = re.findall(r"^mwem +[\d.]+ +([\d.]+) +([\d.]+)", shown, re.MULTILINE)
+    assert max(map(float, ratios)) < 0.6  # of the error of Laplace, and of Gaussian noise
+    files = sorted(file.name for file in (tmp_path / "demo-release").iterdir())
+    assert files == ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+
+
 def test_the_python_block_runs(folder: Path) -> None:
     (code,) = blocks(README, "python")
+    assert len(code.strip().splitlines()) == 2 + 5
     assert "±" in run([sys.executable, "-W", "error", "-c", code], folder)
-    assert (folder / "people-release-from-python" / "synthetic.csv").exists()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_python_block_runs_on_a_frame_of_ones_own(folder: Path, library: str) -> None:
+    (code,) = blocks(README, "python")
+    line, call = re.search(r"^(table = .*)  # yours: (.*)$", code, re.MULTILINE).groups()
+    read = f"import {library}; frame = {library}.read_csv('people.csv')"
+    run([sys.executable, "-m", "qrelease.cli", "schema", "draft", "people.csv", "--out", "people.toml"], folder)
+    review(folder)
+    code = code.replace(line, f"{read}\ntable = {call}")
+    assert "±" in run([sys.executable, "-W", "error", "-c", code], folder)
 
 
 def test_the_command_lines_run(folder: Path) -> None:
@@ -40,10 +77,8 @@ def test_the_command_lines_run(folder: Path) -> None:
     inline = re.search(r"`(qrelease evaluate[^`]*)`", README.read_text(encoding="utf-8"))
     assert inline is not None
     for line in [*commands, " ".join(inline[1].split())]:
-        if line.startswith("#"):  # the person reviews: bins that the conditions below can be asked of
-            text = (folder / "people.toml").read_text()
-            text = re.sub(r"bins = .*", "bins = [18, 30, 40, 60, 88]", text)
-            (folder / "people.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+        if line.startswith("#"):
+            review(folder)
             continue
         command = line.replace("qrelease ", f"{sys.executable} -m qrelease.cli ", 1).replace(
             "marginals:3", "marginals:2"
@@ -53,6 +88,12 @@ def test_the_command_lines_run(folder: Path) -> None:
 
 
 def test_the_documents_name_files_that_exist() -> None:
-    for document in (README, ROOT / "CONTRIBUTING.md"):
+    for document in (README, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "schema.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
-            assert (ROOT / target).exists(), target
+            assert (document.parent / target).exists(), target
+
+
+def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
+    (example,) = blocks(ROOT / "docs" / "schema.md", "toml")
+    (tmp_path / "people.toml").write_text(example)
+    assert str(load(tmp_path / "people.toml")) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")

@@ -97,17 +97,17 @@ def test_the_page_is_whole_and_loads_and_runs_nothing():
 def test_labels_cannot_break_out_of_the_page(mechanism):
     if isinstance(mechanism, MWEM):
         workload = Workload.marginals(HOSTILE, [[EVIL, "'x"]])
-        release = released(mechanism, workload, PureDP(1.0), dataset=EVIL)
+        release = released(mechanism, workload, PureDP(1000.0), dataset=EVIL)
     else:
         workload = Workload.marginals(HOSTILE, 2) + Workload.predicates(HOSTILE, "day is not missing")
-        release = released(mechanism, workload, PureDP(1.0), dataset=EVIL)
+        release = released(mechanism, workload, PureDP(1000.0), dataset=EVIL)
     release = replace(release, mechanism=EVIL, parameters={EVIL: EVIL}, versions={EVIL: EVIL})
     release = replace(release, spends=tuple(replace(s, what=EVIL) for s in release.spends))
     page = html(release)
     found = Page(page)
     assert "script" not in found.tags
     assert "b" not in found.tags
-    assert found.tags["svg"] == 4 + (1 if isinstance(mechanism, MWEM) else 6)  # each column, each pair measured
+    assert found.tags["svg"] == 4 + (1 if isinstance(mechanism, MWEM) else 2)  # columns, and pairs that depend
     assert "<script>alert('1')</script> & \"co\"\ufffd\ufffd" in found.text
     assert not re.search("[\x00-\x08\x0b-\x1f]", page)
     page.encode("utf-8")
@@ -335,11 +335,40 @@ def test_a_histogram_of_too_many_cells_sums_neighbours():
     assert len(outline(page, "bar")) == 4 * 334
 
 
+def test_pure_noise_is_not_drawn_as_a_relation():
+    """Independent columns under much noise, and columns that are one and the same under little."""
+    domain, rng = coded(4, 6, 5), np.random.default_rng(0)
+    records = Table(domain, tuple(rng.integers(0, n, 500) for n in domain.shape))
+    twins = coded(4, 4)
+    equal = Table(twins, (records.columns[0],) * 2)
+    for seed in range(5):
+        for mechanism in (Laplace(), MWEM()):
+            pages = []
+            for table, cost in ((records, PureDP(0.1)), (equal, PureDP(1.0))):
+                with Ledger.open(None, cost) as ledger:
+                    curator = Curator(table, ledger, Entropy.insecure(seed))
+                    pages.append(html(curator.release(mechanism, Workload.marginals(table.domain, 2), cost)))
+            assert 'class="heat"' not in pages[0]
+            assert "No pair of columns that were measured together depends on each other more" in pages[0]
+            assert 'class="heat"' in pages[1]
+
+
+def test_a_row_of_a_heat_map_with_fewer_records_than_its_noise_is_blank():
+    domain = coded(3, 2)
+    records = Table(domain, (np.repeat([0, 1], [500, 500]), np.repeat([0, 1], [500, 500])))  # none in row 2
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        curator = Curator(records, ledger, Entropy.insecure(1))
+        page = html(curator.release(Laplace(), Workload.marginals(domain, 2), PureDP(1.0)))
+    assert page.count('class="heat"') == 4
+
+
 def test_a_heat_map_shades_by_share():
     svg = heat("t", ["r<", "s"], ["c", "d"], np.array([[1.0, 0.0], [0.25, 0.75]]))
     assert re.findall(r'fill-opacity="([\d.]+)"', svg) == ["0.94", "0.04", "0.27", "0.72"]
     assert re.findall(r">(\d+%)<", svg) == ["100%", "25%", "75%"]
     assert "r&lt; → c: 100%" in svg
+    blank = heat("t", ["r", "s"], ["c", "d"], np.array([[np.nan, np.nan], [0.25, 0.75]]))
+    assert re.findall(r">(\d+%)<", blank) == ["25%", "75%"]
 
 
 def test_long_labels_are_cut_and_shown_whole_when_pointed_at():

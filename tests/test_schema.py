@@ -1,6 +1,8 @@
 import json
 import tomllib
+from datetime import date
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -323,6 +325,27 @@ def test_a_reviewed_draft_reads_its_own_data(tmp_path_factory, cells):
     data.write_text("\n".join(["always,sometimes", *lines]) + "\n")
     schema.write_text(reviewed(draft(data)))
     assert len(Table.read_csv(data, schema)) == len(cells)
+
+
+def test_draft_of_a_parquet_file(tmp_path):
+    """The same schema as of the same values as text, and one that reads the file."""
+    columns = {
+        "sex": ["F", "M", None, "F"],
+        "age": [31, 52, 67, 18],
+        "share": [0.5, 0.25, None, 1.0],
+        "born": [date(1990, 1, 2), date(1971, 5, 6), None, date(2004, 7, 8)],
+    }
+    frame = pl.DataFrame(columns)
+    frame.write_csv(tmp_path / "people.csv")
+    frame.write_parquet(tmp_path / "people.pq")
+    assert draft(tmp_path / "people.pq") == draft(tmp_path / "people.csv").replace("people.csv", "people.pq")
+    frame.with_columns(smokes=pl.Series([True, False, True, None])).write_parquet(tmp_path / "people.pq")
+    (tmp_path / "people.toml").write_text(reviewed(draft(tmp_path / "people.pq")))
+    table = Table.read_parquet(tmp_path / "people.pq", tmp_path / "people.toml")
+    assert len(table) == 4
+    (tmp_path / "text.pq").write_text("sex,age\n")
+    with pytest.raises(InvalidInput, match=r"text\.pq cannot be read"):
+        draft(tmp_path / "text.pq")
 
 
 def test_draft_of_nothing_usable(write):

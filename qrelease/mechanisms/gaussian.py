@@ -7,7 +7,7 @@ from typing import final
 
 from qrelease.errors import InvalidInput
 from qrelease.measure import Private
-from qrelease.mechanisms.direct import check_answers, measure_all
+from qrelease.mechanisms.direct import check_answers, measure_all, promised_error
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
 from qrelease.release import Draft
@@ -20,7 +20,7 @@ class Gaussian:
     """Gaussian noise on all answers, for the L2 sensitivity Δ₂ of the whole workload.
 
     For (ε, δ) the analytic Gaussian [Balle & Wang 2018], a real normal rounded to integers; for ρ-zCDP the discrete
-    Gaussian of variance Δ₂²/2ρ [Canonne, Kamath & Steinke 2020, Thm 14]. It knows no synthetic table.
+    Gaussian of variance Δ₂²/2ρ [Canonne, Kamath & Steinke 2020, Thm 14].
     """
 
     @property
@@ -38,3 +38,8 @@ class Gaussian:
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """One draw for each answer."""
         return measure_all(private, workload, cost)
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """With probability 1 - β no answer is off by more than this fraction of a table: `direct.promised_error`."""
+        self.check(workload, cost, neighbours)
+        return promised_error(workload, records, cost, neighbours, beta)

@@ -7,7 +7,7 @@ from typing import final
 
 from qrelease.errors import InvalidInput
 from qrelease.measure import Private
-from qrelease.mechanisms.direct import check_answers, measure_all
+from qrelease.mechanisms.direct import check_answers, measure_all, promised_error
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
 from qrelease.release import Draft
@@ -19,7 +19,7 @@ from qrelease.workload import Workload
 class Laplace:
     """Discrete Laplace noise of scale Δ₁/ε on all answers, Δ₁ the L1 sensitivity of the whole workload: pure ε-DP.
 
-    Of an (ε, δ) it spends ε and leaves δ. It knows no synthetic table.
+    Of an (ε, δ) it spends ε and leaves δ.
     """
 
     @property
@@ -34,6 +34,11 @@ class Laplace:
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """One draw for each answer."""
         return measure_all(private, workload, _pure(cost))
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """With probability 1 - β no answer is off by more than this fraction of a table: `direct.promised_error`."""
+        self.check(workload, cost, neighbours)
+        return promised_error(workload, records, _pure(cost), neighbours, beta)
 
 
 def _pure(cost: Cost) -> PureDP:

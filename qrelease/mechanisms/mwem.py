@@ -7,6 +7,7 @@ marginals measured at once (a measurement of all cells of a marginal costs no mo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -82,8 +83,9 @@ class MWEM:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round."""
         check_size(workload.domain, self._sets(workload), len(workload))
-        counting, singles, rest = _shares(_cheaper(cost, workload), self.singles)
-        calibrated(1, counting)
+        counting, singles, rest = _shares(_cheaper(cost, workload), self.singles, neighbours)
+        if counting is not None:
+            calibrated(1, counting)
         if singles is not None:
             noise_for(_columns(workload), singles, neighbours)
         _check_round(workload, rest, neighbours, self.rounds or 1, self.selection)
@@ -112,28 +114,29 @@ class MWEM:
         measured together, for what the singles and the selections would have cost too.
         """
         whole = _cheaper(cost, workload)
-        counting, singles, rest = _shares(whole, self.singles)
-        total, variance = private.count(counting)
+        counting, singles, rest = _shares(whole, self.singles, private.neighbours)
+        total, counted = private.count(counting)
         rounds = self.rounds or self._rounds(workload, rest, private.neighbours, max(total, 1.0))
         measurements: list[Measurement] = []
         everything = self.rounds is None and self.choice == "group" and rounds >= len(workload.groups)
         if everything:
-            measurements += private.measure(workload, _shares(whole, 0.0)[2])
+            measurements += private.measure(workload, _shares(whole, 0.0, private.neighbours)[2])
         elif singles is not None:
             measurements += private.measure(_columns(workload), singles)
-        total = max(_refined(total, variance, measurements), 1.0)
+        bought = () if counted is None else (counted,)
+        total = max(_refined([*bought, *measurements]) if bought else total, 1.0)
         rule = MultiplicativeWeights(self.sweeps)
         state = rule.start(workload.domain, self._sets(workload), total)
         if everything:
             for _ in tqdm(range(_updates(workload)), desc="fitting", disable=None, leave=False):
                 state = rule.update(state, measurements)
-            return Draft(state, tuple(measurements), {"rounds": 0, "records": total})
+            return Draft(state, (*bought, *measurements), {"rounds": 0, "records": total})
         if measurements:
             state = rule.update(state, measurements)
         select = Select(self.choice, self.rule or _better_rule(whole))
         plan = Round.equal(rest, rounds, self.selection)
         state = iterate(private, workload, state, rule, select, plan, measurements)
-        return Draft(state, tuple(measurements), {"rounds": rounds, "rule": select.rule, "records": total})
+        return Draft(state, (*bought, *measurements), {"rounds": rounds, "rule": select.rule, "records": total})
 
 
 def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Choice) -> int:
@@ -190,22 +193,17 @@ def _better_rule(cost: PureDP | ZCDP) -> Rule:
     return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
 
 
-def _shares(cost: PureDP | ZCDP, singles: float) -> tuple[PureDP | ZCDP, PureDP | ZCDP | None, PureDP | ZCDP]:
-    """What counts the records, what measures the single columns, and what is left for the rounds."""
-    if not singles:
-        counting, rest = split(cost, [COUNTING, 1 - COUNTING])
-        return counting, None, rest
-    counting, first, rest = split(cost, [COUNTING, singles, 1 - COUNTING - singles])
-    return counting, first, rest
+def _shares(
+    cost: PureDP | ZCDP, singles: float, neighbours: Neighbours
+) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP | None, PureDP | ZCDP]:
+    """What counts the records (where they are private), what measures the columns, and what is left for the rounds."""
+    counting = 0.0 if neighbours is Neighbours.REPLACE_ONE else COUNTING
+    *first, rest = split(cost, [share for share in (counting, singles) if share] + [1 - counting - singles])
+    return first.pop(0) if counting else None, first.pop(0) if singles else None, rest
 
 
-def _refined(total: float, variance: float, measurements: list[Measurement]) -> float:
+def _refined(measurements: Sequence[Measurement]) -> float:
     """The number of records, from its own noisy count and the sums of disjoint measured marginals: all unbiased."""
-    if variance == 0:
-        return total
-    estimates = [(total, variance)]
-    estimates += [
-        (float(m.values.sum()), m.variance * len(m.values)) for m in measurements if isinstance(m.group.queries, Cells)
-    ]
-    weights = [1 / v for _, v in estimates]
-    return sum(w * e for w, (e, _) in zip(weights, estimates, strict=True)) / sum(weights)
+    marginals = [m for m in measurements if isinstance(m.group.queries, Cells)]
+    weights = [1 / (m.variance * len(m.values)) for m in marginals]
+    return sum(w * float(m.values.sum()) for w, m in zip(weights, marginals, strict=True)) / sum(weights)

@@ -1,0 +1,118 @@
+"""How much memory this process may still take, and the refusal of work that needs more.
+
+A refusal has to come before the charge, so it rests on what can be known by then: the sizes of public things. What it
+is compared with is the least that any limit leaves, the machine's, the container's, or the process's own.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from qrelease.errors import TooLarge
+
+_ROOT = Path("/")
+
+ANSWER = 160
+"""Bytes that an answer takes until it is written, exact, noisy, processed, and as text in the manifest: measured."""
+
+_SHARE = 0.8
+"""Of what is left: the rest is for whatever else is at work."""
+
+LIBRARIES = 128 << 20
+"""Bytes of numpy, scipy, numba and LLVM. Without them they fail in many ways, few of which are one line."""
+
+_LATER = 128 << 20
+"""Bytes for what is loaded, compiled and written besides whatever a caller counts."""
+
+_MAPPED = 128 << 20, 96 << 20
+"""Bytes of address space that libraries and each thread reserve without ever using them."""
+
+
+def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
+    """`TooLarge`, which names both sizes, if so many bytes are more than this process may still take.
+
+    ahead  whether libraries are to be loaded and files to be written besides, as before a charge; what passes then
+           passes at work too
+    """
+    left = free(ahead=ahead)
+    needed += _LATER if ahead else 0
+    if needed > left:
+        raise TooLarge(f"{what}: about {size(needed)} are needed and {size(left)} are free; {advice}")
+
+
+def free(*, ahead: bool = False) -> int:
+    """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves.
+
+    ahead  less the address space that libraries and threads will reserve
+    """
+    reserved = _MAPPED[0] + _MAPPED[1] * _threads() if ahead else 0
+    return max(0, int(_SHARE * min([*_of_machine(), *_of_groups(), *_of_process(reserved)])))
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: `1.2 GiB`, `300 MiB`."""
+    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
+
+
+def _of_machine() -> Iterator[int]:
+    available = _fields(_ROOT / "proc/meminfo").get("MemAvailable:")
+    if available is not None:
+        yield available * 1024
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    else:
+        yield 8 << 30
+
+
+def _of_groups() -> Iterator[int]:
+    """What the limits of the control groups leave, v1 and v2, from this process's group up to the root.
+
+    Cached pages of files count as used there and are given back under pressure: the inactive ones are free.
+    """
+    for line in _text(_ROOT / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, limit, used, cached = "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            root, cached = "sys/fs/cgroup/memory", "total_inactive_file"
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        group = _ROOT / root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            texts = _text(folder / limit).strip(), _text(folder / used).strip()
+            if all(map(str.isdecimal, texts)):
+                yield int(texts[0]) - int(texts[1]) + _fields(folder / "memory.stat").get(cached, 0)
+            if folder == _ROOT / root:
+                break
+
+
+def _of_process(reserved: int) -> Iterator[int]:
+    """What `ulimit -v` and `ulimit -d` leave, where there are such limits."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    used = _fields(_ROOT / "proc/self/status")
+    for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY and name in used:
+            yield limit - used[name] * 1024 - reserved
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """The lines `name number …` of a file of the kernel's."""
+    rows = (line.split() for line in _text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
+
+
+def _text(path: Path) -> str:
+    """The content of a file of the kernel's; nothing where there is none."""
+    with suppress(OSError):
+        return path.read_text(encoding="ascii", errors="replace")
+    return ""
