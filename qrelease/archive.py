@@ -59,15 +59,15 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     part = target.parent / f".{target.name}.part"
-    try:
-        part.mkdir()
-    except FileExistsError:
-        raise InvalidInput(
-            f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
-        ) from None
-    except OSError as error:
-        raise InvalidInput(f"{target} cannot be written: {error.strerror}") from None
     with contextlib.ExitStack() as cleanup:
+        try:
+            part.mkdir()
+        except FileExistsError:
+            raise InvalidInput(
+                f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
+            ) from None
+        except OSError as error:
+            raise InvalidInput(f"{target} cannot be written: {error.strerror}") from None
         cleanup.callback(shutil.rmtree, part, ignore_errors=True)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InvalidInput(f"{target} exists already; choose another folder, releases are not overwritten")

@@ -35,19 +35,17 @@ def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
     ahead  whether libraries are to be loaded and files to be written besides, as before a charge; what passes then
            passes at work too
     """
-    left = free(ahead=ahead)
-    needed += _LATER if ahead else 0
+    left = free()
+    if ahead:
+        needed += _LATER
+        left = min([left, *(max(0, int(_SHARE * (room - _reserved()))) for room in _of_process())])
     if needed > left:
         raise TooLarge(f"{what}: about {size(needed)} are needed and {size(left)} are free; {advice}")
 
 
-def free(*, ahead: bool = False) -> int:
-    """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves.
-
-    ahead  less the address space that libraries and threads will reserve
-    """
-    reserved = _MAPPED[0] + _MAPPED[1] * _threads() if ahead else 0
-    return max(0, int(_SHARE * min([*_of_machine(), *_of_groups(), *_of_process(reserved)])))
+def free() -> int:
+    """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves."""
+    return max(0, int(_SHARE * min([*_of_machine(), *_of_groups(), *_of_process()])))
 
 
 def size(count: int) -> str:
@@ -88,7 +86,7 @@ def _of_groups() -> Iterator[int]:
                 break
 
 
-def _of_process(reserved: int) -> Iterator[int]:
+def _of_process() -> Iterator[int]:
     """What `ulimit -v` and `ulimit -d` leave, where there are such limits."""
     try:
         import resource
@@ -98,11 +96,13 @@ def _of_process(reserved: int) -> Iterator[int]:
     for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY and name in used:
-            yield limit - used[name] * 1024 - reserved
+            yield limit - used[name] * 1024
 
 
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _reserved() -> int:
+    """Bytes of address space that libraries and threads will take."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _MAPPED[0] + _MAPPED[1] * threads
 
 
 def _fields(path: Path) -> dict[str, int]:

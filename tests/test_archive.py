@@ -90,7 +90,7 @@ def test_every_mechanism_gives_a_table_and_again_when_loaded(mechanism, tmp_path
 
 def test_a_table_that_does_not_fit_takes_nothing_else_with_it(tmp_path: Path, monkeypatch) -> None:
     release = released()
-    monkeypatch.setattr("qrelease.memory.free", lambda **_: 0)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 0)
     assert "500 synthetic records: about" in archive.save(release, tmp_path, rows=500)
     assert sorted(f.name for f in tmp_path.iterdir()) == ["answers.csv", "release.json", "report.html"]
 

@@ -350,6 +350,7 @@ def test_a_signal_leaves_nothing_behind(folder: Path, name: str) -> None:
     while not (folder / ".out.part").exists():
         assert run.poll() is None
         time.sleep(0.01)
+    time.sleep(0.2)
     run.send_signal(getattr(signal, name))
     _, message = run.communicate()
     assert run.returncode == 128 + getattr(signal, name)

@@ -280,7 +280,7 @@ def test_too_many_separate_answers_are_refused():
 
 def test_answers_that_do_not_fit_are_refused_by_mwem(monkeypatch):
     """Of 12 000 cells there are 72 million ranges: half a gibibyte for each copy of their answers."""
-    monkeypatch.setattr("qrelease.memory.free", lambda **_: 1 << 30)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 30)
     with pytest.raises(TooLarge):
         MWEM().check(Workload.ranges(coded(12_000), "a"), PURE, BOTH[0])
 

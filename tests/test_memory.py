@@ -72,11 +72,12 @@ def test_of_a_limit_of_the_process(kernel, monkeypatch, kind):
     monkeypatch.setattr(
         resource, "getrlimit", lambda k: (4 * GIB, 9 * GIB) if k == limit else (resource.RLIM_INFINITY,)
     )
-    monkeypatch.setattr(memory, "_MAPPED", (GIB // 4, GIB // 8))
-    monkeypatch.setattr(memory, "_threads", lambda: 2)
+    monkeypatch.setattr(memory, "_reserved", lambda: GIB // 2)
     kernel("proc/self/status", f"VmSize: {3 << 20} kB\nVmData: {3 << 20} kB\n")
     assert memory.free() == GIB
-    assert memory.free(ahead=True) == GIB // 2  # libraries and threads reserve address space of their own
+    with pytest.raises(TooLarge, match="512 MiB are free"):  # libraries and threads reserve address space of their own
+        memory.check(GIB // 2, "this", "ask less")
+    memory.check(GIB, "this", "ask less", ahead=False)
 
 
 def test_a_limit_that_is_passed_already_leaves_nothing(kernel):

@@ -434,7 +434,7 @@ def test_a_number_of_records_that_drowns_in_its_noise_makes_no_giant_table(mecha
 
 def test_rows_that_do_not_fit_in_memory_are_refused(monkeypatch):
     found = released()
-    monkeypatch.setattr("qrelease.memory.free", lambda **_: 1 << 28)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 28)
     with pytest.raises(TooLarge, match=r"60,000,000 synthetic records: about .* are needed"):
         found.synthetic(60_000_000)
 
