@@ -76,6 +76,8 @@ class Workload:
             sets = list(combinations(range(len(domain)), int(k)))
         else:
             sets = [domain.axes(names) for names in k]
+            if () in sets:
+                raise InvalidInput("a marginal needs at least one column, got none")
         return cls(domain, tuple(Group(s, Cells(domain.cells(s))) for s in sets))
 
     @classmethod
@@ -212,7 +214,8 @@ def _group_from_json(domain: Domain, entry: Mapping[str, Any]) -> Group:
     columns = entry["columns"]
     match entry["type"]:
         case "cells":
-            return Workload.marginals(domain, [columns]).groups[0]
+            axes = domain.axes(columns)
+            return Group(axes, Cells(domain.cells(axes)))
         case "ranges" | "prefixes" as kind:
             return _intervals(domain, columns[0], prefixes=kind == "prefixes")
         case "predicates":

@@ -173,6 +173,7 @@ def test_marginals_refuse(k):
     ("make", "message"),
     [
         (lambda: Workload.marginals(PEOPLE, []), "at least one query"),
+        (lambda: Workload.marginals(PEOPLE, [[]]), "at least one column"),
         (lambda: Workload(PEOPLE, ()), "at least one query"),
         (lambda: Workload.marginals(PEOPLE, [["sex", "sex"]]), "named twice"),
         (lambda: Workload.marginals(PEOPLE, [["sex", "height"]]), "no attribute 'height'"),

@@ -107,5 +107,5 @@ def _library() -> Any:
     try:
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError:
-        raise InvalidInput("numerical composition needs dp-accounting: pip install 'qrelease[pld]'") from None
+        raise InvalidInput("numerical composition needs dp-accounting: pip install dp-accounting") from None
     return privacy_loss_distribution
