@@ -42,6 +42,8 @@ _JOURNAL_TABLES = (
 )  # a ledger gets these with its first session
 _PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+_IN_JOURNAL = b"in the journal"  # what stands for the answer of a charge that has a journal
+
 _HEAD = "SELECT dataset, neighbours, total, tally, entries, answers, last, digest FROM head"
 _SET_HEAD = "INSERT OR REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ROW = "SELECT id, time, kind, cost, label, key, digest FROM entries"
@@ -254,6 +256,8 @@ class Store:
         if not connection.execute(_HAS_JOURNALS).fetchone():
             for statement in _JOURNAL_TABLES:
                 connection.execute(statement)
+        if number == 1:  # the head of the ledger then knows of it, so a journal that is lost is not taken for a new one
+            self.set_head(self.add_answer(self.head(), charge, _IN_JOURNAL))
         chained = _journal_digest(last, charge, number, entry)
         connection.execute(_SET_JOURNAL_HEAD, (charge, number, chained, _digest(charge, number, chained)))
         connection.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
@@ -262,10 +266,12 @@ class Store:
     def _journal_head(self, charge: int) -> tuple[int, str]:
         """The length of a journal and the digest of its last entry."""
         connection = self._live()
-        if not connection.execute(_HAS_JOURNALS).fetchone():
-            return 0, ""
-        found = connection.execute(_JOURNAL_HEAD, (charge,)).fetchone()
+        found = None
+        if connection.execute(_HAS_JOURNALS).fetchone():
+            found = connection.execute(_JOURNAL_HEAD, (charge,)).fetchone()
         if not found:
+            if charge in self.answered():
+                raise _damaged(self.path)
             return 0, ""
         length, last, digest = found
         if digest != _digest(charge, length, last):

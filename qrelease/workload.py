@@ -76,8 +76,6 @@ class Workload:
             sets = list(combinations(range(len(domain)), int(k)))
         else:
             sets = [domain.axes(names) for names in k]
-            if () in sets:
-                raise InvalidInput("a marginal needs at least one column, got none")
         return cls(domain, tuple(Group(s, Cells(domain.cells(s))) for s in sets))
 
     @classmethod
@@ -190,7 +188,7 @@ class Workload:
     def texts(self) -> Iterator[str]:
         """Each query as text, in the order of the answers."""
         for g in self.groups:
-            yield from g.queries.texts(self.domain.project(g.axes))
+            yield from g.queries.texts(self.domain.project(g.axes)) if g.axes else ["all records"] * g.queries.count
 
     def to_json(self) -> list[dict[str, Any]]:
         """A plain description; `from_json` makes the same workload of it."""

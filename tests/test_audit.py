@@ -233,6 +233,7 @@ def test_evidence_is_read_in_the_currency_of_the_claim():
     assert evidence(ONE, 0.6, 0.0).epsilon == math.inf
     assert evidence(PureDP(1e4), 0.6, 0.0).delta == 0.6
     assert evidence(PureDP(1e4), 0.6, 1e-9).delta == 0.0
+    assert evidence(PureDP(1e4), 0.6, 1e-305).delta == 0.0
     assert evidence(ApproxDP(1.0, 0.1), 0.05, 0.0).epsilon == 0.0
     assert evidence(ONE, 0.0, 0.0).bound == 0.0
     assert evidence(ONE, 0.2, 0.3).bound == 0.0

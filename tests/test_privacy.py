@@ -615,9 +615,9 @@ def test_pld_refuses_what_its_arithmetic_cannot_hold() -> None:
 def test_pld_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("dp_accounting", "dp_accounting.pld"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InvalidInput, match=r"pip install 'qrelease\[pld\]'"):
+    with pytest.raises(InvalidInput, match="pip install dp-accounting"):
         PrivacyLoss.gaussian(1, 1.0)
-    with pytest.raises(InvalidInput, match=r"pip install 'qrelease\[pld\]'"):
+    with pytest.raises(InvalidInput, match="pip install dp-accounting"):
         PrivacyLoss.of(PureDP(1.0))
 
 

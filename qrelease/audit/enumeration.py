@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.audit.verdict import LARGEST_EPSILON, Audit, bounds
+from qrelease.audit.verdict import Audit, bounds
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import rational
 from qrelease.privacy import Cost
@@ -29,6 +29,9 @@ Data = TypeVar("Data")
 _SHOWN: Final = 3
 _SLACK: Final = 1e-9
 _MOST_VALUES: Final = 1 << 22
+_LARGEST_EPSILON: Final = 700.0
+"""e^ε is a float up to here."""
+
 _LEAST_MASS: Final = 1e-300
 _ROUNDING: Final = 1e-12
 """More than the relative error of a probability that is computed in floats."""
@@ -193,8 +196,8 @@ def delta_between(first: Law, second: Law, epsilon: float) -> tuple[float, float
     the rounding of probabilities.
     Raises `InvalidInput` for ε outside [0, 700].
     """
-    if not 0 <= real("epsilon", epsilon) <= LARGEST_EPSILON:
-        raise InvalidInput(f"epsilon must be from 0 to {LARGEST_EPSILON:g}, got {epsilon}")
+    if not 0 <= real("epsilon", epsilon) <= _LARGEST_EPSILON:
+        raise InvalidInput(f"epsilon must be from 0 to {_LARGEST_EPSILON:g}, got {epsilon}")
     factor = math.exp(epsilon)
     lows, highs = [], []
     for p, q in ((first, second), (second, first)):

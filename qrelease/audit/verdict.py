@@ -16,9 +16,6 @@ Floats = npt.NDArray[np.float64]
 _ORDERS: Final = 1 + np.logspace(-2, 4, 121)
 """Rényi orders α at which zCDP is tested; any of them gives a valid bound."""
 
-LARGEST_EPSILON: Final = 700.0
-"""e^ε is a float up to here."""
-
 _ROUNDING: Final = 1e-9
 """How far beyond its claim, relatively, a mechanism must be seen: more than the floats here can be off."""
 
@@ -53,8 +50,10 @@ class Audit:
     @property
     def delta(self) -> float:
         """The mechanism is not (ε, δ)-DP for any δ below low - e^ε high, at the claim's ε (0 if it has none)."""
+        if self.high == 0:
+            return self.low
         epsilon = 0.0 if isinstance(self.claim, ZCDP) else self.claim.epsilon
-        return max(0.0, self.low - math.exp(min(epsilon, LARGEST_EPSILON)) * self.high)
+        return max(0.0, self.low - math.exp(min(epsilon + math.log(self.high), 0.0)))
 
     @property
     def rho(self) -> float:
