@@ -21,10 +21,11 @@ Bouchard & Carter 2012), for its Gumbel noise, which floating point cannot draw 
 
 **What is seen from outside.** The law of y is that of the exponential mechanism. The time it takes, the nodes visited
 and the tries are functions of the private targets, as the time of every search is. So the search never gives up: a
-refusal would be an output, and its probability would not be bounded by e^ε. What does not fit is refused by
-`databases.check_range` before any private number is looked at, and memory is bounded by public numbers: a frontier that
-would outgrow them is not cut finer, and tries go on with the last one. Time is a side channel that is left open; where
-it matters, use a size whose range is enumerated (`mechanisms.smalldb`).
+refusal would be an output, and the ratio of its probabilities on neighbours would not be bounded by e^ε. What cannot be
+searched is refused before any private number is looked at, by its size (`databases.check_range`) or after a rehearsal
+on made-up targets (`ends_soon`). Memory is bounded by public numbers: a frontier that would outgrow them is not cut
+finer, and tries go on with the last one. Time is a side channel that is left open; where it matters, use a size whose
+range is listed (`mechanisms.smalldb`).
 """
 
 from __future__ import annotations
@@ -103,13 +104,14 @@ def _rounds(databases: Databases, bounds: Bounds, gamma: Fraction, entropy: Word
     """Batches of tries, each on a finer frontier; the number is that of the first try accepted in the batch, or -1."""
     search = _Search(databases, bounds, min(float(gamma), _STEEP))
     frontier = _Frontier(search.cut, gamma)
-    tries, batch = 0, _TRIES
+    tries, batch, finer = 0, _TRIES, True
     while True:
         numbers, floors = frontier.propose(batch, entropy)
         tries += batch
         accepted = np.flatnonzero(_coins(databases.errors(bounds, numbers) - floors, gamma, entropy))
         yield Drawn(int(numbers[accepted[0]]) if accepted.size else -1, search.visited, tries)
-        if search.refine():
+        finer = finer and search.refine()
+        if finer:
             frontier = _Frontier(search.cut, gamma)
             batch = max(_TRIES, search.cut.visited // _NODES_A_TRY)
         else:  # it is as fine as memory allows: all that is left is to try more often

@@ -6,12 +6,13 @@ from worlds import PEOPLE, coded, full_matrix, mixed
 
 from qrelease.dense import MAX_ENTRIES, check_dense, dense
 from qrelease.errors import TooLarge
+from qrelease.measure import RECORDS
 from qrelease.workload import Workload
 
 
 @pytest.mark.parametrize(
     "workload",
-    [mixed(), Workload.marginals(PEOPLE, 3), Workload.marginals(PEOPLE, [[]]), Workload.ranges(coded(7), "a")],
+    [mixed(), Workload.marginals(PEOPLE, 3), Workload(PEOPLE, (RECORDS,)), Workload.ranges(coded(7), "a")],
     ids=["mixed", "all", "none", "ranges"],
 )
 def test_it_is_the_matrix_of_the_queries(workload):

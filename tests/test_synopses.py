@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed
 
 from qrelease.errors import InvalidInput
+from qrelease.measure import RECORDS
 from qrelease.synopses import Scaled, WeightedRecords
 from qrelease.workload import Workload
 
@@ -24,7 +25,7 @@ def test_answers_are_those_of_its_histogram(seed, count):
     made = records(seed, count)
     histogram = np.bincount(made.cells, made.weights, 24) * made.total
     np.testing.assert_allclose(made.answer(mixed()), full_matrix(mixed()) @ histogram, atol=1e-9)
-    asked = Workload.marginals(PEOPLE, [[]])
+    asked = Workload(PEOPLE, (RECORDS,))
     np.testing.assert_allclose(made.answer(asked), [made.total])
 
 

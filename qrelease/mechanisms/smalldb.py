@@ -34,8 +34,10 @@ I64 = npt.NDArray[np.int64]
 ENUMERATED: Final = 1 << 22
 """Databases that are listed with their scores: the draw then takes a time that does not depend on the data."""
 
-_MEMORY: Final = 1 << 29
-"""Bytes of the longest list, or of the largest frontier and what is made of it."""
+_LISTED: Final = 48  # bytes for each database that is listed
+
+_SEARCHED: Final = 1 << 30
+"""Bytes of the largest frontier, the one before it, and the most tries at a time."""
 
 _REHEARSALS: Final = (30_000, 3_000, 300, 30)
 """Numbers of records of the tables that a search is tried on, at ε = 1: from a peaked law to a flat one."""
@@ -87,9 +89,11 @@ class SmallDB:
         """`TooLarge` for a range that cannot be searched, `InvalidInput` for a cost too small for the draws."""
         choosing.shares(cost, neighbours)
         check_dense(workload)
-        memory.check(_MEMORY, "a list or a search of small databases", "use mwem, or a net of fewer synopses")
         size, cells = self._size(workload) or 1, workload.domain.size
         check_range(len(workload), cells, size)
+        listed = self._size(workload) is not None and range_size(cells, size) <= ENUMERATED
+        needed = _LISTED * range_size(cells, size) if listed else _SEARCHED
+        memory.check(needed, "a list or a search of small databases", "ask for a small size, or use mwem")
         if not _searchable(workload, size):
             raise TooLarge(
                 f"a search among the {range_size(cells, size):.2g} databases of {size} records over {cells:,} cells"
