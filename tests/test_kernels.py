@@ -4,6 +4,9 @@ With whole numbers in the tables and powers of two in the factors, all sums and 
 whatever order they are taken, so the twins must agree to the last bit.
 """
 
+import os
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -394,3 +397,17 @@ def test_systematic_survives_a_total_that_the_running_sum_does_not_reach():
     weights, out = np.array([1.0, 2.0, 0.0]), np.full(6, -1)
     kernels.systematic(weights, 3.0001, 0.9999, out)
     assert out.tolist() == [0, 0, 1, 1, 1, 1]
+
+
+def test_a_debug_run_stops_at_a_wrong_code(tmp_path):
+    """`NUMBA_BOUNDSCHECK=1`, as in CI, with a cache of its own: what is cached does not know which mode it was for."""
+    code = """
+import numpy as np
+from qrelease import kernels
+one, codes, counts = np.zeros(1, np.int64), np.array([[0, 7]], np.uint32), np.zeros(3, np.int64)
+kernels.count(codes, one, np.array([3], np.uint32), np.array([0, 1]), one, np.zeros(2, np.uint32), counts)
+"""
+    debug = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=debug)
+    assert run.returncode
+    assert run.stderr.splitlines()[-1] == "IndexError: index is out of bounds"
