@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from qrelease import kernels
-from qrelease.counting import Tally
+from qrelease.counting import CountingPlan
 from qrelease.cover import Cover, aligned, in_parallel
 from qrelease.domain import Domain
 from qrelease.histogram import Histogram, MeanMarginals
@@ -169,7 +169,7 @@ def rounds(memory: Memory) -> Iterator[Row]:
     cells, sets = domain.size, list(asked.sets)
     one = Workload.predicates(domain, "b = 3 and d = 5 and f = 2").groups[0]
     logs = np.zeros(len(state.marginals))
-    logs[state.slice((1, 3, 5))] = STEP * np.random.default_rng(0).normal(size=1 << 20)[: domain.cells((1, 3, 5))]
+    logs[state.slice((1, 3, 5))] = STEP * np.random.default_rng(0).normal(size=domain.cells((1, 3, 5)))
     y, q = memory.b[:cells], memory.c[:cells]
     marginal = logs[state.slice((1, 3, 5))].reshape([n if a in (1, 3, 5) else 1 for a, n in enumerate(ADULT_LIKE)])
     mean = MeanMarginals(domain, asked.sets)
@@ -232,10 +232,10 @@ def counting(rows: int) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     columns = [(n * rng.random(rows, np.float32) ** 2).astype(np.uint8) for n in RECORD]
     sets = list(combinations(range(len(RECORD)), 3))
-    tally = Tally.choose(RECORD, sets, rows)
-    tally.count([c[:10_000] for c in columns])
+    plan = CountingPlan.choose(RECORD, sets, rows)
+    plan.count([c[:10_000] for c in columns])
     start = time.perf_counter()
-    tally.count(columns)
+    plan.count(columns)
     ours = rows / (time.perf_counter() - start)
     yield Row(f"{len(sets)} 3-way marginals counted from {rows:,} records", rows, ours, "rows/s", 1.2e6)
     try:

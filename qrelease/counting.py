@@ -28,7 +28,7 @@ _KEPT = 16  # plans that are kept for whoever counts the same sets again
 
 
 @dataclass(frozen=True)
-class Tally:
+class CountingPlan:
     """How the marginals on `sets` are counted from records: each record adds one to every table.
 
     A set has a table of its own, or shares one over more columns, from which its marginal is read in the end. An
@@ -42,7 +42,7 @@ class Tally:
     shared: tuple[tuple[Axes, tuple[Axes, ...]], ...]
 
     @classmethod
-    def choose(cls, shape: Sequence[int], sets: Sequence[Axes], rows: int) -> Tally:
+    def choose(cls, shape: Sequence[int], sets: Sequence[Axes], rows: int) -> CountingPlan:
         """The plan for distinct, sorted sets of columns and about so many records."""
         share = rows * len(sets) >= _WORTHWHILE and len(sets) <= _MOST_SETS
         return _chosen(tuple(shape), tuple(sets), share)
@@ -115,9 +115,9 @@ class Tally:
 
 
 @lru_cache(_KEPT)
-def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...], share: bool) -> Tally:
+def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...], share: bool) -> CountingPlan:
     shared = [(axes, held) for axes, held in _gathered(shape, sets) if len(held) > 1] if share else []
-    return Tally(shape, sets, tuple(shared))
+    return CountingPlan(shape, sets, tuple(shared))
 
 
 def _gathered(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Iterator[tuple[Axes, tuple[Axes, ...]]]:

@@ -188,11 +188,13 @@ def _choose_blocks(sizes: tuple[int, ...], axes: Axes, sets: tuple[Axes, ...]) -
     for i, j, k in combinations(range(1, len(axes)), 3):
         bcd, cd, d = cells // upto[i], cells // upto[j], cells // upto[k]
         tables = bcd + (cells // upto[j]) * upto[i] + (cells // upto[k]) * upto[j] + upto[k]
-        # Measured: a row of the table without the second block, which is used again after c·d cells, should still be
-        # in the first cache by then; the table without the outermost block should be swept a few dozen times at most,
-        # but not be larger than the second cache or so; and the innermost run should fill vector registers.
-        slow = 0.5 * min(cd / (1 << 11), 1) + 0.05 * log2(upto[i]) + 0.3 * (bcd > 1 << 18)
-        cost = 3 * tables + cells * (slow + (0.5 if d < 8 else 0.2 if d < 16 else 0))
+        # Measured: the innermost run should fill vector registers. Where the table comes from memory, too, a row of the
+        # one without the second block, which is used again after c·d cells, should still be in the first cache by then,
+        # and the one without the outermost block, of a few megabytes at most, be swept a few dozen times at most.
+        slow = 0.5 if d < 8 else 0.2 if d < 16 else 0.1 if d < 32 else 0.0
+        if cells > 1 << 20:
+            slow += 0.25 * min(cd / (1 << 11), 1) + 0.09 * log2(upto[i]) + 0.3 * (bcd > 1 << 20)
+        cost = 3 * tables + cells * slow
         if cost < best:
             runs = (axes[:i], axes[i:j], axes[j:k], axes[k:])
             p, q, r, t = (sum(1 << a for a in run) for run in runs)
@@ -207,11 +209,11 @@ def _choose_blocks(sizes: tuple[int, ...], axes: Axes, sets: tuple[Axes, ...]) -
 
 
 def _walk(first: Sequence[Node]) -> Iterator[tuple[Node, int]]:
-    """The first tables and those below, level by level, each with its number among its siblings."""
-    level = [*enumerate(first)]
+    """The first tables and those below, level by level, each with a number that its parent and siblings do not have."""
+    level = [*enumerate(first, 1)]
     while level:
         yield from ((node, i) for i, node in level)
-        level = [pair for _, node in level for pair in enumerate(node.children)]
+        level = [pair for i, node in level for pair in enumerate(node.children, i + 1)]
 
 
 def laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
@@ -238,15 +240,16 @@ def laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
     )
 
 
-def _place(end: int, cells: int, sibling: int) -> int:
-    """Where a table may begin: on a cache line and, if it is large, on another place of a page than its siblings.
+def _place(end: int, cells: int, number: int) -> int:
+    """Where a table may begin: on a cache line and, if it is large, on an eighth of a page that its number tells.
 
-    A pass writes to the same rows of all four: at equal places of a page they would get in each other's way.
+    A pass reads one table and writes to the same rows of four: at equal places of a page they would get in each other's
+    way. (Those numbered 0 are universes.)
     """
     page, line = _PAGE // 8, 8
     if cells < page:
         return -(-end // line) * line
-    return -(-end // page) * page + (sibling % 7 + 1) * page // 8
+    return -(-end // page) * page + number % 8 * page // 8
 
 
 def _strides(sizes: Sequence[int], node: Node) -> Ints:

@@ -284,12 +284,12 @@ def project_many(table: Array, shape: Array, strides: Array, offsets: Array, out
     table (cells,), shape (d,), strides (m, d): the step in marginal j for a step on each axis, 0 where the axis is
     summed out; offsets (m,): where marginal j begins in out.
     """
-    d = shape.size
-    outer, inner = shape[: d - 1], shape[d - 1]
-    index = np.empty(d - 1, np.int64)
+    last = shape.size - 1
+    sizes, steps, index = np.empty(last + 1, np.int64), np.empty(last + 1, np.int64), np.empty(last, np.int64)
     for j in range(offsets.size):
+        first = _merge(shape, strides[j], sizes, steps)
+        inner, step, at, i = sizes[last], steps[last], offsets[j], 0
         index[:] = 0
-        step, at, i = strides[j, d - 1], offsets[j], 0
         while at >= 0:
             if step == 0:
                 total = 0.0
@@ -300,18 +300,18 @@ def project_many(table: Array, shape: Array, strides: Array, offsets: Array, out
                 for k in range(inner):
                     out[at + k * step] += table[i + k]
             i += inner
-            at = _next(at, index, outer, strides[j])
+            at = _next(at, index[first:], sizes[first:last], steps[first:last])
 
 
 @_jit
 def expand_many(table: Array, shape: Array, strides: Array, offsets: Array, factors: Array) -> None:
     """Multiply a table in place by several factors over its marginals: the adjoint of `project_many`."""
-    d = shape.size
-    outer, inner = shape[: d - 1], shape[d - 1]
-    index = np.empty(d - 1, np.int64)
+    last = shape.size - 1
+    sizes, steps, index = np.empty(last + 1, np.int64), np.empty(last + 1, np.int64), np.empty(last, np.int64)
     for j in range(offsets.size):
+        first = _merge(shape, strides[j], sizes, steps)
+        inner, step, at, i = sizes[last], steps[last], offsets[j], 0
         index[:] = 0
-        step, at, i = strides[j, d - 1], offsets[j], 0
         while at >= 0:
             if step == 0:
                 f = factors[at]
@@ -321,7 +321,20 @@ def expand_many(table: Array, shape: Array, strides: Array, offsets: Array, fact
                 for k in range(inner):
                     table[i + k] *= factors[at + k * step]
             i += inner
-            at = _next(at, index, outer, strides[j])
+            at = _next(at, index[first:], sizes[first:last], steps[first:last])
+
+
+@_jit
+def _merge(shape: Array, strides: Array, sizes: Array, steps: Array) -> int:
+    """Write axes that can be walked as one as one, to the ends of sizes and steps (d,); where the first of them is."""
+    first = shape.size
+    for axis in range(shape.size - 1, -1, -1):
+        if first < shape.size and strides[axis] == steps[first] * sizes[first]:
+            sizes[first] *= shape[axis]
+        else:
+            first -= 1
+            sizes[first], steps[first] = shape[axis], strides[axis]
+    return first
 
 
 # --- the tree of tables below the universe

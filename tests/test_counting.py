@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
 from qrelease import counting, cover
-from qrelease.counting import Tally
+from qrelease.counting import CountingPlan
 
 
 def twin(columns, shape, axes):
@@ -38,16 +38,16 @@ def test_counts_are_exact(parallel, worthwhile, shape, k, rows, seed):
         patch.setattr(counting, "_WORTHWHILE", worthwhile)
         patch.setattr(counting, "_ROWS", 64)
         sets = [s for i in range(k + 1) for s in combinations(range(len(shape)), i)]
-        tally = Tally.choose(shape, sets, rows)
+        plan = CountingPlan.choose(shape, sets, rows)
         columns = records(shape, rows, seed)
-        flat = tally.count(columns)
+        flat = plan.count(columns)
     assert flat.dtype == np.int64
     np.testing.assert_array_equal(flat, np.concatenate([twin(columns, shape, s) for s in sets]))
 
 
 def test_marginals_share_tables_where_there_is_much_to_count():
     shape, sets = (4, 5, 6, 3, 2, 7, 4, 3), tuple(combinations(range(8), 3))
-    alone, shared = Tally.choose(shape, sets, 1000), Tally.choose(shape, sets, 10**8)
+    alone, shared = CountingPlan.choose(shape, sets, 1000), CountingPlan.choose(shape, sets, 10**8)
     assert not alone.shared
     assert len(shared.shared) < len(sets) / 4
     for axes, held in shared.shared:
@@ -59,4 +59,4 @@ def test_marginals_share_tables_where_there_is_much_to_count():
 
 
 def test_the_same_question_gets_the_same_plan():
-    assert Tally.choose((3, 4), [(0,), (1,)], 10) is Tally.choose((3, 4), [(0,), (1,)], 20)
+    assert CountingPlan.choose((3, 4), [(0,), (1,)], 10) is CountingPlan.choose((3, 4), [(0,), (1,)], 20)

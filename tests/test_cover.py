@@ -95,6 +95,26 @@ def test_all_marginals_of_an_order(monkeypatch, shape, k):
     assert_reads_and_writes(shape, subsets(len(shape), k))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_24_binary_attributes(dtype):
+    """Every marginal of three is read in one pass, and so is an update."""
+    shape, sets, rng = (2,) * 24, subsets(24, 3), np.random.default_rng(0)
+    plan, table = Cover.choose(shape, sets), rng.integers(0, 100, 1 << 24).astype(dtype)
+    factors = np.ones(plan.offsets[-1])
+    changed = [0, 700, 2023]
+    for i in changed:
+        factors[8 * i : 8 * i + 8] = 2.0 ** rng.integers(-2, 3, 8)
+    scaled = table * expand(
+        np.concatenate([factors[8 * i : 8 * i + 8] for i in changed]), shape, [sets[i] for i in changed]
+    )
+    before = table.copy()
+    for found, expected in ((plan.marginals(table), before), (plan.scale(table, factors), scaled)):
+        for i in (*changed, 5, 1000, 2000):
+            np.testing.assert_array_equal(found[8 * i : 8 * i + 8], project(expected.astype(float), shape, sets[i]))
+    np.testing.assert_array_equal(table, scaled)
+
+
 def test_a_table_of_counts_need_not_be_floats_or_contiguous():
     plan = Cover.choose((4, 3), [(0,), (1,)])
     counts = np.arange(24)[::2]

@@ -119,7 +119,8 @@ def test_a_foreign_table_is_damage_still(path):
 def asked(number):
     """The conditions of a stream without end, in which some come again."""
     generator = random.Random(number // 2 if number % 3 else number // 7)
-    return f"a in {{{generator.randrange(8)}, {generator.randrange(8)}}} and b <= {generator.randrange(7)}"
+    values = ", ".join(str(generator.randrange(8)) for _ in range(3))
+    return f"a in {{{values}}} and b <= {generator.randrange(7)}"
 
 
 def open_session(path, seed):
@@ -189,7 +190,7 @@ def test_a_session_that_is_killed_forgets_nothing_that_it_showed(tmp_path, kills
     assert result["found"] == []
     assert result["shown"] > 2 * kills  # it was killed at work
     assert result["measured"] > 0
-    assert kills / 2 < result["resumed"] <= kills
+    assert kills / 6 < result["resumed"] <= kills  # not where all that was asked had been asked before
 
 
 if __name__ == "__main__":

@@ -663,8 +663,10 @@ def test_counts_of_adult_equal_those_of_the_csv_module():
 
 def test_counts_are_taken_once(monkeypatch):
     """A mechanism of many rounds asks the same things again."""
-    found, taken, count = random_table(coded(3, 4, 2), 50, 0), [], counting.Tally.count
-    monkeypatch.setattr(counting.Tally, "count", lambda plan, columns: taken.append(plan.sets) or count(plan, columns))
+    found, taken, count = random_table(coded(3, 4, 2), 50, 0), [], counting.CountingPlan.count
+    monkeypatch.setattr(
+        counting.CountingPlan, "count", lambda plan, columns: taken.append(plan.sets) or count(plan, columns)
+    )
     first = found.counts([(0, 1), (2,)])
     second = found.counts([(2,), (1, 2), (1, 0)])
     assert taken == [((0, 1), (2,)), ((1, 2),)]
