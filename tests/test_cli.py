@@ -199,6 +199,17 @@ def test_a_bad_option_is_one_line_and_costs_nothing(
     assert sorted(folder.iterdir()) == before, "a refusal leaves nothing behind, not even a ledger"
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("net", "is used from Python: qrelease.Net"), ("pmw", "PrivateMultiplicativeWeights")]
+)
+def test_a_mechanism_that_the_command_line_does_not_have_is_shown_the_way(
+    name: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        release("--mechanism", name)
+    assert words in capsys.readouterr().err
+
+
 def test_a_universe_too_large_is_refused_with_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"c{i}" for i in range(11)]
     (folder / "wide.csv").write_text(",".join(names) + "\n" + ",".join("0" * 11) + "\n")
@@ -346,14 +357,20 @@ def test_a_signal_leaves_nothing_behind(folder: Path, name: str) -> None:
     (folder / "people.csv").unlink()
     os.mkfifo(folder / "people.csv")
     command = [sys.executable, "-m", "qrelease.cli", "release", "people.csv", "--schema", "people.toml"]
-    run = subprocess.Popen([*command, "--epsilon", "1", "--out", "out"], stderr=subprocess.PIPE, text=True)
+    number = getattr(signal, name)
+    run = subprocess.Popen(
+        [*command, "--epsilon", "1", "--out", "out"],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # whoever runs the tests may ignore it, as nohup does
+    )
     while not (folder / ".out.part").exists():
         assert run.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)
-    run.send_signal(getattr(signal, name))
-    _, message = run.communicate()
-    assert run.returncode == 128 + getattr(signal, name)
+    run.send_signal(number)
+    _, message = run.communicate(timeout=60)
+    assert run.returncode == 128 + number
     assert message.startswith("qrelease: interrupted")
     assert message.count("\n") == 1
     assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
