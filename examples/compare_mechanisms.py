@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 import qrelease as qr
 from qrelease.data import adult
-from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import small_databases
@@ -34,7 +33,7 @@ def main(picture: str) -> None:
         "Laplace": qr.Laplace(),
         "Gaussian": qr.Gaussian(),
         "MWEM": qr.MWEM(choice="query"),
-        "iterative construction": IterativeConstruction(),
+        "iterative construction": qr.IterativeConstruction(),
         "SmallDB": SmallDB(),
         "Net": Net(small_databases(table.domain, 5)),
         "private multiplicative weights, online": qr.PrivateMultiplicativeWeights(queries=len(workload)),

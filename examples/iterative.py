@@ -16,7 +16,6 @@ from qrelease.dense import dense
 from qrelease.distinguishers import PerturbedLeader, Select
 from qrelease.measure import Measurement
 from qrelease.mechanisms.direct import project
-from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.oracles import Conjunctions
 from qrelease.synopses import WeightedRecords
 from qrelease.updates import Hedge, Perceptron, Projection, furthest_off
@@ -39,8 +38,7 @@ class ProjectedPerceptron:
         query, gap = furthest_off(state, measurements[-1])
         rows, unit = dense(qr.Workload(state.domain, (query,)))
         q = (rows[0] - rows[0].mean()) * unit
-        step = np.sign(gap) * self.alpha * q / max(q @ q, 1e-9)
-        return replace(state, weights=project(state.weights + step, 1.0))
+        return replace(state, weights=project(state.weights + np.sign(gap) * self.alpha / max(q @ q, 1e-9) * q, 1.0))
 
     def update_bound(self, domain: qr.Domain, workload: qr.Workload | None = None) -> int:
         """T(α): the perceptron's, as a projection only lowers the distance that its proof counts."""
@@ -61,7 +59,7 @@ def main() -> None:
         (Perceptron(0.2), Select("query")),
         (ProjectedPerceptron(0.2), Select("query")),
     ]:
-        mechanism = IterativeConstruction(rule, distinguisher)
+        mechanism = qr.IterativeConstruction(rule, distinguisher)
         promised = mechanism.error(workload, len(table), COST, qr.Neighbours.ADD_REMOVE, beta=0.05)
         with qr.Ledger.open(None, COST, dataset="adult") as ledger:
             release = qr.Curator(table, ledger).release(mechanism, workload, COST)

@@ -28,8 +28,8 @@ def main() -> None:
     net, slack = quantiles(table.domain, alpha=1 / 8), 0.01
     cost = qr.PureDP(0.02)
     for candidates, alpha in [(net, 1 / 8), (thin(net, workload, slack), 1 / 8 + slack)]:
-        mechanism = qr.Net(candidates)
-        promised = mechanism.error(workload, 50_000, cost, qr.Neighbours.ADD_REMOVE, beta=0.05, alpha=alpha)
+        mechanism = qr.Net(candidates, radius=alpha)
+        promised = mechanism.error(workload, 50_000, cost, qr.Neighbours.ADD_REMOVE, beta=0.05)
         with qr.Ledger.open(None, cost, dataset="adult") as ledger:
             release = qr.Curator(table, ledger).release(mechanism, workload, cost)
         off = np.abs(release.answers() - truth).max() / len(table)

@@ -6,6 +6,9 @@ Each query may be chosen by the answers to earlier ones. Most answers are read o
 all of them together cost one charge. The theorem asks for large tables: this one has two million made-up people.
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 
 import qrelease as qr
@@ -40,15 +43,21 @@ def main() -> None:
     cost = qr.ApproxDP(2.0, 1e-9)
     mechanism = qr.PrivateMultiplicativeWeights(alpha=0.05, beta=0.01, queries=1000)
     table = people(2_000_000)
-    ledger = qr.Ledger.open("people.ledger", cost, neighbours="replace-one")
+    with TemporaryDirectory() as folder:  # yours is one that lasts
+        path = Path(folder, "people.ledger")
+        stream(table, mechanism, cost, path)
 
+
+def stream(table: qr.Table, mechanism: qr.PrivateMultiplicativeWeights, cost: qr.ApproxDP, path: Path) -> None:
+    """One session in two processes, as it were."""
+    ledger = qr.Ledger.open(path, cost, neighbours="replace-one")
     with ledger, qr.Curator(table, ledger).open(mechanism, cost, key="stream of May") as session:
         print(session)
         for question in QUESTIONS:
             print(f"  {question}: {session.answer(question)}")
 
     # Another process, another day: what was answered is answered again, at no cost, and the stream goes on.
-    ledger = qr.Ledger.open("people.ledger")
+    ledger = qr.Ledger.open(path)
     with ledger, qr.Curator(table, ledger).open(mechanism, cost, key="stream of May") as session:
         print(f"{session}; spent {ledger.spent} of {ledger.total}")
         print(f"  {QUESTIONS[0]}: {session.answer(QUESTIONS[0])}")

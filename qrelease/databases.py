@@ -70,7 +70,7 @@ def check_range(queries: int, cells: int, records: int) -> None:
     if records > MAX_RECORDS or range_size(cells, records) > MAX_RANGE:
         raise TooLarge(
             f"databases of {records:,} records over {cells:,} cells are too many to search; at most 2^62 are, of up to"
-            f" {largest_size(cells):,} records: ask for that size or a larger alpha, or use mwem"
+            f" {largest_size(cells):,} records: ask for that size, or use mwem"
         )
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, final
+from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease.errors import InvalidInput
 from qrelease.hypotheses import single
-from qrelease.measure import Private, Rule, noise_for
-from qrelease.oracles import Oracle
+from qrelease.measure import Private, Rule, noise_for, selection_epsilon
+from qrelease.oracles import Oracle, check_part
 from qrelease.privacy import ZCDP, Neighbours, PureDP
 from qrelease.queries import Cells, Vectors
 from qrelease.release import Synopsis
@@ -35,6 +35,7 @@ _LARGEST = 2.0**33
 number moves no score by more than before, and int64 holds what is left."""
 
 
+@runtime_checkable
 class Distinguisher(Protocol):
     """Finds queries that tell the private table from the hypothesis."""
 
@@ -102,16 +103,13 @@ class Select:
     def shortfall(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, beta: float) -> float:
         """F(ε) = 2 (ln|Q| + ln(1/β)) / ε for single queries (Dwork & Roth 2014, Corollary 3.12); none for groups.
 
-        ε is what `Private.select` makes of the cost. Permute-and-flip is never worse (McKenna & Sheldon 2020). Rounding
+        ε is `measure.selection_epsilon`. Permute-and-flip is never worse (McKenna & Sheldon 2020). Rounding
         the hypothesis adds a step of its grid.
         """
         if self.choice == "group":
             return math.inf
-        if isinstance(cost, PureDP):
-            epsilon = cost.epsilon
-        else:
-            epsilon = math.sqrt((8 if self.rule == "exponential" else 2) * cost.rho)
-        return 2 * (math.log(len(workload)) - math.log(beta)) / epsilon + 2.0**-_PLACES
+        epsilon = selection_epsilon(cost, self.rule)
+        return 2 * (math.log(len(workload)) - math.log(beta)) / float(epsilon) + 2.0**-_PLACES
 
 
 @final
@@ -133,6 +131,9 @@ class PerturbedLeader:
     oracle: Oracle
     confined = False
 
+    def __post_init__(self) -> None:
+        check_part("oracle", self.oracle, Oracle, "Conjunctions()")
+
     def distinguish(
         self,
         private: Private,
@@ -142,7 +143,7 @@ class PerturbedLeader:
         measurement: PureDP | ZCDP,
     ) -> Workload:
         """One query on one of the workload's marginals."""
-        cells = _cells(workload)
+        cells = cells_of(workload)
         noisy = np.concatenate([m.values for m in private.measure(cells, cost)])
         largest, found = -math.inf, cells.groups[0]
         for group, gaps in zip(cells.groups, np.split(noisy - state.answer(cells), cells.bounds[1:-1]), strict=True):
@@ -163,7 +164,7 @@ class PerturbedLeader:
         convex in u and 0 at 0. That is at most e^(2t²b²) for t <= 1/(b√2), so a sum of c is beyond 2ctb² + L/t with
         probability at most β/|Q|; t = √(L/2c)/b is best, or the largest allowed.
         """
-        noise, _ = noise_for(_cells(workload), cost, neighbours)
+        noise, _ = noise_for(cells_of(workload), cost, neighbours)
         marginals = [workload.domain.project(s) for s in workload.sets]
         queries = np.logaddexp.reduce([self.oracle.log_count(m) for m in marginals])
         cells, tail = max(m.size for m in marginals), math.log(2 / beta) + float(queries)
@@ -219,7 +220,7 @@ def _single(workload: Workload, index: int) -> Workload:
     return Workload(workload.domain, (single(workload.groups[i], index - int(workload.bounds[i])),))
 
 
-def _cells(workload: Workload) -> Workload:
+def cells_of(workload: Workload) -> Workload:
     """All cells of the workload's marginals."""
     domain = workload.domain
     return Workload(domain, tuple(Group(s, Cells(domain.cells(s))) for s in workload.sets))

@@ -139,3 +139,8 @@ def _rekey_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # absent on Windows, which does not fork
     os.register_at_fork(after_in_child=_rekey_in_child)
+
+
+def is_insecure(source: WordSource) -> bool:
+    """Whether it is anything but the system's entropy: noise from it protects nobody."""
+    return type(source) is not Entropy or source.insecure_seed is not None

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice, pairwise
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ MAX_ANSWERS: Final = 1 << 25
 _CHUNK: Final = 1 << 20  # answers that are held at a time
 
 
+@runtime_checkable
 class Candidates(Protocol):
     """A net: a finite list of synopses over one domain, each read as a distribution."""
 
@@ -49,6 +50,9 @@ class Candidates(Protocol):
     def __len__(self) -> int:
         """How many there are."""
 
+    def __hash__(self) -> int:
+        """Of equal nets the same: what was proved of a net is remembered."""
+
     def fractions(self, workload: Workload) -> Iterator[Floats]:
         """What each answers, as fractions: blocks (c, k) in the order of the list."""
 
@@ -57,6 +61,14 @@ class Candidates(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """A description for the manifest."""
+
+
+def check_candidates(what: str, net: Candidates) -> None:
+    """`InvalidInput` for what is no net, or an empty one."""
+    if not isinstance(net, Candidates):
+        raise InvalidInput(f"{what} must be as qrelease.nets makes them, got {type(net).__name__}")
+    if not len(net):
+        raise InvalidInput(f"{what} must hold at least one synopsis, got none")
 
 
 class Distributions(Candidates, Protocol):

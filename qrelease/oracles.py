@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, Protocol, final
+from typing import Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease.domain import Attribute, Domain
-from qrelease.errors import TooLarge
+from qrelease.errors import InvalidInput, TooLarge
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -23,6 +23,13 @@ MAX_SUMS: Final = 1 << 24
 """Sums that `Conjunctions` holds at a time."""
 
 
+def check_part(what: str, part: object, protocol: type, example: str) -> None:
+    """`InvalidInput` for a part of the construction that is a class, or lacks something that its protocol has."""
+    if isinstance(part, type) or not isinstance(part, protocol):
+        raise InvalidInput(f"{what} must be an object such as {example}, got {part!r}")
+
+
+@runtime_checkable
 class Oracle(Protocol):
     """An optimiser over a class of queries on the cells of one marginal."""
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from itertools import count, takewhile
-from typing import Any, Final, Protocol, final, runtime_checkable
+from typing import Any, Final, final
 
 from tqdm import tqdm
 
 from qrelease.databases import range_size
+from qrelease.dense import MAX_ENTRIES
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.exact import whole
-from qrelease.measure import Private
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
@@ -25,12 +26,14 @@ from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.nets import quantiles
+from qrelease.nets import quantiles, small_databases
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import positive_probability
+from qrelease.promise import Promising
 from qrelease.queries import Intervals
 from qrelease.rehearsal import STAND_IN, Rehearsal, Trial
-from qrelease.release import Draft, OnlineMechanism
+from qrelease.release import OnlineMechanism
+from qrelease.vc import cover_radius
 from qrelease.workload import Workload
 
 _FURTHEST: Final = 40
@@ -41,13 +44,8 @@ _FINE: Final = 1.00005
 _LISTED: Final = 1 << 20
 """Synopses in a quantile net at most: with more, a simulation takes too long."""
 
-
-@runtime_checkable
-class Promising(Protocol):
-    """A mechanism with a theorem."""
-
-    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """With probability 1 - β no answer is off by more than this fraction of n `records`; above 1 it is vacuous."""
+_ANSWERED: Final = 1 << 24
+"""Answers of all synopses in a net of small databases at most, likewise."""
 
 
 @final
@@ -81,7 +79,7 @@ class Plan:
 
     target  an error, a fraction of n; None where none was asked for
     beta    the probability with which each promise fails
-    trials  simulations of each mechanism
+    trials  simulations of each mechanism; `note` says why there are none though they were asked for
     """
 
     subject: str
@@ -90,6 +88,7 @@ class Plan:
     beta: float
     trials: int
     quotes: tuple[Quote, ...]
+    note: str = ""
 
     def __str__(self) -> str:
         rows = [self._header, *map(self._cells, self.quotes)]
@@ -111,7 +110,7 @@ class Plan:
         lines.append(f"promised: by a theorem, with probability {1 - self.beta:g}; vacuous if it is above 1")
         if self.trials:
             lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
-        return lines
+        return [*lines, self.note] if self.note else lines
 
     def _cells(self, quote: Quote) -> tuple[str, ...]:
         promised = "vacuous" if quote.vacuous else _number(quote.promised, ".2g")
@@ -128,6 +127,7 @@ class Plan:
             "beta": self.beta,
             "trials": self.trials,
             "stand_in": STAND_IN if self.trials else None,
+            "note": self.note,
             "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.quotes],
         }
 
@@ -163,36 +163,18 @@ def plan(
             raise InvalidInput("a plan needs a target error, an epsilon, or both")
         epsilon = found.cheapest(target)
     cost = found.cost(epsilon)
-    rehearsal = Rehearsal.of(workload, n) if trials else None
+    rehearsal, note = None, ""
+    try:
+        rehearsal = Rehearsal.of(workload, n) if trials else None
+    except TooLarge as error:
+        trials, note = 0, f"typical errors are not simulated: {error}"
     names = tqdm(_CONTENDERS, desc="mechanisms", disable=None, leave=False)
     quotes = tuple(found.quote(name, cost, target, rehearsal, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
         f" universe {workload.domain.size:,} cells, records {n:,}, {relation.value}"
     )
-    return Plan(subject, cost, target, beta, trials, quotes)
-
-
-@final
-@dataclass(frozen=True)
-class _QuantileNet:
-    """`Net` over a quantile net, with the α that it is proved to have."""
-
-    inner: Net
-    alpha: float
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        self.inner.check(workload, cost, neighbours)
-
-    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
-        return self.inner.release(private, workload, cost)
-
-    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        return self.inner.error(workload, records, cost, neighbours, alpha=self.alpha, beta=beta)
+    return Plan(subject, cost, target, found.beta, trials, quotes, note)
 
 
 @final
@@ -216,7 +198,7 @@ class _Setting:
             if not isinstance(found, Promising):
                 return None
             return self.error(found, cost)
-        except InvalidInput:
+        except QReleaseError:
             return None
 
     def error(self, found: Promising, cost: Cost) -> float:
@@ -258,7 +240,7 @@ class _Setting:
             found = _CONTENDERS[name](self, cost)
             self.check(found, cost)
             if promised == math.inf:
-                note = "the cost is too small for it to begin"
+                note = "its theorem promises nothing at this cost to so many records"
             elif rehearsal is not None:
                 typical = rehearsal.error(found, cost, self.neighbours, trials)
         except TooLarge as error:
@@ -287,25 +269,35 @@ def _least(enough: Callable[[float], bool], low: float) -> float | None:
     return float(f"{math.ceil(high / step) * step:.4g}")
 
 
-def _quantile_net(setting: _Setting, cost: Cost) -> _QuantileNet:
-    """The quantile net that promises most, by its number of records."""
-    domain = setting.workload.domain
-    if len(domain) != 1 or not all(isinstance(g.queries, Intervals) for g in setting.workload.groups):
-        raise InvalidInput("it takes a net of your own: those known here are for the ranges of one column")
-    sizes = takewhile(lambda size: range_size(domain.size, size) <= _LISTED, count(2))
-    nets = [_QuantileNet(Net(quantiles(domain, 1 / size)), 1 / size) for size in sizes]
+def _net(setting: _Setting, cost: Cost) -> Net:
+    """Of the nets with a theorem, by their numbers of records, the one that promises most."""
+    nets = _nets(setting.workload)
     if not nets:
-        raise TooLarge(f"a quantile net over {domain.size:,} values is too large to be listed; take fewer bins")
+        raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")
     return min(nets, key=lambda net: setting.error(net, cost))
+
+
+@lru_cache(maxsize=4)
+def _nets(workload: Workload) -> tuple[Net, ...]:
+    """Quantile nets for the ranges of one column; else small databases."""
+    domain, k = workload.domain, len(workload)
+    if k * domain.size > MAX_ENTRIES:
+        return ()
+    if len(domain) == 1 and all(isinstance(g.queries, Intervals) for g in workload.groups):
+        sizes = takewhile(lambda size: range_size(domain.size, size) <= _LISTED, count(2))
+        return tuple(Net(quantiles(domain, 1 / size), 1 / size) for size in sizes)
+    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= _ANSWERED, count(1))
+    covers = ((size, cover_radius(size, k)) for size in sizes)
+    return tuple(Net(small_databases(domain, size), alpha) for size, alpha in covers if alpha < 1)
 
 
 _CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
     "laplace": lambda setting, cost: Laplace(),
     "gaussian": lambda setting, cost: Gaussian(),
     "mwem": lambda setting, cost: MWEM(),
-    "iterative": lambda setting, cost: IterativeConstruction(),
+    "iterative": lambda setting, cost: IterativeConstruction(beta=setting.beta),
     "smalldb": lambda setting, cost: SmallDB(),
-    "net": _quantile_net,
+    "net": _net,
     "pmw": lambda setting, cost: PrivateMultiplicativeWeights(beta=setting.beta, queries=len(setting.workload)),
 }
 

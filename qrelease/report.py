@@ -34,7 +34,7 @@ def html(release: Release, page: bool = True) -> str:
     head = f"{_alarm(release)}<h1>{_title(release)}</h1>{_lead(release)}{_facts(release)}"
     if not page:
         return f'<style>{_css()}</style><div class="qrelease">{head}</div>'
-    parts = (_promise, _limits, _asked, figures, _budget, _measured, _made)
+    parts = (_promise, _limits, _asked, _accuracy, figures, _budget, _measured, _made)
     body = head + "".join(part(release) for part in parts)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -200,6 +200,30 @@ def _answers(release: Release) -> str:
     return _table({"query": False, "records": True, "measured": True}, rows) + more
 
 
+def _accuracy(release: Release) -> str:
+    """What the mechanism's theorem says of all answers together, where the release holds it."""
+    said = release.parameters.get("promise")
+    if not isinstance(said, Mapping):
+        return ""
+    of, chance = text(said.get("of", "what was asked")), f"{1 - said['beta']:.4g}"
+    if "excess" in said:
+        most = f"{math.ceil(said['excess']):,} records more than the best choice would be"
+    elif said["error"] is None:
+        return (
+            "<h2>How close the answers are</h2><p>The theorem of this mechanism promises nothing for so few records at"
+            " this cost.</p>"
+        )
+    else:
+        most = f"{math.ceil(said['error']):,} records"
+    vacuous = said.get("error", 0.0) >= release.synopsis.total
+    return (
+        f"<h2>How close the answers are</h2><p>By the theorem of this mechanism, with probability {chance} no answer to"
+        f" {of} is off by more than <strong>{most}</strong>: all of them together, whatever the table."
+        f"{' Of so few records that says nothing.' if vacuous else ''} Such a bound is for the worst case; errors are"
+        " mostly much smaller.</p>"
+    )
+
+
 def _budget(release: Release) -> str:
     """The parts of the cost, summed up once more from what the release lists."""
     if not release.spends:
@@ -238,11 +262,13 @@ def _measured(release: Release) -> str:
     if not release.measurements:
         return ""
     rows = [_measurement(release, m) for m in release.measurements]
+    selected = any(spend.what.startswith("select") for spend in release.spends)
+    chosen = ", and choices as the budget lists them" if selected else ""
     header = {"columns": False, "answers": True, "noise": False, "scale": True, "times": True, "error bar": True}
     return (
-        f"<h2>What was measured</h2><p>{len(rows):,} groups of answers were drawn with noise; everything else follows"
-        f" from them. The scale and the error bar are counts of records. A true count lies within the error bar around"
-        f" its noisy answer with probability {CONFIDENCE:.0%}, for each count by itself.</p>"
+        f"<h2>What was measured</h2><p>{len(rows):,} groups of answers were drawn with noise{chosen}; everything else"
+        " follows from that. The scale and the error bar are counts of records. A true count lies within the error bar"
+        f" around its noisy answer with probability {CONFIDENCE:.0%}, for each count by itself.</p>"
         f"{_folded('Every measurement', len(rows))}{_table(header, rows)}</details>"
     )
 
@@ -259,8 +285,9 @@ def _measurement(release: Release, m: Measurement) -> tuple[str, ...]:
 
 
 def _made(release: Release) -> str:
+    parameters = {k: v for k, v in release.parameters.items() if k != "promise"}
     return (
-        f"<h2>How it was made</h2><div class=scroll>{_pairs({'mechanism': release.mechanism, **release.parameters})}"
+        f"<h2>How it was made</h2><div class=scroll>{_pairs({'mechanism': release.mechanism, **parameters})}"
         f"{_pairs(release.versions)}</div><p class=note>The manifest <code>release.json</code> lists the workload, each"
         " measurement and each part of the cost. <code>qrelease.load</code> reads it, and answers further questions at"
         " no further cost to anybody’s privacy.</p>"

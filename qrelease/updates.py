@@ -14,20 +14,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, final
+from functools import lru_cache
+from typing import Final, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
 from qrelease.cover import Axes
+from qrelease.covering import radius
 from qrelease.domain import Domain
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.exact import whole
 from qrelease.histogram import Histogram
 from qrelease.hypotheses import Dual, Medians, single
 from qrelease.measure import Measurement
-from qrelease.nets import Candidates
+from qrelease.nets import Candidates, check_candidates
 from qrelease.privacy.costs import positive_probability, real
 from qrelease.release import Synopsis
 from qrelease.workload import Group, Workload
@@ -37,7 +39,12 @@ State = TypeVar("State")
 
 _EDGE = 2.0**-30
 
+_FINEST: Final = 2.0**-28
+"""The least α of `Projection`: a move of less is lost in the edges."""
+
 _FEW = 16  # sweeps of an update that shows no progress
+
+_PROGRAMS: Final = 64  # for the radius of candidates: a second or so
 
 
 class UpdateRule(Protocol[State]):
@@ -50,6 +57,7 @@ class UpdateRule(Protocol[State]):
         """D^{t+1}; may change the old state in place."""
 
 
+@runtime_checkable
 class BoundedRule(UpdateRule[State], Protocol[State]):
     """A T(α)-database update algorithm (Dwork & Roth 2014, §5.2)."""
 
@@ -59,6 +67,14 @@ class BoundedRule(UpdateRule[State], Protocol[State]):
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
         """T(α), for updates by queries of a workload, or by any linear queries."""
+
+
+@runtime_checkable
+class ConditionalRule(Protocol):
+    """A rule whose T(α) rests on something that is to be proved."""
+
+    def proved(self, workload: Workload | None) -> bool:
+        """Whether T(α) holds for every table, for updates by queries of a workload, or by any linear queries."""
 
 
 @final
@@ -175,6 +191,8 @@ class Projection:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        if self.alpha < _FINEST:
+            raise InvalidInput(f"alpha must be at least 2^-28, got {self.alpha:g}")
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
         """T(α) = ln|X| / 2α², rounded down: an eighth of the text's.
@@ -183,7 +201,8 @@ class Projection:
         divergence by η q(x) - ln(Σ y e^(ηq)). As e^(ηq) <= 1 - q + q e^η on [0, 1], that is at least
         η (p + α) - ln(1 - p + p e^η), the divergence of a coin of bias p + α from one of bias p, for this η. By
         Pinsker's inequality it is at least 2α². With 1 - q for q it is the same where q(x) <= p - α. (Biases are kept
-        `_EDGE` away from 0 and 1. There, one coin's divergence from the other exceeds 2α² by far more than that costs.)
+        `_EDGE` away from 0 and 1. There, one coin's divergence from the other exceeds 2α² by far more than that costs,
+        as α is at least four times that.)
         """
         return math.floor(math.log(domain.size) / (2 * self.alpha**2))
 
@@ -246,20 +265,25 @@ class Median:
 
     The hypothesis answers every query with the median of the candidates that are left (Roth & Roughgarden 2010,
     *Interactive privacy via the median mechanism*). It promises to learn only where one candidate answers every query
-    within less than α of the table, as fractions: `covering.radius` finds how close a net is. If no candidate is on v's
-    side, which then cannot happen, all stay.
+    within less than α of the table, as fractions, whatever the table: see `proved`. If no candidate is on v's side,
+    which then cannot happen, all stay.
 
     candidates  a net; `nets.Listed` makes one of synopses of any kind
     alpha       the least gap, a fraction, that an update is promised to be about
+    radius      where a theorem gives it, as for `nets.quantiles` or by `vc.cover_radius`: how far the nearest candidate
+                is from any table at most, a fraction, on the queries that are asked; by default what `covering.radius`
+                proves for the workload
     """
 
     candidates: Candidates
     alpha: float
+    radius: float | None = None
 
     def __post_init__(self) -> None:
+        check_candidates("the candidates", self.candidates)
         object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
-        if not len(self.candidates):
-            raise InvalidInput("the median needs at least one candidate, got none")
+        if self.radius is not None:
+            object.__setattr__(self, "radius", positive_probability("radius", self.radius))
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
         """T(α) = log2 of the number of candidates, rounded down.
@@ -270,6 +294,12 @@ class Median:
         there is no query with such a gap.
         """
         return len(self.candidates).bit_length() - 1
+
+    def proved(self, workload: Workload | None) -> bool:
+        """Whether some candidate is proved to be closer than α to any table; takes seconds where no radius is given."""
+        if self.radius is not None:
+            return self.radius < self.alpha
+        return workload is not None and _proved(self.candidates, workload, self.alpha)
 
     def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Medians:
         """All candidates. `InvalidInput` if they are over another domain."""
@@ -288,6 +318,15 @@ def furthest_off(state: Synopsis, measurement: Measurement) -> tuple[Group, floa
     gaps = measurement.values - state.answer(Workload(state.domain, (measurement.group,)))
     worst = int(np.argmax(np.abs(gaps)))
     return single(measurement.group, worst), float(gaps[worst])
+
+
+@lru_cache(maxsize=16)
+def _proved(candidates: Candidates, workload: Workload, alpha: float) -> bool:
+    """Whether the radius of candidates is proved to be below α; a radius that cannot be found is not."""
+    try:
+        return radius(candidates, workload, alpha=alpha, programs=_PROGRAMS).upper < alpha
+    except QReleaseError:
+        return False
 
 
 def _logit(bias: float) -> float:

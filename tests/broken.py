@@ -7,12 +7,14 @@ but the published mistake can convict them; the floating-point specimens apart.
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 
 from qrelease.distinguishers import Distinguisher
 from qrelease.entropy import Entropy, WordSource
 from qrelease.measure import Private
+from qrelease.mechanisms import smalldb
 from qrelease.noise import discrete_laplace, rounded_gaussian
 from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, Filter, PureDP
@@ -276,6 +278,24 @@ class ChoiceAtHalfTheSensitivity:
 
     def release(self, private, workload, cost):
         return self.inner.release(_Halved(private), workload, cost)
+
+
+@dataclass(frozen=True)
+class SearchAtHalfTheSensitivity:
+    """A mechanism that searches as if one record moved the errors by half of what it does."""
+
+    inner: Mechanism
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        halved = property(lambda found: _SENSITIVITY.fget(found) // 2)
+        with mock.patch.object(smalldb._Range, "sensitivity", halved):
+            return self.inner.release(private, workload, cost)
+
+
+_SENSITIVITY = smalldb._Range.sensitivity
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from worlds import PEOPLE, random_table
+from worlds import PEOPLE, random_table, repeated
 
 from qrelease.distinguishers import PerturbedLeader, Select
 from qrelease.measure import Measurement, Noise
@@ -108,7 +108,7 @@ def fewest(x, state, alpha, rng):
 def random_one(x, state, alpha, rng):
     """Of a hundred random predicates, the one with the least gap that is enough."""
     tried = np.maximum(rng.random((100, len(x))) < rng.random((100, 1)), np.eye(100, len(x)))
-    gaps = np.abs(tried @ x - state.answer(Workload.vectors(state.domain, tried)) / state.total)
+    gaps = np.abs(tried @ x - state.answer(repeated(state.domain, tried)) / state.total)
     gaps[gaps < alpha] = np.inf
     return tried[np.argmin(gaps)] if np.isfinite(gaps).any() else largest(x, state, alpha, rng)
 

@@ -131,6 +131,26 @@ def test_a_run_of_two_rounds_is_private_and_one_that_replays_its_noise_is_not():
     assert found(Replayed).convicted
 
 
+@pytest.mark.usefixtures("_listed")
+def test_a_whole_run_with_a_leader_is_private_and_its_broken_twins_are_not():
+    """On one column, of which one record moves. Half the sensitivity shows in one draw, above: a run tells less."""
+    mechanism = IterativeConstruction(Median(TWO, 0.3), PerturbedLeader(Predicates()))
+
+    def found(tried, source=lambda choices: choices):
+        run = released(tried, COLUMN, CLAIM, SWAP)
+
+        def told(data, choices):
+            return tuple(np.nan_to_num(run(data, source(choices)), nan=-1.0))
+
+        return compare(*(enumerated(told, data, least=1e-7) for data in FLIPPED), CLAIM)
+
+    right = found(mechanism)
+    assert not right.convicted
+    assert right.epsilon > 0.5 * CLAIM.epsilon
+    assert found(broken.TwiceTheCost(mechanism)).convicted
+    assert found(mechanism, Replayed).convicted
+
+
 CUBE = Domain.coded({"a": 2, "b": 2, "c": 2})
 RUNS = {
     "default": (IterativeConstruction(), PureDP(4.0)),

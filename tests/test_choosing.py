@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -20,7 +21,7 @@ from qrelease.databases import range_size
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
-from qrelease.measure import RECORDS
+from qrelease.measure import RECORDS, selection_epsilon
 from qrelease.mechanisms import choosing, smalldb
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.smalldb import ENUMERATED, SmallDB
@@ -230,6 +231,10 @@ def test_whole_releases_are_acquitted_and_replayed_ones_convicted(relation):
     assert audited(broken.ReplayedChoice(mechanism), relation, 1000)
 
 
+def test_a_net_that_replays_its_draw_is_convicted():
+    assert audited(broken.ReplayedChoice(Net(small_databases(coded(2, 2, 2), 2))), SWAP, 1000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["listed", "searched", "net"])
 @pytest.mark.parametrize("relation", BOTH)
@@ -246,6 +251,7 @@ def test_many_whole_releases_are_acquitted(relation, kind, request):
     [
         ("listed", broken.ChoiceAtHalfTheSensitivity),
         ("net", broken.ChoiceAtHalfTheSensitivity),
+        ("searched", broken.SearchAtHalfTheSensitivity),
         *[(kind, broken.TwiceTheCost) for kind in ("listed", "searched", "net")],
     ],
 )
@@ -297,7 +303,7 @@ def test_epsilon_of_a_choice_is_that_of_private(cost, monkeypatch):
     seen = []
     monkeypatch.setattr(selection, "exponential_mechanism", lambda scores, epsilon, *_: seen.append(epsilon) or 0)
     private(TABLE, cost).select(np.arange(3), 1, cost, "exponential")
-    assert seen == [choosing.epsilon_of(cost)]
+    assert seen == [selection_epsilon(cost, "exponential")]
 
 
 @pytest.mark.parametrize("noisy", [-3.0, 0.4, 7.6, 1e12])
@@ -356,10 +362,21 @@ def test_promises_improve_with_records_and_budget(cost):
 def test_the_alpha_of_a_net_is_given_or_found():
     net, n = Net(small_databases(TINY, 3)), 1000
     found = net.error(TWO_WAY, n, ONE, SWAP, beta=0.1)
-    given = net.error(TWO_WAY, n, ONE, SWAP, beta=0.1, alpha=0.25)  # it is 1/4
+    given = replace(net, radius=0.25).error(TWO_WAY, n, ONE, SWAP, beta=0.1)  # it is 1/4
     assert radius(net.net, TWO_WAY, alpha=0.2501).certifies(0.2501)
     assert 0 <= found - given < 0.1
     assert given == pytest.approx(0.25 + (2 * math.log(20 / 0.1) + 2**-8) / n)
+    # A synopsis within 1/4 may answer with 5/4 of the records: then a count that is off by m moves it by 5m/4.
+    noisy = replace(net, radius=0.25).error(TWO_WAY, n, ONE, ADD, beta=0.1)
+    chosen = choosing.excess(20, ONE, ADD, 0.05) + 2**-8
+    assert noisy == pytest.approx(0.25 + (1.25 * choosing.count_error(ONE, ADD, 0.1) + chosen) / n)
+
+
+def test_nothing_is_promised_to_a_table_whose_counts_are_clipped():
+    for mechanism in (SmallDB(), SmallDB(size=3), Net(small_databases(TINY, 3), 0.5)):
+        for relation in BOTH:
+            assert mechanism.error(TWO_WAY, choosing.MAX_COUNT - 10**6, ONE, relation, beta=0.1) < 1
+            assert mechanism.error(TWO_WAY, choosing.MAX_COUNT + 1, ONE, relation, beta=0.1) == math.inf
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, -1, math.nan, "0.1"])
@@ -369,8 +386,8 @@ def test_a_probability_of_failure_is_one(beta):
             mechanism.error(TWO_WAY, 100, ONE, SWAP, beta=beta)
         with pytest.raises(InvalidInput, match="records"):
             mechanism.error(TWO_WAY, 0, ONE, SWAP, beta=0.1)
-    with pytest.raises(InvalidInput, match="alpha"):
-        Net(small_databases(TINY, 2)).error(TWO_WAY, 100, ONE, SWAP, beta=0.1, alpha=1.5)
+    with pytest.raises(InvalidInput, match="radius"):
+        Net(small_databases(TINY, 2), 1.5)
 
 
 def test_the_size_that_a_noisy_count_gives_was_promised_for():
@@ -395,7 +412,7 @@ def off_by(records, count):
 def test_the_bound_of_a_choice_is_tight_and_holds():
     """Against one good synopsis among many that are all just as bad, the failure rate comes close to β."""
     beta, count, runs = 0.2, 60, 800
-    bound = choosing.choice_error(count, ONE, SWAP, beta)
+    bound = choosing.excess(count, ONE, SWAP, beta)
     net, table = off_by(math.ceil(bound), count)
     asked = Workload.marginals(table.domain, 1)
 
@@ -443,15 +460,10 @@ def test_promises_are_kept(relation, capsys):
     for name, table in people.items():
         asked = Workload.marginals(table.domain, 2)
         truth, n = np.concatenate(table.counts(asked.sets)), len(table)
-        net = Net(small_databases(table.domain, 3))
-        radius_of_three = cover_radius(3, len(asked))
-        for mechanism, promise in [
-            (SmallDB(size=4), SmallDB(size=4).error),
-            (SmallDB(alpha=0.4), SmallDB(alpha=0.4).error),
-            (net, partial(net.error, alpha=radius_of_three)),
-        ]:
+        net = Net(small_databases(table.domain, 3), cover_radius(3, len(asked)))
+        for mechanism in (SmallDB(size=4), SmallDB(alpha=0.4), net):
             cost = PureDP(300 / n)
-            promised = promise(asked, n, cost, relation, beta=beta)
+            promised = mechanism.error(asked, n, cost, relation, beta=beta)
             off = []
             for seed in range(runs):
                 door = private(table, cost, relation, Entropy.insecure(seed))
@@ -471,6 +483,10 @@ def test_the_size_follows_from_alpha_and_the_dimension():
     assert SmallDB(alpha=0.3)._size(asked) == cover_size(0.3, 40)
     assert SmallDB(alpha=0.3, dimension=vc_dimension(asked))._size(asked) == cover_size(0.3, 40, 1)
     assert SmallDB(size=5)._size(asked) == 5
+    halves = Workload.vectors(coded(3), [[0, 0.5, 1]])
+    for use in (SmallDB.check, lambda m, w, c, r: m.error(w, 100, c, r, beta=0.1)):
+        with pytest.raises(InvalidInput, match="VC dimension is that of counting queries"):
+            use(SmallDB(alpha=0.5, dimension=1), halves, ONE, ADD)
 
 
 def test_the_default_size_grows_with_the_records():
@@ -550,13 +566,14 @@ def test_ranges_that_cannot_be_searched_are_refused(monkeypatch):
     table = random_table(coded(*[2] * 6), 50, 0)
     asked = Workload.marginals(table.domain, 2)
     refused(SmallDB(size=20), table, asked, TooLarge, "at most 2\\^62 are, of up to 19 records")
-    refused(SmallDB(alpha=0.01), table, asked, TooLarge, "of up to 19 records: ask for that size or a larger alpha")
+    refused(SmallDB(alpha=0.01), table, asked, TooLarge, r"of up to 19 records: .* \(alpha=0\.47 takes no more\)")
+    assert SmallDB(alpha=0.47)._size(asked) <= 19 < SmallDB(alpha=0.46)._size(asked)
     wide = random_table(coded(*[2] * 20), 50, 0)
     refused(SmallDB(), wide, Workload.marginals(wide.domain, 1), TooLarge, "too many to write out")
     smalldb._searchable.cache_clear()
     smalldb._largest_searchable.cache_clear()
     monkeypatch.setattr("qrelease.branching.MAX_WORK", 1 << 10)
-    refused(SmallDB(size=15), table, asked, TooLarge, r"might never end: .* \d records would do")
+    refused(SmallDB(size=15), table, asked, TooLarge, r"might never end: .* \d records would do, or use mwem$")
     smalldb._searchable.cache_clear()
     smalldb._largest_searchable.cache_clear()
     monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 28)
@@ -568,6 +585,7 @@ class Wrong:
     """A net that answers with something else than it should."""
 
     domain = PEOPLE
+    synopsis = to_json = NotImplemented
 
     def __init__(self, blocks, size=2):
         self._blocks, self._size = blocks, size
@@ -585,10 +603,19 @@ def test_nets_that_do_not_answer_are_refused(monkeypatch):
     refused(Net(Wrong([half((1, k)), np.full((1, k), np.nan)])), TABLE, mixed(), InvalidInput, "finite numbers")
     refused(Net(Wrong([half((1, k))])), TABLE, mixed(), InvalidInput, "has 2 synopses, but 1 answered")
     refused(Net(small_databases(TINY, 2)), TABLE, mixed(), InvalidInput, "over another domain than the workload")
+    with pytest.raises(InvalidInput, match="over another domain than the workload"):
+        Net(small_databases(TINY, 2), 0.5).error(mixed(), 100, ONE, SWAP, beta=0.1)
+    for wrong in (None, [1, 2], small_databases):
+        with pytest.raises(InvalidInput, match="synopses must be as qrelease"):
+            Net(wrong)
     with pytest.raises(InvalidInput, match="at least one synopsis"):
         Net(Wrong([], 0))
     with pytest.raises(TooLarge, match="a net of 4,194,305 synopses"):
         Net(Wrong([], nets.MAX_SYNOPSES + 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("qrelease.memory.free", lambda: 1 << 20)
+        with pytest.raises(TooLarge, match="a choice among 17,550 synopses: about"):
+            Net(small_databases(PEOPLE, 4)).check(mixed(), ONE, ADD)
     monkeypatch.setattr("qrelease.mechanisms.net.MAX_ANSWERS", 100)
     refused(Net(listed(0)), TABLE, mixed(), TooLarge, "thin the net, or ask less")
 

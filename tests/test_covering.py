@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import PEOPLE, coded, full_matrix
+from worlds import PEOPLE, coded, full_matrix, repeated
 
 from qrelease import covering
 from qrelease.covering import radius
@@ -31,7 +31,7 @@ def cases(draw):
     rows = rng.integers(0, 2, (k, s)) if draw(st.booleans()) else rng.random((k, s))
     domain = coded(s)
     made = [WeightedRecords(domain, np.arange(s), rng.dirichlet(np.full(s, 0.5)), 5.0) for _ in range(n)]
-    return Listed(tuple(made)), Workload.vectors(domain, rows), rng
+    return Listed(tuple(made)), repeated(domain, rows), rng
 
 
 @given(cases())

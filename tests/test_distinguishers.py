@@ -18,6 +18,7 @@ from worlds import (
     neighbouring,
     private,
     random_table,
+    repeated,
     table_of,
     true_answers,
 )
@@ -156,7 +157,7 @@ def test_sensitivity_on_random_domains(relation, seed):
 def test_many_real_queries_on_many_records_do_not_overflow(relation):
     """65 536 queries in units of 2^-28, each off by half of a million records: their sum is 2^63."""
     domain = coded(2)
-    asked = Workload.vectors(domain, np.tile([1.0, 0.5], (1 << 16, 1)))
+    asked = repeated(domain, np.tile([1.0, 0.5], (1 << 16, 1)))
     table = table_of(domain, np.zeros((1 << 20, 1)))
     changed = np.zeros(((1 << 20) - (relation is Neighbours.ADD_REMOVE), 1))
     changed[0] = relation is Neighbours.REPLACE_ONE

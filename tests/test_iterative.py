@@ -22,7 +22,7 @@ from qrelease.hypotheses import Dual, Medians
 from qrelease.ledger import Ledger
 from qrelease.measure import RECORDS
 from qrelease.mechanisms.iterative import MAX_ROUNDS, IterativeConstruction, Round, iterate
-from qrelease.nets import Listed
+from qrelease.nets import Listed, Product, quantiles, small_databases
 from qrelease.oracles import Conjunctions, Predicates
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.release import Curator
@@ -32,6 +32,7 @@ from qrelease.workload import Workload
 
 ASKED = mixed()
 TRUTH = true_answers(ASKED, TABLE)
+PICK = Select("query")
 ELSEWHERE = Workload.marginals(coded(2), 1)
 
 # --- every rule with every distinguisher -------------------------------------------------------------------------
@@ -228,7 +229,8 @@ def test_the_default_rule_is_finer_for_more_records_and_more_budget():
 def test_a_configuration_is_public_and_frozen():
     mechanism = IterativeConstruction(Projection(0.1), Select("query"))
     assert str(mechanism) == (
-        "IterativeConstruction(rule=Projection(alpha=0.1), distinguisher=Select(choice='query', rule='exponential'))"
+        "IterativeConstruction(rule=Projection(alpha=0.1), distinguisher=Select(choice='query', rule='exponential'),"
+        " beta=0.05)"
     )
     assert mechanism == replace(mechanism)
     with pytest.raises(AttributeError):
@@ -245,23 +247,33 @@ def concentrated(domain, n):
 
 SMALL = coded(4, 4)
 CELLS = Workload.marginals(SMALL, 1) + Workload.marginals(SMALL, 2)
+SINGLES = Workload.marginals(SMALL, 1)
+QUARTERS = Product(SMALL, tuple(quantiles(SMALL.project((axis,)), 1 / 4) for axis in (0, 1)))
+"""Within 1/4 of any table, on the columns by themselves."""
 N = 20_000
 TABLES = {"one record": concentrated(SMALL, N), "skewed": random_table(SMALL, N, 3)}
 PROMISES = [
-    (IterativeConstruction(), PureDP(2.0)),
-    (IterativeConstruction(), ZCDP(0.1)),
+    (IterativeConstruction(beta=0.01), PureDP(2.0)),
+    (IterativeConstruction(beta=0.01), ZCDP(0.1)),
     (IterativeConstruction(Projection(0.2)), PureDP(2.0)),
     (IterativeConstruction(Hedge(0.3)), ZCDP(0.1)),
     (IterativeConstruction(Perceptron(0.2)), ZCDP(0.1)),
     (IterativeConstruction(ProjectedPerceptron(0.3)), PureDP(8.0)),
     (IterativeConstruction(Projection(0.2), PerturbedLeader(Conjunctions())), ApproxDP(2.0, 1e-6)),
     (IterativeConstruction(Projection(0.25), PerturbedLeader(Predicates())), ApproxDP(4.0, 1e-6)),
+    (IterativeConstruction(Median(QUARTERS, 0.26, 0.25)), PureDP(2.0)),
 ]
+
+
+def asked_of(mechanism):
+    """A median learns no more than its candidates are close for."""
+    return SINGLES if isinstance(mechanism.rule, Median) else CELLS
 
 
 def worst(state, table, mechanism):
     """The largest error over the mechanism's class of queries, a fraction of n."""
-    gaps = true_answers(CELLS, table) - state.answer(CELLS)
+    asked = asked_of(mechanism)
+    gaps = true_answers(asked, table) - state.answer(asked)
     if isinstance(mechanism.distinguisher, Select):
         return np.abs(gaps).max() / len(table)
     best, oracle = 0.0, mechanism.distinguisher.oracle
@@ -273,11 +285,17 @@ def worst(state, table, mechanism):
 
 def failures(mechanism, cost, table, relation, beta, runs):
     """How many of so many runs broke the promise, and the 1 - β quantile of the errors over what was promised."""
-    promised = mechanism.error(CELLS, N, cost, relation, beta=beta)
+    asked = asked_of(mechanism)
+    promised = mechanism.error(asked, N, cost, relation, beta=beta)
     assert promised < 1
-    errors = np.array(
-        [worst(released(mechanism, table, CELLS, cost, relation, s)[0].synopsis, table, mechanism) for s in range(runs)]
-    )
+    drafts = [released(mechanism, table, asked, cost, relation, seed)[0] for seed in range(runs)]
+    errors = np.array([worst(draft.synopsis, table, mechanism) for draft in drafts])
+    # What a release says of itself, at its own beta, is hardly more, and no less than what came of it.
+    for draft in drafts:
+        said = draft.choices["promise"]
+        assert said["beta"] == mechanism.beta
+        assert said["error"] < 1.02 * mechanism.error(asked, N, cost, relation, beta=mechanism.beta) * len(table)
+    assert np.mean(errors * len(table) > [draft.choices["promise"]["error"] for draft in drafts]) <= max(beta, 0.1)
     return int((errors > promised).sum()), float(np.quantile(errors, 1 - beta)) / promised
 
 
@@ -304,6 +322,24 @@ def test_promises_are_kept_over_many_runs(number, table):
     assert low <= 0.1
 
 
+def test_a_median_promises_nothing_unless_its_candidates_are_proved_to_be_close():
+    """Of candidates that are all far from the table, no median is near to it."""
+    far, cost = small_databases(SMALL, 1), PureDP(2.0)
+    for median in (Median(far, 0.2), Median(far, 0.2, 0.5), Median(QUARTERS, 0.2, 0.25), Median(QUARTERS, 0.25, 0.25)):
+        mechanism = IterativeConstruction(median)
+        assert mechanism.error(SINGLES, 10**9, cost, BOTH[1], beta=0.1) == math.inf
+        draft, _ = released(mechanism, TABLES["skewed"], SINGLES, cost, BOTH[1])
+        assert draft.choices["promise"]["error"] is None
+    # Of queries that it was not proved for, as an oracle asks, nothing is known but by a theorem.
+    leader = PerturbedLeader(Predicates())
+    ends = quantiles(coded(3), 1 / 8)
+    asked = Workload.prefixes(coded(3), "a")
+    for rule, confined, unconfined in ((Median(ends, 0.2), True, False), (Median(ends, 0.2, 1 / 8), True, True)):
+        promised = [IterativeConstruction(rule, d).error(asked, 10**9, cost, BOTH[1], beta=0.1) for d in (PICK, leader)]
+        assert [math.isfinite(p) for p in promised] == [confined, unconfined]
+    assert not Median(ends, 0.2).proved(CELLS)  # over another domain
+
+
 def test_a_rule_that_does_not_learn_breaks_the_promise():
     """What a promise rests on is seen by the test above."""
 
@@ -323,7 +359,7 @@ def test_a_rule_that_does_not_learn_breaks_the_promise():
 @pytest.mark.parametrize("mechanism", [m for m, _ in PROMISES[2:]], ids=str)
 def test_promises_are_better_for_more_records_more_budget_and_more_risk(mechanism, relation):
     def promised(n=40_000, rho=1.0, beta=0.1):
-        return mechanism.error(CELLS, n, ZCDP(rho), relation, beta=beta)
+        return mechanism.error(asked_of(mechanism), n, ZCDP(rho), relation, beta=beta)
 
     alpha = mechanism.rule.alpha
     assert promised() > 1.5 * alpha
@@ -333,12 +369,37 @@ def test_promises_are_better_for_more_records_more_budget_and_more_risk(mechanis
     assert promised(beta=0.05) > promised() > promised(beta=0.2)
 
 
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("beta", [0.5, 0.02, 1e-6])
+@pytest.mark.parametrize("cost", [PureDP, lambda e: ApproxDP(e, 1e-9), ZCDP], ids=["pure", "approximate", "zcdp"])
+def test_the_promise_of_the_default_never_rises_with_records_or_budget(cost, beta, relation):
+    """A least ε and a least n are looked for by halving, which takes that."""
+    mechanism = IterativeConstruction(beta=beta)
+    steps = 2 ** np.arange(0, 8, 0.25)
+    by_epsilon = [mechanism.error(SINGLES, N, cost(float(0.2 * s)), relation, beta=beta) for s in steps]
+    by_records = [mechanism.error(SINGLES, round(1000 * s), cost(2.0), relation, beta=beta) for s in steps]
+    for found in (by_epsilon, by_records):
+        assert (np.diff([p for p in found if p < math.inf]) <= 0).all()
+        assert found == sorted(found, reverse=True)
+        assert found[-1] < 0.5
+
+
+def test_the_default_promises_with_no_more_certainty_than_its_rule_is_chosen_for():
+    mechanism = IterativeConstruction(beta=0.01)
+    at = [mechanism.error(SINGLES, N, PureDP(2.0), BOTH[0], beta=beta) for beta in (0.01, 0.3)]
+    assert at[0] == at[1] < 1
+    with pytest.raises(InvalidInput, match=r"the default rule is chosen for beta=0.01, got 0.001: give it that beta"):
+        mechanism.error(SINGLES, N, PureDP(2.0), BOTH[0], beta=0.001)
+    with pytest.raises(InvalidInput, match="beta must be"):
+        IterativeConstruction(beta=1.0)
+
+
 def test_the_promise_of_the_text():
     """Replace-one, pure ε: 3α/4 + E + F with ε₀ = ε/2T, where the text's α is twice the rule's."""
     n, beta, epsilon, rule = 10**7, 0.06, 1.0, Projection(0.1)
     rounds = rule.update_bound(SMALL)
     each, small = beta / (3 * rounds), epsilon / (2 * rounds)
-    noise, loss = math.log(2 / each) / small, 2 * math.log(len(CELLS) / each) / small
+    noise, loss = math.log(2 / each / (1 + math.exp(-small))) / small, 2 * math.log(len(CELLS) / each) / small
     expected = 0.75 * 0.2 + (noise + loss) / n
     found = IterativeConstruction(rule).error(CELLS, n, PureDP(epsilon), BOTH[1], beta=beta)
     assert found == pytest.approx(expected, rel=1e-6)
@@ -358,6 +419,7 @@ def test_the_promise_of_the_default_is_that_of_the_rule_it_will_choose():
     promised = mechanism.error(CELLS, N, cost, BOTH[1], beta=0.05)
     assert promised == chosen.error(CELLS, N, cost, BOTH[1], beta=0.05)
     others = [IterativeConstruction(Projection(a)).error(CELLS, N, cost, BOTH[1], beta=0.05) for a in (0.1, 0.3)]
+    assert draft.choices["promise"] == {"error": promised * N, "beta": 0.05}
     assert promised <= min(others) * 1.1
 
 
@@ -382,6 +444,8 @@ class Answering:
 
     def answer(self, workload):
         return self.answers(workload)
+
+    sample = to_json = NotImplemented
 
 
 @dataclass(frozen=True)
@@ -412,6 +476,7 @@ BAD = {
     "negative mass": (Answering(lambda w: np.full(len(w), -3.0)), "no answer may be negative, got -3"),
     "another domain": (Answering(fine, coded(2)), "another domain"),
     "too few answers": (Answering(lambda w: np.ones(2)), r"must give .* answers, got shape \(2,\)"),
+    "nothing": (None, "must be a synopsis, got NoneType"),
 }
 
 
@@ -432,6 +497,68 @@ def test_a_rule_that_turns_bad_is_told_at_once(bad):
     rule = Turning(Answering(fine), state)
     with pytest.raises(InvalidInput, match=message):
         rounds_of(rule, Select("query"), rounds=3)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A distinguisher that finds what it is told to."""
+
+    found: object
+    confined = True
+
+    def distinguish(self, private, state, workload, cost, measurement):
+        return self.found
+
+    def shortfall(self, workload, cost, neighbours, beta):
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (None, "a distinguisher must find a workload, got NoneType"),
+        (ASKED, r"a distinguisher must find one group of queries, got \d"),
+        (ELSEWHERE, "over another domain than the table"),
+    ],
+    ids=["nothing", "many groups", "foreign queries"],
+)
+def test_a_distinguisher_that_finds_no_query_is_told_before_a_draw(found, message):
+    door = private(TABLE, PureDP(1.0), BOTH[1])
+    mechanism = IterativeConstruction(Projection(0.2), Finding(found))
+    with pytest.raises(InvalidInput, match=message):
+        mechanism.release(door, ASKED, PureDP(1.0))
+    assert door.spends == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rule": Hedge}, r"rule must be an object such as Hedge\(0.1\), got <class"),
+        ({"rule": "hedge"}, "rule must have a bound on its updates"),
+        ({"distinguisher": Select}, r'distinguisher must be an object such as Select\("query"\), got <class'),
+        ({"distinguisher": "query"}, "distinguisher must be an object"),
+        ({"distinguisher": None}, "distinguisher must be an object"),
+    ],
+)
+def test_parts_that_are_none(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        IterativeConstruction(**arguments)
+    for oracle in (Conjunctions, None, 3):
+        with pytest.raises(InvalidInput, match=r"oracle must be an object such as Conjunctions\(\)"):
+            PerturbedLeader(oracle)
+
+
+def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge(monkeypatch):
+    """Few queries on many cells: the candidates answer the queries, but not for every cell."""
+    domain = coded(20, 20)
+    rule = Median(small_databases(domain, 1), 0.2)
+    mechanism = IterativeConstruction(rule, PerturbedLeader(Conjunctions()))
+    asked = Workload.predicates(domain, "a = 1 and b = 2")
+    mechanism.check(asked, PureDP(1.0), BOTH[0])
+    monkeypatch.setattr("qrelease.hypotheses.MAX_ANSWERS", 1000)
+    IterativeConstruction(rule).check(asked, PureDP(1.0), BOTH[0])
+    with pytest.raises(TooLarge, match="400 answers of 400 candidates are too many"):
+        mechanism.check(asked, PureDP(1.0), BOTH[0])
 
 
 def test_negative_mass_is_fine_where_none_was_promised():

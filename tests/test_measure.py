@@ -1,6 +1,7 @@
 """The door to private counts: every draw has the stated law and is paid for first; error bars cover 95 %."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +22,7 @@ from worlds import (
     moved,
     private,
     random_table,
+    repeated,
     true_answers,
 )
 
@@ -82,7 +84,7 @@ ASKED = {
     "ranges": Workload.ranges(coded(80), "a"),
     "prefixes": Workload.prefixes(coded(2500), "a"),
     "vectors": Workload.vectors(coded(3), RNG.random((3000, 3))),
-    "whole vectors": Workload.vectors(coded(3), RNG.integers(0, 2, (3000, 3))),
+    "whole vectors": repeated(coded(3), RNG.integers(0, 2, (3000, 3))),
     "mixture": Workload.ranges(coded(60, 2), "a") + Workload.vectors(coded(60, 2), RNG.random((500, 2)), ["b"]),
 }
 
@@ -219,6 +221,37 @@ def test_a_selection_paid_in_zcdp_never_costs_more(rho):
         private(random_table(PEOPLE, 5, 0), cost, entropy=Probe()).select(SCORES, 1, cost, "exponential")
     exact = 8 * Fraction(cost.rho)
     assert exact * (1 - Fraction(1, 10**9)) < seen[0] ** 2 <= exact
+
+
+def test_queries_over_another_domain_are_refused_before_a_draw():
+    door = private(random_table(coded(4, 3), 9, 0))
+    asked = Workload.marginals(coded(3, 4), 2)
+    for ask in (door.exact, lambda w: door.measure(w, PureDP(1.0))):
+        with pytest.raises(InvalidInput, match="over another domain than the table"):
+            ask(asked)
+    assert door.spends == []
+
+
+def test_a_count_is_added_up_as_integers(monkeypatch):
+    """Noise beyond 2^53 as a float would hide no record at all: n + Z would be rounded by where n is even."""
+    door = private(random_table(coded(2), 3, 0))
+    monkeypatch.setattr(type(door), "_draw", lambda *_: np.array([(1 << 53) + 1 - 3]))
+    assert door.count(PureDP(1.0))[0] == 1 << 53
+    monkeypatch.setattr(type(door), "_draw", lambda *_: np.array([(1 << 53) + 1]))
+    assert door.count(PureDP(1.0))[0] == (1 << 53) + 4
+
+
+@pytest.mark.parametrize("law", list(LAWS.values()))
+@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
+@pytest.mark.parametrize("beta", [0.5, 0.05, 1e-4])
+def test_a_draw_is_beyond_its_reach_with_no_more_than_the_probability(law, scale, beta):
+    reach = int(60 * scale) + 8
+    y, mass = np.arange(-reach, reach + 1), mass_of(law, scale, reach)
+    noise = Noise(law, scale)
+    assert mass[np.abs(y) > noise.reach(beta)].sum() <= beta * (1 + 1e-9)
+    if scale == 40 and beta < 0.1:  # the Gaussian bound is for tails
+        assert mass[np.abs(y) > 0.7 * noise.reach(beta)].sum() > beta
+    assert replace(noise, unit=0.25).reach(beta) <= noise.reach(beta)
 
 
 # --- what it costs -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
 from qrelease.measure import Noise
-from qrelease.mechanisms import direct
+from qrelease.mechanisms import direct, smalldb
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.planning import _CONTENDERS, Promising, _least, _Setting, plan
@@ -27,6 +27,12 @@ SWAP = Neighbours.REPLACE_ONE
 SMALL = coded(6)
 RANGES = Workload.ranges(SMALL, "a")
 PAIRS = Workload.marginals(coded(2, 3, 2), 2)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """No search is rehearsed: that takes seconds."""
+    monkeypatch.setattr(smalldb, "_largest_searchable", lambda workload: 6)
 
 
 # --- the promises of the baselines
@@ -160,9 +166,12 @@ def test_the_least_number_that_is_enough(least, low):
 
 @pytest.fixture
 def _quick(monkeypatch):
-    """Without what takes a second for each simulation."""
+    """Nets that take no second for each simulation."""
     monkeypatch.setattr(planning, "_LISTED", 1 << 10)
-    monkeypatch.delitem(_CONTENDERS, "smalldb")
+    monkeypatch.setattr(planning, "_ANSWERED", 1 << 10)
+    planning._nets.cache_clear()
+    yield
+    planning._nets.cache_clear()
 
 
 @pytest.mark.usefixtures("_quick")
@@ -210,6 +219,30 @@ def test_what_a_universe_is_too_large_for_is_said():
     assert "cells" in quotes["mwem"].note
     assert quotes["pmw"].promised is None
     assert quotes["laplace"].epsilon == found.cost.epsilon
+    # Of a size between, which has a histogram but no matrix of all queries.
+    found = plan(Workload.marginals(coded(16, 9, 16, 7, 5, 2, 2), 2), 50_000, 0.02, trials=0)
+    quotes = {q.mechanism: q for q in found.quotes}
+    assert "too many to write out" in quotes["smalldb"].note
+    assert quotes["smalldb"].promised is quotes["net"].promised is None
+    assert quotes["iterative"].epsilon > 0
+
+
+def test_more_records_than_can_be_made_up_are_planned_for_without_trials():
+    found = plan(PAIRS, 10**8, epsilon=0.01)
+    assert [q.typical for q in found.quotes] == [None] * len(found.quotes)
+    assert "typical" not in str(found).splitlines()[2]
+    assert "typical errors are not simulated: 100,000,000 records are too many to be made up" in str(found)
+    assert found.to_json()["note"]
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_net_of_small_databases_where_there_are_no_ranges(monkeypatch):
+    monkeypatch.setattr(planning, "_ANSWERED", 1 << 18)
+    quotes = {q.mechanism: q for q in plan(PAIRS, 50_000, epsilon=1.0, trials=1).quotes}
+    assert 0 < quotes["net"].typical <= quotes["net"].promised < 0.6
+    nothing = {q.mechanism: q for q in plan(PAIRS, 10, epsilon=0.1, trials=0).quotes}
+    assert nothing["iterative"].promised == math.inf
+    assert nothing["iterative"].note == "its theorem promises nothing at this cost to so many records"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from worlds import BOTH, PEOPLE, SpyEntropy, coded, private, random_table
+from test_sparse_vector import worst
+from worlds import BOTH, PEOPLE, SpyEntropy, coded, mixed, neighbouring, private, random_table
 
 from qrelease.audit import audit
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted
+from qrelease.hypotheses import single
 from qrelease.ledger import Ledger
+from qrelease.measure import Measurement
 from qrelease.mechanisms import pmw
 from qrelease.mechanisms.pmw import OnlineSession, PrivateMultiplicativeWeights
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -448,6 +451,22 @@ def test_nothing_private_in_a_repr():
     assert "8 queries left, INSECURE seed 1>" in repr(session)
 
 
+def test_a_session_that_was_ever_insecure_says_so_for_good():
+    secret = Entropy()
+    first = curator(entropy=secret)
+    for entropy, marked in ((Entropy(), False), (Entropy.insecure(1), True), (Entropy(), True)):
+        source = Curator(TABLE, first.ledger, entropy)
+        session = source.open(PrivateMultiplicativeWeights(queries=9), ONE, key="k")
+        session.answer(f"a = {session.queries_left % 4}")
+        assert session.insecure is marked
+        assert ("INSECURE" in repr(session)) is marked
+    opened = curator(entropy=SpyEntropy(0))  # a source of one's own is no better
+    opened.open(PrivateMultiplicativeWeights(), ONE, key="k").close()
+    again = Curator(TABLE, opened.ledger, Entropy()).open(PrivateMultiplicativeWeights(), ONE, key="k")
+    assert again.insecure
+    assert repr(again).endswith("queries left, INSECURE>")
+
+
 def test_threads_share_a_session():
     session = curator().open(PrivateMultiplicativeWeights(queries=32), ONE)
     asked, found = subsets(32), {}
@@ -465,7 +484,93 @@ def test_threads_share_a_session():
     assert all(len(answers) == 4 and len(set(answers)) == 1 for answers in found.values())
 
 
-# --- audits, and twins that break the promise
+# --- what a session loses, exactly, and twins that lose more
+
+PAID = PureDP(20.0)
+
+
+def streams(cost=PAID, neighbours=SWAP):
+    """The sparse vector of a session of thirteen updates, and the share of the cost that is its."""
+    session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(alpha=0.9), cost)
+    session.answer("a = 0")
+    share = 1.0 if neighbours is SWAP else 1 - pmw.COUNTING
+    return session._stream, PureDP(cost.epsilon * share)
+
+
+def loss(calibration):
+    """The largest privacy loss: of comparisons, whose two questions move in opposite directions, and of the numbers."""
+    names = ("threshold", "query", "numeric")
+    one = replace(calibration, **{name: getattr(calibration, name) / pmw._STEPS for name in names})
+    return worst(one, 1, monotone=False) + one.positives / float(one.numeric)
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_a_session_loses_all_that_it_pays_and_no_more(neighbours):
+    stream, share = streams(neighbours=neighbours)
+    assert 0.99 * share.epsilon < loss(stream.calibration) <= share.epsilon * (1 + 1e-9)
+
+
+def half_the_sensitivity(cost, positives, sensitivity):
+    return NumericSparse.calibrate(cost, positives, sensitivity // 2)
+
+
+def twice_the_cost(cost, positives, sensitivity):
+    return NumericSparse.calibrate(PureDP(2 * cost.epsilon), positives, sensitivity)
+
+
+@pytest.mark.parametrize("twin", [half_the_sensitivity, twice_the_cost])
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_half_the_sensitivity_or_a_forgotten_half_of_epsilon_would_show(twin, neighbours):
+    stream, share = streams(neighbours=neighbours)
+    assert loss(twin(share, stream.calibration.positives, pmw._STEPS)) > 1.9 * share.epsilon
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("cost", [ONE, APPROX, PAID])
+def test_the_sparse_vector_is_the_one_that_the_charge_pays_for(cost, neighbours):
+    session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(), cost)
+    session.answer("a = 0")
+    paid = cost if neighbours is SWAP else replace(cost, epsilon=session._terms.cost.epsilon)
+    assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw.COUNTING))
+    assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw._STEPS)
+    assert session._private.spends[-1].cost == paid
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours, monkeypatch):
+    """Queries of every kind, on all neighbours of a table; what is public is the same on both."""
+    asked, widest, seen = [], 0, []
+    for group in mixed().groups:
+        asked += [Workload(PEOPLE, (single(group, i),)) for i in range(group.queries.count)]
+
+    def ask_many(stream, values, threshold):
+        seen.append((np.array(values), threshold))
+
+    monkeypatch.setattr(NumericSparse, "ask_many", ask_many)
+    setting = pmw._Setting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
+    terms = replace(setting.terms(0.5), records=8)
+
+    def values_on(table):
+        seen.clear()
+        with Ledger.open(None, ONE, neighbours=neighbours) as ledger:
+            journal = ledger.journal(ledger.charge(ONE, "session", "k"))
+            session = OnlineSession(private(table, ONE, neighbours), terms, journal, [], resumed=False)
+            session._rule.update(session._state, [Measurement(asked[3].groups[0], np.array([7.0]), terms.noise)])
+            for q in asked:
+                session.answer(q)
+        return np.array([values for values, _ in seen]), {threshold for _, threshold in seen}
+
+    table = random_table(PEOPLE, 8, 3)
+    here, thresholds = values_on(table)
+    assert (here[:, 0] == -here[:, 1]).all()
+    for other in neighbouring(table, neighbours):
+        there, again = values_on(other)
+        assert thresholds == again == {terms.threshold}
+        widest = max(widest, np.abs(here - there).max())
+    assert widest == pmw._STEPS
+
+
+# --- audits, and a twin that breaks the promise
 
 TWO = coded(2)
 CELLS = [query(row, TWO) for row in ([1, 0], [0, 1])]
@@ -517,16 +622,7 @@ PAIR = [0, 0, 0, 0], [0, 0, 0, 1]
 
 
 @pytest.mark.slow
-def test_the_auditor_acquits_a_session_and_convicts_its_broken_twins(monkeypatch):
+def test_the_auditor_acquits_a_session_and_convicts_one_that_replays_its_noise():
     effort = {"samples": 1500, "entropy": Entropy.insecure(5)}
     assert not audit(transcript(fresh, 3), *PAIR, ONE, **effort).convicted
     assert audit(transcript(Replayed(), 3), *PAIR, ONE, **effort).convicted
-    sensitivity = (1 << 20) // 16
-
-    def insensitive(terms, entropy, used):
-        return NumericSparse(terms.cost, terms.updates, sensitivity, entropy, used=used)
-
-    monkeypatch.setattr(pmw._Terms, "stream", insensitive)
-    assert audit(transcript(fresh, 2), *PAIR, ONE, **effort).convicted
-    sensitivity = 1 << 20
-    assert not audit(transcript(fresh, 2), *PAIR, ONE, **effort).convicted

@@ -12,18 +12,26 @@ import pytest
 from worlds import PEOPLE, coded, mixed, random_table
 
 from qrelease.chart import Series, bars, count, heat, histogram, text
+from qrelease.distinguishers import PerturbedLeader
 from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded
 from qrelease.ledger import Ledger
 from qrelease.measure import Spend
 from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.net import Net
+from qrelease.mechanisms.smalldb import SmallDB
+from qrelease.nets import small_databases
+from qrelease.oracles import Predicates
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.release import Curator
 from qrelease.report import html
 from qrelease.table import Table
+from qrelease.updates import Projection
+from qrelease.vc import cover_radius
 from qrelease.workload import Workload
 
 EVIL = """<script>alert('1')</script> & "co"\x00\x1b"""
@@ -165,6 +173,36 @@ def test_the_promise_is_put_into_numbers_that_are_never_too_small(cost, factor, 
     assert factor in found
     assert f"with probability at most {chance}" in found
     assert ("weak promise" in found) is weak
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_what_a_theorem_promises_of_the_errors_is_said(neighbours):
+    asked, cost = Workload.marginals(PEOPLE, 1), PureDP(50.0)
+    net, covered = small_databases(PEOPLE, 2), cover_radius(2, len(asked))
+    leader = IterativeConstruction(Projection(0.4), PerturbedLeader(Predicates()))
+    for mechanism in (SmallDB(size=3), Net(net, covered), IterativeConstruction(), leader):
+        release = released(mechanism, asked, cost, neighbours, rows=5000)
+        promised = mechanism.error(asked, 5000, cost, release.neighbours, beta=0.05)
+        said = release.parameters["promise"]
+        assert said["beta"] == 0.05
+        assert said["error"] == pytest.approx(5000 * promised, rel=0.03)
+        of = "the queries of the oracle" if mechanism is leader else "what was asked"
+        found, most = Page(html(release)).text, f"{math.ceil(said['error']):,} records"
+        assert f"with probability 0.95 no answer to {of} is off by more than {most}" in found
+        assert "'beta'" not in found  # told in words, not among the parameters
+        assert ("Of so few records that says nothing" in found) is (said["error"] >= release.synopsis.total)
+    found = Page(html(released(Net(net), asked, cost, neighbours))).text
+    assert re.search(r"off by more than \d records more than the best choice would be", found)
+    nothing = released(IterativeConstruction(), asked, PureDP(0.01), neighbours)
+    assert nothing.parameters["promise"] == {"error": None, "beta": 0.05}
+    assert "promises nothing for so few records at this cost" in Page(html(nothing)).text
+    assert "How close the answers are" not in Page(html(mwem())).text
+
+
+def test_what_was_drawn_is_said_to_be_all():
+    assert "drawn with noise, and choices as the budget lists them; everything else follows" in Page(html(mwem())).text
+    direct = released(Laplace(), Workload.marginals(PEOPLE, 1), PureDP(1.0))
+    assert "drawn with noise; everything else follows" in Page(html(direct)).text
 
 
 def test_the_promise_follows_the_neighbouring_relation():

@@ -464,8 +464,13 @@ def test_a_median_needs_candidates_over_the_same_domain():
         Median(NET, 0.1).start(coded(4), [], 10.0)
 
     class Nothing:
+        domain = fractions = synopsis = to_json = NotImplemented
+
         def __len__(self):
             return 0
 
-    with pytest.raises(InvalidInput, match="at least one candidate"):
+    with pytest.raises(InvalidInput, match="candidates must hold at least one synopsis"):
         Median(Nothing(), 0.1)
+    for wrong in (None, [1, 2], MultiplicativeWeights()):
+        with pytest.raises(InvalidInput, match="candidates must be as qrelease"):
+            Median(wrong, 0.1)

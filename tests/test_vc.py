@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import PROPERTY, coded, mixed
+from worlds import PROPERTY, coded, mixed, repeated
 
 from qrelease import vc
 from qrelease.dense import dense
@@ -16,7 +16,7 @@ from qrelease.workload import Workload
 
 
 def explicit(rows):
-    return Workload.vectors(coded(np.shape(rows)[1]), np.asarray(rows, float))
+    return repeated(coded(np.shape(rows)[1]), rows)
 
 
 def shattered(rows, cells):

@@ -11,8 +11,9 @@ from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
 from qrelease.measure import Private
 from qrelease.privacy import Filter, Neighbours, PureDP
+from qrelease.queries import Vectors
 from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.workload import Group, Workload
 
 PROPERTY = settings(max_examples=60)
 
@@ -110,6 +111,11 @@ def mixed(domain=PEOPLE):
         + Workload.predicates(domain, "sex = F and age in 0..39")
         + Workload.vectors(domain, rng.random((4, 6)), columns=["sex", "grade"])
     )
+
+
+def repeated(domain, rows):
+    """Explicit queries over the universe, of which some may be the same."""
+    return Workload(domain, (Group(tuple(range(len(domain))), Vectors.rounded(rows, domain.size)),))
 
 
 def private(table, cost=None, neighbours=Neighbours.ADD_REMOVE, entropy=None):

@@ -9,14 +9,12 @@ cost of the choice, so both together are at the sum, by composition.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.errors import InvalidInput
-from qrelease.measure import Measurement, Private, calibrated
+from qrelease.measure import Measurement, Private, calibrated, selection_epsilon
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
 from qrelease.privacy.costs import check_cost
 from qrelease.workload import Workload
@@ -27,7 +25,16 @@ COUNTING: Final = 0.125
 """The share of the budget that buys the number of records under add-remove."""
 
 MAX_COUNT: Final = 1 << 29
-"""Larger counts are clipped, which moves no two of them further apart: so all scores are below 2^62."""
+"""Larger counts are clipped, which moves no two of them further apart: so all scores are below 2^62.
+
+Nothing is promised to a table of more records.
+"""
+
+CANDIDATE: Final = 400
+"""Bytes for each candidate whose score is listed.
+
+Rarely a draw is decided by the exact law alone, which is made of large integers; else it takes an eighth of that.
+"""
 
 
 def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP]:
@@ -39,26 +46,12 @@ def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Pu
     check_cost(cost)
     pure = PureDP(cost.epsilon) if isinstance(cost, ApproxDP) else cost
     if neighbours is Neighbours.REPLACE_ONE:
-        epsilon_of(pure)
+        selection_epsilon(pure, "exponential")
         return None, pure
     counting, choosing = split(pure, [COUNTING, 1 - COUNTING])
     calibrated(1, counting)
-    epsilon_of(choosing)
+    selection_epsilon(choosing, "exponential")
     return counting, choosing
-
-
-def epsilon_of(cost: PureDP | ZCDP) -> Fraction:
-    """ε of the exponential mechanism at a cost, as `Private.select` has it: √(8ρ) under zCDP, rounded down.
-
-    Bounded range: Cesar & Rogers 2021. `InvalidInput` where that is 0.
-    """
-    if isinstance(cost, PureDP):
-        return Fraction(cost.epsilon)
-    square = 8 * Fraction(cost.rho)
-    root = Fraction(math.isqrt((square.numerator << 120) // square.denominator), 1 << 60)
-    if not root:
-        raise InvalidInput(f"rho must be at least 2^-123 for a selection, got {cost.rho}")
-    return root
 
 
 def count(private: Private, counting: PureDP | ZCDP | None) -> tuple[int, tuple[Measurement, ...]]:
@@ -75,28 +68,35 @@ def exact_answers(private: Private, workload: Workload) -> tuple[I64, float]:
     return np.minimum(answers, int(MAX_COUNT / unit)), unit
 
 
-def choice_error(candidates: int, cost: Cost, neighbours: Neighbours, beta: float) -> float:
-    """t, a count: with probability 1 - β the chosen synopsis is off by at most t more than the best of the range.
+def excess(candidates: int, cost: Cost, neighbours: Neighbours, beta: float) -> float:
+    """t, a count: with probability 1 - β the chosen synopsis is off by at most t more than the best, both scaled by ñ.
 
-    2 (ln N + ln(1/β)) / ε (Dwork & Roth 2014, Corollary 3.12, with Δ = 1). Under add-remove half of β goes to the
-    count: what is within r of the truth when scaled by n is within r + |ñ - n| when scaled by ñ, which comes on top.
+    2 (ln N + ln(1/β)) / ε (Dwork & Roth 2014, Corollary 3.12, with Δ = 1).
     """
     _, choosing = shares(cost, neighbours)
-    missed = count_error(cost, neighbours, beta)
+    return 2 * (math.log(candidates) - math.log(beta)) / float(selection_epsilon(choosing, "exponential"))
+
+
+def promised_error(
+    radius: float, candidates: int, n: float, cost: Cost, neighbours: Neighbours, beta: float, largest: float = 1.0
+) -> float:
+    """With probability 1 - β the chosen one of so many synopses is off by at most this fraction of n.
+
+    Provided that one of them is within `radius` of any table, as fractions: radius + t/n, with t from `excess`. Under
+    add-remove half of β goes to the count: what is within r of the truth when scaled by n is within r + |ñ - n| p when
+    scaled by ñ, for p = `largest`, the largest fraction that it answers with. Infinite for n beyond `MAX_COUNT`.
+    """
+    if n > MAX_COUNT:
+        return math.inf
     left = beta if neighbours is Neighbours.REPLACE_ONE else beta / 2
-    return missed + 2 * (math.log(candidates) - math.log(left)) / float(epsilon_of(choosing))
+    missed = largest * count_error(cost, neighbours, beta)
+    return radius + (missed + excess(candidates, cost, neighbours, left)) / n
 
 
 def count_error(cost: Cost, neighbours: Neighbours, beta: float) -> float:
     """t, a count: |ñ - n| > t with probability at most β/2; 0 where n is public.
 
-    Discrete Laplace: P(|Z| >= t) = 2q^t/(1 + q), q = e^-ε. Discrete Gaussian: at most 2e^(-t²/2σ²) (Canonne, Kamath &
-    Steinke 2020). Between 1 and `MAX_COUNT`, clipping only brings them closer.
+    Between 1 and `MAX_COUNT`, clipping only brings them closer.
     """
     counting, _ = shares(cost, neighbours)
-    if counting is None:
-        return 0.0
-    noise, _ = calibrated(1, counting)
-    if noise.law == "discrete Laplace":
-        return noise.scale * max(0.0, math.log(4 / (beta * (1 + math.exp(-1 / noise.scale)))))
-    return noise.scale * math.sqrt(2 * math.log(4 / beta))
+    return 0.0 if counting is None else calibrated(1, counting)[0].reach(beta / 2)

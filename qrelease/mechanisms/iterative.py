@@ -10,25 +10,24 @@ from typing import Any, Final, TypeVar, final
 import numpy as np
 from tqdm import tqdm
 
-from qrelease.distinguishers import Distinguisher, Select
+from qrelease.distinguishers import Distinguisher, Select, cells_of
 from qrelease.errors import InvalidInput
 from qrelease.exact import whole
-from qrelease.measure import Measurement, Noise, Private, calibrated, noise_for
+from qrelease.measure import Measurement, Private, calibrated, noise_for
+from qrelease.oracles import check_part
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_of
 from qrelease.privacy.costs import check_cost, positive_probability
+from qrelease.promise import BETA, promise
 from qrelease.release import Draft, Synopsis
-from qrelease.updates import BoundedRule, Projection, UpdateRule
+from qrelease.updates import BoundedRule, ConditionalRule, Projection, UpdateRule
 from qrelease.workload import Workload
 
 State = TypeVar("State", bound=Synopsis)
 
 MAX_ROUNDS: Final = 100_000
 
-_GAPS: Final = tuple(2 ** (-1 - i / 4) for i in range(24))
-"""The α of rules that are tried where none is given: 1/2, and down to 1/100."""
-
-_BETA: Final = 0.05
-"""The probability of failure for which the best of them is chosen."""
+_GAPS: Final = tuple(2 ** (-1 - i / 4) for i in range(34))
+"""The α of rules that are tried where none is given: 1/2, and down to 1/600, as far as `MAX_ROUNDS` goes."""
 
 _FEW_ROUNDS: Final = 25
 """Where the number of rounds is not known before the records are counted, the count costs a draw of so many."""
@@ -64,11 +63,13 @@ def iterate(
     `measurements` may hold earlier ones; the new ones are added to it. A group that is measured again under the same
     noise is averaged with what it had. It ends before an update if no answer just measured is off by `enough`, a count.
 
-    Raises `InvalidInput` for a rule whose state does not answer with finite counts, or a table's with negative ones.
+    Raises `InvalidInput` for a rule whose state does not answer with finite counts, or a table's with negative ones,
+    and for a distinguisher that finds something else than one group of queries over the table's domain.
     """
     check_answers(state, workload)
     for step in tqdm(rounds, desc="rounds", disable=None, leave=False):
         chosen = distinguisher.distinguish(private, state, workload, step.selection, step.measurement)
+        _check_one_group(chosen)
         (new,) = private.measure(chosen, step.measurement)
         _keep(measurements, new)
         if enough and np.abs(measurements[-1].values - state.answer(chosen)).max() < enough:
@@ -78,8 +79,17 @@ def iterate(
     return state
 
 
+def _check_one_group(chosen: Workload) -> None:
+    if not isinstance(chosen, Workload):
+        raise InvalidInput(f"a distinguisher must find a workload, got {type(chosen).__name__}")
+    if len(chosen.groups) != 1:
+        raise InvalidInput(f"a distinguisher must find one group of queries, got {len(chosen.groups):,}")
+
+
 def check_answers(state: Synopsis, workload: Workload) -> None:
     """`InvalidInput` unless a state answers with (k,) finite counts, of which none is negative if it has a table."""
+    if not isinstance(state, Synopsis):
+        raise InvalidInput(f"the update rule's state must be a synopsis, got {type(state).__name__}")
     if state.domain != workload.domain:
         raise InvalidInput("the update rule's state is over another domain than the workload")
     answers = np.asarray(state.answer(workload), np.float64)
@@ -117,12 +127,14 @@ class IterativeConstruction:
 
     rule           a rule with a bound T(α); by default `Projection` for the α that promises the least error
     distinguisher  by default `Select("query")`
+    beta           the probability with which the promise of a release fails; the default rule is chosen for it
 
     What it promises: `error`.
     """
 
     rule: BoundedRule[Any] | None = None
     distinguisher: Distinguisher = field(default_factory=lambda: Select("query"))
+    beta: float = BETA
 
     @property
     def name(self) -> str:
@@ -130,9 +142,12 @@ class IterativeConstruction:
         return "iterative"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", positive_probability("beta", self.beta))
+        check_part("distinguisher", self.distinguisher, Distinguisher, 'Select("query")')
         if self.rule is not None:
             if not hasattr(self.rule, "update_bound"):
                 raise InvalidInput(f"rule must have a bound on its updates, as Hedge has, got {self.rule!r}")
+            check_part("rule", self.rule, BoundedRule, "Hedge(0.1)")
             positive_probability("alpha of the rule", self.rule.alpha)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
@@ -145,47 +160,63 @@ class IterativeConstruction:
             calibrated(1, counting)
         rule = self.rule or Projection(_GAPS[0])
         self._rounds(rule, workload, rest, neighbours)
-        check_answers(rule.start(workload.domain, workload.sets, 1.0), workload)
+        start = rule.start(workload.domain, workload.sets, 1.0)
+        check_answers(start, workload)
+        if not self.distinguisher.confined:
+            check_answers(start, cells_of(workload))
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is private, then run the rounds."""
         counting, rest = self._shares(workload, cost, private.neighbours)
         found, counted = private.count(counting)
         total = max(found, 1.0)
-        rule = self._rule(workload, total, rest, private.neighbours)
+        miss = _miss(counting, self.beta)
+        rule = self._rule(workload, total - miss, miss, rest, private.neighbours)
         rounds = self._rounds(rule, workload, rest, private.neighbours)
         start = rule.start(workload.domain, workload.sets, total)
         measurements: list[Measurement] = []
         enough = 1.5 * rule.alpha * total
         state = iterate(private, workload, start, rule, self.distinguisher, rounds, measurements, enough=enough)
         bought = () if counted is None else (counted,)
-        return Draft(state, (*bought, *measurements), {"alpha": rule.alpha, "rounds": len(rounds), "records": total})
+        choices = {"alpha": rule.alpha, "rounds": len(rounds), "records": total}
+
+        def error(n: float) -> float:
+            return self._promise(rule, workload, n, miss, rest, private.neighbours, self.beta)
+
+        said = promise(error, total, miss, self.beta)
+        if not self.distinguisher.confined:
+            said["promise"]["of"] = "the queries of the oracle"
+        return Draft(state, (*bought, *measurements), {**choices, **said})
 
     def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """With probability 1 - β no query is off by more than this fraction of a table of n `records`.
 
         The queries are those of the workload, or of the distinguisher's oracle. Above 1 it says nothing; infinite where
-        the theorem needs more records, or where the distinguisher promises nothing.
+        the theorem needs more records, where the distinguisher promises nothing, or where the bound T(α) of the rule is
+        not proved, as for a `Median` whose candidates are not proved to be within α of every table.
 
         *Proof.* With probability 1 - β, each of T noisy answers is within E of the truth, each query found is off by at
         most F less than the worst, and |ñ - n| <= M; all in counts, and M = 0 where n is public. Suppose that
-        E + (1 + 3α/2) M <= αn/2. An update is by a query with |v - q(y)| >= 3αñ/2, so, with y and x as fractions, it
-        has a gap of at least (3αñ/2 - E - M)/n >= α, on the side of v: there are at most T = T(α) of them. If all are
-        made, no query has such a gap any more, so none is off by more than αn + M. If the rounds end before, none is
-        off by more than 3αñ/2 + E + F <= 3α(n + M)/2 + E + F, which is the larger of both.
+        E + (1 + α/2) M <= αn/2, so that E + M <= αñ/2. An update is by a query with |v - q(y)| >= 3αñ/2. Its gap, with
+        x as fractions of n and y as fractions of ñ, is |q(x)/n - q(y)/ñ| >= (3αñ/2 - E - M)/ñ >= α, on the side of v,
+        because |q(x) ñ/n - q(x)| <= |ñ - n|: there are at most T = T(α) of them. If all are made, no query has such a
+        gap any more, so none is off by more than αñ + M <= α(n + M) + M. If the rounds end before, none is off by more
+        than 3αñ/2 + E + F <= 3α(n + M)/2 + E + F, which is the larger of both.
+
+        The default rule is the one that promises least to ñ - M records: not less than n - 2M, and not more than n. A
+        rule promises more records less. So what is promised to n - 2M is promised to n, whatever ñ was.
+        Raises `InvalidInput` for the default rule and a β less than that which it is chosen for.
         """
         n, beta = whole("records", records, least=1), positive_probability("beta", beta)
         counting, rest = self._shares(workload, cost, neighbours)
-        miss = 0.0 if counting is None else _reach(calibrated(1, counting)[0], beta / 3)
-
-        def promise(rule: BoundedRule[Any]) -> float:
-            return self._promise(rule, workload, n, miss, rest, neighbours, beta)
-
         if self.rule is not None:
-            return promise(self.rule)
-        # The rule depends on ñ: it is one of those between what n + M and n - M would make of it.
-        finest, coarsest = (self._rule(workload, max(m, 1.0), rest, neighbours) for m in (n + miss, n - miss))
-        return max(promise(Projection(gap)) for gap in _GAPS if finest.alpha <= gap <= coarsest.alpha)
+            return self._promise(self.rule, workload, n, _miss(counting, beta), rest, neighbours, beta)
+        if beta < self.beta:
+            raise InvalidInput(f"the default rule is chosen for beta={self.beta:g}, got {beta:g}: give it that beta")
+        miss = _miss(counting, self.beta)
+        least = n - 2 * miss
+        rule = self._rule(workload, least, miss, rest, neighbours)
+        return self._promise(rule, workload, least, miss, rest, neighbours, self.beta)
 
     def _promise(
         self,
@@ -198,20 +229,26 @@ class IterativeConstruction:
         beta: float,
     ) -> float:
         """The error, a fraction of n, that a rule promises with probability 1 - β, if |ñ - n| <= miss with 1 - β/3."""
+        if n < 1:
+            return math.inf
+        if isinstance(rule, ConditionalRule) and not rule.proved(workload if self.distinguisher.confined else None):
+            return math.inf
         first, *others = self._rounds(rule, workload, cost, neighbours)
         each = beta / (3 * (1 + len(others)))
-        noise = _reach(calibrated(1, first.measurement)[0], each)
-        if noise + (1 + 1.5 * rule.alpha) * miss > 0.5 * rule.alpha * n:
+        noise = calibrated(1, first.measurement)[0].reach(each)  # on a finer grid it reaches less far
+        if noise + (1 + 0.5 * rule.alpha) * miss > 0.5 * rule.alpha * n:
             return math.inf
         loss = self.distinguisher.shortfall(workload, first.selection, neighbours, each)
         return (1.5 * rule.alpha * (n + miss) + noise + loss) / n
 
-    def _rule(self, workload: Workload, n: float, cost: PureDP | ZCDP, neighbours: Neighbours) -> BoundedRule[Any]:
+    def _rule(
+        self, workload: Workload, n: float, miss: float, cost: PureDP | ZCDP, neighbours: Neighbours
+    ) -> BoundedRule[Any]:
         """The rule, or the one that promises the least error for so many records; the coarsest if none promises any."""
         if self.rule is not None:
             return self.rule
         fitting = list(self._fitting(workload, cost, neighbours))
-        return min(fitting, key=lambda rule: self._promise(rule, workload, n, 0.0, cost, neighbours, _BETA))
+        return min(fitting, key=lambda rule: self._promise(rule, workload, n, miss, cost, neighbours, self.beta))
 
     def _fitting(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours) -> Iterator[Projection]:
         """The rules to choose from, coarse to fine, as far as the cost can be cut into their rounds."""
@@ -229,7 +266,7 @@ class IterativeConstruction:
         rounds = self._bound(rule, workload)
         share, _ = split(cost, [1, 2 * rounds - 1])
         noise_for(workload, share, neighbours)  # for all queries at once: more than for those of one round
-        self.distinguisher.shortfall(workload, share, neighbours, _BETA)
+        self.distinguisher.shortfall(workload, share, neighbours, self.beta)
         return [Round(share, share)] * rounds
 
     def _bound(self, rule: BoundedRule[Any], workload: Workload) -> int:
@@ -263,8 +300,6 @@ def _currency(cost: Cost, draws: int) -> PureDP | ZCDP:
     return zcdp_of(cost)
 
 
-def _reach(noise: Noise, beta: float) -> float:
-    """t, a count, such that one draw is beyond ±t with probability at most β, on whatever grid."""
-    if noise.law == "discrete Laplace":
-        return noise.scale * math.log(2 / beta)
-    return noise.scale * math.sqrt(2 * math.log(2 / beta))
+def _miss(counting: PureDP | ZCDP | None, beta: float) -> float:
+    """M, a count: |ñ - n| is beyond it with probability at most β/3."""
+    return 0.0 if counting is None else calibrated(1, counting)[0].reach(beta / 3)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
+from qrelease import memory
 from qrelease.covering import radius
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.measure import Private
 from qrelease.mechanisms import choosing
-from qrelease.nets import MAX_SYNOPSES, Candidates
+from qrelease.nets import MAX_SYNOPSES, Candidates, check_candidates
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import positive_probability
+from qrelease.promise import BETA, promise
 from qrelease.release import Draft
 from qrelease.workload import Workload
 
@@ -30,6 +32,9 @@ _PROGRAMS: Final = 64  # for the α of a net
 _PLACES: Final = 8
 """Answers of synopses, which are public, are rounded to multiples of 2^-8 of a unit, so that scores are integers."""
 
+_ROUNDING: Final = 2.0**-_PLACES
+"""What that adds to an error, a count: half a step for the best score, and half for the drawn one."""
+
 
 @final
 @dataclass(frozen=True)
@@ -40,13 +45,16 @@ class Net:
     one record moves u by at most 1; under add-remove a noisy n is bought first, for an eighth of the budget. Of an
     (ε, δ) it spends ε and leaves δ; zCDP is spent as the ε with ε²/8 = ρ (bounded range, Cesar & Rogers 2021).
 
-    net   any `nets.Candidates` that was made without a look at the table: the release shows it. `nets.Listed` makes one
-          of synopses of one's own
+    net     any `nets.Candidates` that was made without a look at the table: the release shows it. `nets.Listed` makes
+            one of synopses of one's own
+    radius  where a theorem gives it, as for `nets.quantiles` or by `vc.cover_radius`: how far the nearest synopsis is
+            from any table at most, a fraction, on the queries that are asked
 
     Raises `InvalidInput` for an empty net, `TooLarge` for one of more than `nets.MAX_SYNOPSES`.
     """
 
     net: Candidates
+    radius: float | None = None
 
     @property
     def name(self) -> str:
@@ -54,8 +62,9 @@ class Net:
         return "net"
 
     def __post_init__(self) -> None:
-        if not len(self.net):
-            raise InvalidInput("a net needs at least one synopsis, got none")
+        check_candidates("the synopses", self.net)
+        if self.radius is not None:
+            object.__setattr__(self, "radius", positive_probability("radius", self.radius))
         if len(self.net) > MAX_SYNOPSES:
             raise TooLarge(f"a net of {len(self.net):,} synopses is too large; at most {MAX_SYNOPSES:,} fit: thin it")
 
@@ -65,13 +74,13 @@ class Net:
         `TooLarge` for too many answers.
         """
         choosing.shares(cost, neighbours)
-        if self.net.domain != workload.domain:
-            raise InvalidInput("the net is over another domain than the workload")
+        self._check_domain(workload)
         if len(self.net) * len(workload) > MAX_ANSWERS:
             raise TooLarge(
                 f"{len(self.net):,} synopses with {len(workload):,} answers each are too many; at most {MAX_ANSWERS:,}"
                 " answers fit: thin the net, or ask less"
             )
+        memory.check(choosing.CANDIDATE * len(self.net), f"a choice among {len(self.net):,} synopses", "thin the net")
         found = 0
         for block in self.net.fractions(workload):
             if block.shape[1:] != (len(workload),) or not np.isfinite(block).all():
@@ -90,34 +99,40 @@ class Net:
             [-np.abs((answers << _PLACES) - _rounded(block * n, grid)).max(1) for block in self.net.fractions(workload)]
         )
         number = private.select(scores, grid, choice, "exponential")
-        return Draft(self.net.synopsis(number, float(n)), measured, {"chosen": number, "records": n})
+        choices = {"chosen": number, "records": n, **self._promise(n, cost, private.neighbours)}
+        return Draft(self.net.synopsis(number, float(n)), measured, choices)
 
-    def error(
-        self,
-        workload: Workload,
-        records: int,
-        cost: Cost,
-        neighbours: Neighbours,
-        *,
-        beta: float,
-        alpha: float | None = None,
-    ) -> float:
+    def _promise(self, n: int, cost: Cost, neighbours: Neighbours) -> dict[str, Any]:
+        """What is promised of the error; without a radius, of how much it exceeds that of the best synopsis."""
+        alpha = self.radius
+        if alpha is None:
+            excess = choosing.excess(len(self.net), cost, neighbours, BETA) + _ROUNDING
+            return {"promise": {"excess": excess, "beta": BETA}}
+        miss = choosing.count_error(cost, neighbours, BETA)
+        return promise(lambda records: self._error(alpha, records, cost, neighbours, BETA), n, miss, BETA)
+
+    def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
 
         α + 2 (ln N + ln(1/β)) / (εn) for an α-net of N (Dwork & Roth 2014, Proposition 5.2), and what
-        `choosing.choice_error` adds under add-remove. Above 1 it says nothing.
-
-        alpha   that of the net for these queries, where it is known, as by `nets.quantiles`; by default the upper bound
-                that `covering.radius` proves of it, in seconds
+        `choosing.promised_error` adds under add-remove. Above 1 it says nothing. α is the `radius`; by default the
+        upper bound that `covering.radius` proves of it, in seconds. `InvalidInput` for a net over another domain.
         """
         beta, n = positive_probability("beta", beta), whole("records", records, least=1)
+        self._check_domain(workload)
+        alpha = self.radius
         if alpha is None:
             alpha = radius(self.net, workload, programs=_PROGRAMS).upper
-        else:
-            alpha = positive_probability("alpha", alpha)
-        # Rounding moves a score by half a step at most: that of the best, and that of the drawn.
-        off = choosing.choice_error(len(self.net), cost, neighbours, beta) + 1 / (1 << _PLACES)
-        return alpha + off / n
+        return self._error(alpha, n, cost, neighbours, beta)
+
+    def _error(self, alpha: float, n: float, cost: Cost, neighbours: Neighbours, beta: float) -> float:
+        # The synopsis that is near answers with no more than 1 + α, as fractions.
+        promised = choosing.promised_error(alpha, len(self.net), n, cost, neighbours, beta, largest=1 + alpha)
+        return promised + _ROUNDING / n
+
+    def _check_domain(self, workload: Workload) -> None:
+        if self.net.domain != workload.domain:
+            raise InvalidInput("the net is over another domain than the workload")
 
 
 def _rounded(counts: Floats, grid: int) -> Ints:

@@ -53,8 +53,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
+from qrelease.canonical import canonical
 from qrelease.domain import Domain
-from qrelease.entropy import WordSource
+from qrelease.entropy import WordSource, is_insecure
 from qrelease.errors import InvalidInput, LedgerError, StreamHalted
 from qrelease.exact import rational, whole
 from qrelease.histogram import check_size
@@ -63,7 +64,7 @@ from qrelease.ledger import Journal
 from qrelease.measure import Measurement, Noise, Private, Spend, calibrated
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
 from qrelease.privacy.costs import check_cost, positive_probability
-from qrelease.queries import GRID, Vectors
+from qrelease.queries import GRID
 from qrelease.release import OnlineAnswer
 from qrelease.sparse_vector import NumericSparse
 from qrelease.updates import Hedge
@@ -131,7 +132,8 @@ class PrivateMultiplicativeWeights:
         domain, entries = private.table.domain, [json.loads(e) for e in journal.entries]
         if not entries:
             counting, _ = _shares(cost, private.neighbours)
-            entries.append({"columns": _columns(domain), "records": max(1, round(private.count(counting)[0]))})
+            records, insecure = max(1, round(private.count(counting)[0])), is_insecure(private.entropy)
+            entries.append({"columns": _columns(domain), "records": records, "insecure": insecure})
             journal.append(_line(entries[0]))
         if entries[0]["columns"] != _columns(domain):
             raise LedgerError(f"the session with key {journal.charge.key!r} is over other columns than this table's")
@@ -146,7 +148,7 @@ class PrivateMultiplicativeWeights:
         elif entries[1] != opened:
             was = ", ".join(f"{name}={value:g}" for name, value in entries[1].items())
             raise LedgerError(f"the session with key {journal.charge.key!r} was opened with {was}")
-        return OnlineSession(private, terms, journal, entries[2:], resumed=resumed)
+        return OnlineSession(private, terms, journal, entries[2:], resumed=resumed, insecure=entries[0]["insecure"])
 
     def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """With probability 1 - β no answer to a session of these queries is off by more than this fraction of n.
@@ -168,13 +170,22 @@ class PrivateMultiplicativeWeights:
 class OnlineSession:
     """A session of private multiplicative weights; made by `Curator.open`. Threads may share it.
 
-    alpha    a fraction; all answers are within 3α of the records
-    records  their number, noisy under add-remove
-    updates  c, how many it has in all
+    alpha     a fraction; all answers are within 3α of the records
+    records   their number, noisy under add-remove
+    updates   c, how many it has in all
+    insecure  whether any of its noise, drawn here or before, came from anything but the system's entropy: then it
+              protects nobody
     """
 
     def __init__(
-        self, private: Private, terms: _Terms, journal: Journal, entries: list[dict[str, Any]], *, resumed: bool
+        self,
+        private: Private,
+        terms: _Terms,
+        journal: Journal,
+        entries: list[dict[str, Any]],
+        *,
+        resumed: bool,
+        insecure: bool = False,
     ) -> None:
         self.key = journal.charge.key
         self.cost = journal.charge.cost
@@ -190,6 +201,7 @@ class OnlineSession:
         self._resumed = resumed
         self._closed = False
         self._lock = threading.Lock()
+        self.insecure = insecure or is_insecure(private.entropy)
         for entry in entries:
             self._replay(entry)
 
@@ -216,7 +228,7 @@ class OnlineSession:
         when another process went on with it, and `InvalidInput`, with nothing drawn, for what is no query.
         """
         asked = self._query(query)
-        name = _named(self._domain, asked)
+        name = canonical(self._domain, asked)
         with self._lock:
             if self._closed:
                 raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
@@ -257,6 +269,7 @@ class OnlineSession:
             raise InvalidInput("the query is over another domain than the table")
         if len(workload) != 1:
             raise InvalidInput(f"a session answers one query at a time, got a workload of {len(workload):,}")
+        workload.check_bounded()
         return single(workload.groups[0], 0)
 
     def _refuse_halted(self) -> None:
@@ -276,7 +289,7 @@ class OnlineSession:
     def _begin(self) -> NumericSparse:
         """The sparse vector, at the first query of this process."""
         if self._resumed:
-            self._journal.append(_line({"resumed": True}))
+            self._journal.append(_line({"resumed": True, "insecure": is_insecure(self._private.entropy)}))
             self._used += 1
             self._refuse_halted()
         self._private.filter.spend(self._terms.cost)
@@ -296,6 +309,7 @@ class OnlineSession:
     def _replay(self, entry: dict[str, Any]) -> None:
         if "resumed" in entry:
             self._used += 1
+            self.insecure |= entry["insecure"]
         else:
             self._learn(Workload.from_json(self._domain, entry["query"]).groups[0], entry)
 
@@ -310,14 +324,15 @@ class OnlineSession:
             # The comparison decides the side, not the number, whose noise is its own.
             value = (self._guess(asked) + sign * self._terms.threshold) / _STEPS
             self._rule.update(self._state, [Measurement(asked, np.array([value]), self._terms.noise)])
-        self._answers[_named(self._domain, asked)] = answer
+        self._answers[canonical(self._domain, asked)] = answer
         return answer
 
     def __repr__(self) -> str:
         seed = self._private.entropy.insecure_seed
+        mark = ", INSECURE" if self.insecure else ""
         return (
             f"<OnlineSession {self.cost}, alpha={self.alpha:.3g}, {self.updates_left:,} of {self.updates:,} updates and"
-            f" {self.queries_left:,} queries left{'' if seed is None else f', INSECURE seed {seed}'}>"
+            f" {self.queries_left:,} queries left{mark}{'' if seed is None else f' seed {seed}'}>"
         )
 
 
@@ -448,18 +463,6 @@ def _currencies(cost: PureDP | ApproxDP) -> tuple[PureDP | ApproxDP, ...]:
     except InvalidInput:
         return (PureDP(cost.epsilon),)
     return cost, PureDP(cost.epsilon)
-
-
-def _named(domain: Domain, query: Group) -> Group:
-    """The same query on those columns alone that it depends on: one for all its spellings."""
-    axes = list(query.axes)
-    row = np.rint(query.queries.adjoint(np.ones(1))).astype(np.int64)  # entries are below 2^53: exact as floats
-    cube = row.reshape([domain.shape[a] for a in axes])
-    for i in reversed(range(len(axes))):
-        if len(axes) > 1 and (cube == cube.take([0], axis=i)).all():
-            cube = np.asarray(cube.take(0, axis=i))
-            del axes[i]
-    return Group(tuple(axes), Vectors(cube.reshape(1, -1), query.queries.unit))
 
 
 def _columns(domain: Domain) -> dict[str, int]:

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Final, final
 
 import numpy as np
@@ -20,21 +21,21 @@ from qrelease.databases import Bounds, Databases, check_range, largest_size, ran
 from qrelease.dense import check_dense, dense
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
-from qrelease.measure import Private, Spend
+from qrelease.measure import Private, Spend, selection_epsilon
 from qrelease.mechanisms import choosing
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import positive_probability
+from qrelease.promise import BETA, promise
 from qrelease.release import Draft
 from qrelease.synopses import WeightedRecords
 from qrelease.vc import cover_radius, cover_size
 from qrelease.workload import Workload
 
+Floats = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 ENUMERATED: Final = 1 << 22
 """Databases that are listed with their scores: the draw then takes a time that does not depend on the data."""
-
-_LISTED: Final = 48  # bytes for each database that is listed
 
 _SEARCHED: Final = 1 << 30
 """Bytes of the largest frontier, the one before it, and the most tries at a time."""
@@ -90,45 +91,65 @@ class SmallDB:
         choosing.shares(cost, neighbours)
         check_dense(workload)
         size, cells = self._size(workload) or 1, workload.domain.size
-        check_range(len(workload), cells, size)
-        listed = self._size(workload) is not None and range_size(cells, size) <= ENUMERATED
-        needed = _LISTED * range_size(cells, size) if listed else _SEARCHED
+        try:
+            check_range(len(workload), cells, size)
+        except TooLarge as error:
+            raise TooLarge(f"{error}{self._alpha_for(workload, largest_size(cells))}") from None
+        largest = range_size(cells, size) if self._size(workload) else ENUMERATED
+        needed = choosing.CANDIDATE * largest if largest <= ENUMERATED else _SEARCHED
         memory.check(needed, "a list or a search of small databases", "ask for a small size, or use mwem")
         if not _searchable(workload, size):
             raise TooLarge(
                 f"a search among the {range_size(cells, size):.2g} databases of {size} records over {cells:,} cells"
                 f" might never end: it did not soon on made-up tables; {_largest_searchable(workload)} records would"
-                " do, or use mwem"
+                f" do, or use mwem{self._alpha_for(workload, _largest_searchable(workload))}"
             )
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is private, then draw one database."""
         counting, choice = choosing.shares(cost, private.neighbours)
         n, measured = choosing.count(private, counting)
-        size = self._size(workload) or _promising_size(workload, n, choosing.epsilon_of(choice))
+        size = self._size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
         found = _range(workload, size)
         answers, _ = choosing.exact_answers(private, workload)
         number = _select(private, found, found.bounds(answers, n), choice)
         synopsis = WeightedRecords.equal(workload.domain, found.databases.cells(number), float(n))
-        return Draft(synopsis, measured, {"size": size, "records": n})
+
+        def error(records: float) -> float:
+            return self._promise(size, workload, records, cost, private.neighbours, BETA)
+
+        miss = choosing.count_error(cost, private.neighbours, BETA)
+        return Draft(synopsis, measured, {"size": size, "records": n, **promise(error, n, miss, BETA)})
 
     def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
 
         `vc.cover_radius` + 2 (ln N + ln(1/β)) / (εn): Dwork & Roth 2014, Proposition 4.4, or Theorem 4.9 with a
-        dimension, where N = C(|X| + m - 1, m) was bounded by |X|^m; and what `choosing.choice_error` adds under
+        dimension, where N = C(|X| + m - 1, m) was bounded by |X|^m; and what `choosing.promised_error` adds under
         add-remove. Where m follows from the noisy n, the worst of all m that may come of it. Above 1 it says nothing.
         """
         beta, n = positive_probability("beta", beta), whole("records", records, least=1)
-        return max(
-            cover_radius(size, len(workload), self.dimension)
-            + choosing.choice_error(range_size(workload.domain.size, size), cost, neighbours, beta) / n
-            for size in self._sizes(workload, n, cost, neighbours, beta)
-        )
+        sizes = self._sizes(workload, n, cost, neighbours, beta)
+        return max(self._promise(size, workload, n, cost, neighbours, beta) for size in sizes)
+
+    def _promise(
+        self, size: int, workload: Workload, n: float, cost: Cost, neighbours: Neighbours, beta: float
+    ) -> float:
+        """The error that m promises, a fraction of n."""
+        radius = cover_radius(size, len(workload), self.dimension)
+        return choosing.promised_error(radius, range_size(workload.domain.size, size), n, cost, neighbours, beta)
+
+    def _alpha_for(self, workload: Workload, size: int) -> str:
+        """Which α, in hundredths, takes no more than a size: for a refusal of a smaller one."""
+        hundredths = range(1, 100) if self.alpha is not None else ()
+        found = (a / 100 for a in hundredths if cover_size(a / 100, len(workload), self.dimension) <= size)
+        return "".join(f" (alpha={alpha:g} takes no more)" for alpha in islice(found, 1))
 
     def _size(self, workload: Workload) -> int | None:
         if self.alpha is None:
             return self.size
+        if self.dimension is not None and any(g.queries.unit < 1 for g in workload.groups):
+            raise InvalidInput("a VC dimension is that of counting queries, with entries 0 and 1: give an alpha alone")
         return cover_size(self.alpha, len(workload), self.dimension)
 
     def _sizes(self, workload: Workload, n: int, cost: Cost, neighbours: Neighbours, beta: float) -> range:
@@ -137,7 +158,7 @@ class SmallDB:
         if size is not None:
             return range(size, size + 1)
         off = math.ceil(choosing.count_error(cost, neighbours, beta))
-        epsilon = choosing.epsilon_of(choosing.shares(cost, neighbours)[1])
+        epsilon = selection_epsilon(choosing.shares(cost, neighbours)[1], "exponential")
         least, most = (_promising_size(workload, max(n + d, 1), epsilon) for d in (-off, off))
         return range(least, most + 1)
 
@@ -177,7 +198,7 @@ def _select(private: Private, found: _Range, bounds: Bounds, cost: PureDP | ZCDP
         return private.select(-found.databases.all_errors(bounds), found.sensitivity, cost, "exponential")
     private.filter.spend(cost)
     private.spends.append(Spend("select by exponential", cost))
-    gamma = choosing.epsilon_of(cost) / (2 * found.sensitivity)
+    gamma = selection_epsilon(cost, "exponential") / (2 * found.sensitivity)
     return draw_database(found.databases, bounds, gamma, private.entropy).number
 
 
@@ -187,12 +208,16 @@ def _promising_size(workload: Workload, records: int, epsilon: Fraction) -> int:
     The larger of two sizes gains by a larger number of records: what is promised is the sum of a term without n, which
     falls with the size, and one over n, which grows with it.
     """
-    k, cells = len(workload), workload.domain.size
+    radii, logs = _terms(len(workload), workload.domain.size, _largest_searchable(workload))
+    return 1 + int(np.argmin(radii + 2 * logs / (float(epsilon) * records)))
 
-    def promised(size: int) -> float:
-        return cover_radius(size, k) + 2 * math.log(range_size(cells, size)) / (float(epsilon) * records)
 
-    return min(range(1, _largest_searchable(workload) + 1), key=promised)
+@lru_cache(maxsize=16)
+def _terms(queries: int, cells: int, largest: int) -> tuple[Floats, Floats]:
+    """For each size up to the largest: the radius, and ln N of its range."""
+    sizes = range(1, largest + 1)
+    radii = np.array([cover_radius(size, queries) for size in sizes])
+    return radii, np.array([math.log(range_size(cells, size)) for size in sizes])
 
 
 @lru_cache(maxsize=16)
