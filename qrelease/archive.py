@@ -32,6 +32,8 @@ from qrelease.histogram import Histogram
 from qrelease.hypotheses import Dual, Medians
 from qrelease.measure import Measurement, Noise, Spend
 from qrelease.mechanisms.direct import Answers
+from qrelease.mechanisms.matrix import LeastSquares
+from qrelease.mechanisms.maxent import Linear, Modelled
 from qrelease.nets import Listed
 from qrelease.privacy import Filter, Neighbours, cost_from_json
 from qrelease.release import Release, Synopsis, generator
@@ -225,6 +227,12 @@ def _synopsis(
             return Histogram.from_json(domain, content)
         case "answers":
             return Answers.from_json(workload, content, measurements)
+        case "maximum entropy":
+            return Modelled.from_json(workload, content, measurements)
+        case "residuals":
+            return Linear.from_json(domain, content, measurements)
+        case "least squares":
+            return LeastSquares.from_json(domain, content, measurements)
         case "weighted records":
             return WeightedRecords.from_json(domain, content)
         case "scaled":

@@ -83,6 +83,17 @@ class Noise:
             return self.scale * _quantile(min(max(int(terms), 1), 64)) * math.sqrt(terms) + self.unit / 2
         return math.sqrt(self.variance * terms) * _quantile(0) + self.unit / 2
 
+    def reach(self, beta: float) -> float:
+        """t, a count, such that one draw is beyond ±t with probability at most β.
+
+        In units, P(|Z| >= t) = 2q^t/(1 + q) for the discrete Laplace law, q = e^(-1/b); a Gaussian is beyond tσ with
+        probability at most 2e^(-t²/2), the discrete one too (Canonne, Kamath & Steinke 2020).
+        """
+        if self.law == "discrete Laplace":
+            return self.scale * max(0.0, math.log(2 / (beta * (1 + math.exp(-self.unit / self.scale)))))
+        rounding = self.unit / 2 if self.law == "rounded Gaussian" else 0.0
+        return self.scale * math.sqrt(2 * math.log(2 / beta)) + rounding
+
 
 @cache
 def _quantile(laplace_terms: int) -> float:
@@ -100,6 +111,11 @@ def _quantile(laplace_terms: int) -> float:
         return float(np.mean(2 * special.ndtr(-h / spread))) - (1 - CONFIDENCE)
 
     return float(optimize.brentq(excess, 0.1, 10 * math.sqrt(2 * laplace_terms))) / math.sqrt(laplace_terms)
+
+
+def half_widths(variances: Floats) -> Floats:
+    """Of the 95 % error bars of unbiased normal answers with these variances."""
+    return np.sqrt(variances) * _quantile(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +164,10 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
     finest grid among the groups.
     """
     unit = min(g.queries.unit for g in workload.groups)
-    replace_one = neighbours is Neighbours.REPLACE_ONE
     order = 1 if isinstance(cost, PureDP) else 2
-    steps = [
-        g.queries.sensitivity(order, replace=replace_one) * int(g.queries.unit / unit) ** order for g in workload.groups
-    ]
+    moved = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE)
     # Queries that no record moves could be answered exactly; they get noise too.
-    return calibrated(max(sum(steps), 1), cost, unit)
+    return calibrated(max(moved, 1), cost, unit)
 
 
 def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:
@@ -206,18 +219,28 @@ class Private:
         self.spends.append(Spend(what, cost))
 
     def exact(self, workload: Workload) -> list[Ints]:
-        """The exact answers of each group in its units. Private: for scores, never for output."""
+        """The exact answers of each group in its units, which one record moves by at most 1 each. Private: for scores.
+
+        `InvalidInput` for queries over another domain, or with entries outside [0, 1].
+        """
+        workload.check_bounded()
+        return self._exact(workload)
+
+    def _exact(self, workload: Workload) -> list[Ints]:
+        if workload.domain != self.table.domain:
+            raise InvalidInput("the workload is over another domain than the table")
         marginals = dict(zip(workload.sets, self.table.counts(workload.sets), strict=True))
         return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
 
     def measure(self, workload: Workload, cost: Cost) -> list[Measurement]:
         """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s."""
+        exact = self._exact(workload)
         law, parameter = noise_for(workload, cost, self.neighbours)
         self._spend(f"measure {_described(workload)}", cost)
         drawn = np.split(self._draw(law, parameter, len(workload)), workload.bounds[1:-1])
         return [
             Measurement(g, (x * int(g.queries.unit / law.unit) + z).astype(np.float64) * law.unit, law)
-            for g, x, z in zip(workload.groups, self.exact(workload), drawn, strict=True)
+            for g, x, z in zip(workload.groups, exact, drawn, strict=True)
         ]
 
     def count(self, cost: PureDP | ZCDP | None) -> tuple[float, Measurement | None]:
@@ -232,7 +255,7 @@ class Private:
             raise InvalidInput("the number of records is private under add-remove: it has a cost")
         law, parameter = calibrated(1, cost)
         self._spend("count the records", cost)
-        noisy = n + self._draw(law, parameter, 1).astype(np.float64)
+        noisy = (n + self._draw(law, parameter, 1)).astype(np.float64)  # added as integers: floats are rounded
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
 
     def _draw(self, law: Noise, parameter: Fraction, size: int) -> Ints:
@@ -241,22 +264,28 @@ class Private:
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
         """The index of a large score; one record moves each score by at most `sensitivity`, in either direction.
 
-        Under zCDP the exponential mechanism at ε costs ε²/8 (bounded range, Cesar & Rogers 2021) and permute-and-flip
-        ε²/2, so ε is √(8ρ) or √(2ρ), rounded down.
+        ε is `selection_epsilon`.
         """
-        check_cost(cost, PureDP, ZCDP)
+        epsilon = selection_epsilon(cost, rule)
         self._spend(f"select by {rule}", cost)
-        if isinstance(cost, PureDP):
-            epsilon = Fraction(cost.epsilon)
-        else:
-            epsilon = _root_below((8 if rule == "exponential" else 2) * Fraction(cost.rho))
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         return select(scores, epsilon, sensitivity, self.entropy)
 
 
-def _root_below(square: Fraction) -> Fraction:
-    """The largest multiple of 2^-60 whose square is at most this."""
-    return Fraction(math.isqrt((square.numerator << 2 * _EPSILON_BITS) // square.denominator), 1 << _EPSILON_BITS)
+def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:
+    """ε of a selection at a cost: under zCDP √(8ρ) or √(2ρ), rounded down.
+
+    There the exponential mechanism at ε costs ε²/8 (bounded range, Cesar & Rogers 2021), permute-and-flip ε²/2.
+    `InvalidInput` for another kind of cost, and where ε would be 0.
+    """
+    check_cost(cost, PureDP, ZCDP)
+    if isinstance(cost, PureDP):
+        return Fraction(cost.epsilon)
+    square = (8 if rule == "exponential" else 2) * Fraction(cost.rho)
+    root = Fraction(math.isqrt((square.numerator << 2 * _EPSILON_BITS) // square.denominator), 1 << _EPSILON_BITS)
+    if not root:
+        raise InvalidInput(f"rho is too small for a selection, got {cost.rho}")
+    return root
 
 
 def _described(workload: Workload) -> str:

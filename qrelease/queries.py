@@ -10,9 +10,10 @@ private counts and the sensitivities that privacy rests on are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -28,6 +29,9 @@ GRID = 2.0**-20
 _PAIRS = 2048  # up to the square of this many entries, all pairs of cells are compared for replace-one
 
 _MOST_VECTORS = 1 << 22  # squares of numerators are below 2^41, so sums of so many are exact in int64
+
+LARGEST_SCALE = 1 << 30
+"""Of residuals, times the cells of their marginal: what 2^32 records add up to stays within int64."""
 
 Number = TypeVar("Number", bound=np.generic)
 Ints = npt.NDArray[np.int64]
@@ -48,6 +52,11 @@ class Queries(Protocol):
     def unit(self) -> float:
         """What an entry of 1 stands for: 1 for counts."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether all entries lie in [0, 1], in counts: whoever scores queries counts on it that one record moves none
+        by more than 1."""
+
     def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """W · table, (cells,) to (k,), in units; exact for int64 tables."""
 
@@ -60,7 +69,7 @@ class Queries(Protocol):
     def sensitivity(self, order: int, *, replace: bool) -> int:
         """Σ|ΔW x| (order 1) or Σ(ΔW x)² (order 2), in units (squared), when one record is added, removed, or replaced.
 
-        Exact, except for large families of explicit vectors under replacement, where it is an upper bound.
+        Exact, but for large families of explicit vectors, and of order 1 residuals, under replacement: an upper bound.
         """
 
     def texts(self, domain: Domain) -> Iterator[str]:
@@ -76,6 +85,7 @@ class Cells:
 
     cells: int
     unit = 1.0
+    bounded = True
 
     @property
     def count(self) -> int:
@@ -120,13 +130,15 @@ class Intervals:
     cells: int
     prefixes: bool
     unit = 1.0
+    bounded = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.values <= self.cells:
             raise InvalidInput(f"ranges need 1 to {self.cells} values, got {self.values}")
 
     @cached_property
-    def _ends(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def ends(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The first and the last cell of each range, (k,) each."""
         if self.prefixes:
             return np.zeros(self.values, np.intp), np.arange(self.values)
         return np.triu_indices(self.values)
@@ -137,21 +149,22 @@ class Intervals:
         return self.values if self.prefixes else self.values * (self.values + 1) // 2
 
     def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Sums over ranges, as differences of running sums."""
-        low, high = self._ends
-        running = np.concatenate([np.zeros(1, table.dtype), np.cumsum(table[: self.values], dtype=table.dtype)])
+        """Sums over ranges, as differences of running sums; of a table (cells, m) along its first axis."""
+        low, high = self.ends
+        zero = np.zeros_like(table[:1])
+        running = np.concatenate([zero, np.cumsum(table[: self.values], axis=0, dtype=table.dtype)])
         sums: npt.NDArray[Number] = running[high + 1] - running[low]
         return sums
 
     def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Each cell gets the weights of the ranges that contain it."""
-        low, high = self._ends
+        low, high = self.ends
         steps = np.bincount(low, weights, self.cells + 1) - np.bincount(high + 1, weights, self.cells + 1)
         return np.cumsum(steps)[: self.cells]
 
     def squares(self) -> npt.NDArray[np.float64]:
         """The number of cells in each range."""
-        low, high = self._ends
+        low, high = self.ends
         return (high - low + 1).astype(np.float64)
 
     def sensitivity(self, order: int, *, replace: bool) -> int:
@@ -165,7 +178,7 @@ class Intervals:
     def texts(self, domain: Domain) -> Iterator[str]:
         """`age in 30..39`."""
         (attribute,) = domain
-        for low, high in zip(*self._ends, strict=True):
+        for low, high in zip(*self.ends, strict=True):
             yield span_text(attribute, int(low), int(high))
 
     def to_json(self) -> dict[str, Any]:
@@ -180,6 +193,7 @@ class Vectors:
     rows: Ints
     unit: float
     conditions: tuple[str, ...] = ()
+    bounded = True
 
     def __post_init__(self) -> None:
         if self.unit not in (1.0, GRID):
@@ -270,3 +284,89 @@ class Vectors:
         if self.conditions:
             return {"type": "predicates", "texts": list(self.conditions)}
         return {"type": "vectors", "unit": self.unit, "rows": self.rows.tolist()}
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What a marginal says beyond all smaller ones, as an integer tight frame: F = `scale` ⊗ᵢ (nᵢI - J).
+
+    F is `scale`·N·P, N = Π nᵢ, for the orthogonal projection P onto the tables of shape (n₁, …, n_k) whose sums along
+    each axis are zero. So its N rows are integers of one norm, and so are its columns: `scale`² Π nᵢ(nᵢ - 1) squared.
+    With independent noise of variance v on each row, P/(`scale` N) of what comes out is an unbiased estimate of the
+    residual with covariance v/(`scale` N)² P: no other basis of that space with columns of this norm does better.
+    The shape () is the number of records, times `scale`.
+    """
+
+    shape: tuple[int, ...]
+    scale: int = 1
+    unit = 1.0
+    bounded = False
+
+    def __post_init__(self) -> None:
+        if not all(n >= 2 for n in self.shape):
+            raise InvalidInput(f"residuals need attributes of at least 2 cells, got {self.shape}")
+        if not 1 <= self.multiple <= LARGEST_SCALE:
+            raise InvalidInput(
+                f"the scale of residuals times {prod(self.shape):,} cells must be 1 to 2^30, got {self.scale}"
+            )
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of the marginal."""
+        return prod(self.shape)
+
+    @property
+    def count(self) -> int:
+        """As many rows as cells, though the space has Π(nᵢ - 1) dimensions."""
+        return self.cells
+
+    @property
+    def multiple(self) -> int:
+        """`scale` N: how many times the projection F is."""
+        return self.scale * self.cells
+
+    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Along each axis, n times the table minus its sums."""
+        cube: Any = table.reshape(self.shape)  # numpy's stubs do not know what a product of number types is
+        for axis, n in enumerate(self.shape):
+            cube = n * cube - cube.sum(axis=axis, keepdims=True)
+        rows: npt.NDArray[Number] = self.scale * cube.reshape(-1)
+        return rows
+
+    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The same: F is symmetric."""
+        return self.apply(weights)
+
+    def squares(self) -> npt.NDArray[np.float64]:
+        """The same norm in each row."""
+        return np.full(self.count, float(self._norm))
+
+    @property
+    def _norm(self) -> int:
+        return self.scale**2 * prod(n * (n - 1) for n in self.shape)
+
+    def sensitivity(self, order: int, *, replace: bool) -> int:
+        """The norm of a column, or of the difference of two; under order 1 and replacement an upper bound.
+
+        Two columns a, b that differ along the axes D have the product N²P_ab = Π_{i∉D} nᵢ(nᵢ-1) Π_{i∈D} (-nᵢ), times
+        `scale`²: least, hence the difference largest, where D is one axis, the shortest.
+        """
+        if replace and not self.shape:
+            return 0
+        if order == 1:
+            return self.scale * prod(2 * (n - 1) for n in self.shape) * (2 if replace else 1)
+        return self.replaced((min(self.shape),)) if replace else self._norm
+
+    def replaced(self, apart: Sequence[int]) -> int:
+        """The squared distance of two columns whose cells differ along axes of these lengths, and only along these."""
+        product = self._norm // prod(1 - n for n in apart)
+        return 2 * (self._norm - product)
+
+    def texts(self, domain: Domain) -> Iterator[str]:
+        """`residual of sex = 'Male' and income = '>50K'`, in C order."""
+        for text in Cells(self.cells).texts(domain):
+            yield f"residual of {text}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The scale; the shape is the columns'."""
+        return {"type": "residuals", "multiplier": self.scale}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ from qrelease import predicate
 from qrelease.cover import Axes, Cover
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.queries import Cells, Intervals, Queries, Vectors
+from qrelease.products import Factor, Product, Rows
+from qrelease.queries import Cells, Intervals, Queries, Residuals, Vectors
+from qrelease.replacement import squares_replaced
 
 MAX_QUERIES = 1 << 28
 _MAX_SETS = 1 << 20
@@ -38,7 +40,8 @@ class Workload:
     """Linear queries over a domain, in groups that share a marginal. Answers are counts, in the groups' order.
 
     `len(workload)` is k, the number of queries. `a + b` asks both. Raises `InvalidInput` for a family asked twice,
-    `TooLarge` for more than 2^28 queries.
+    `TooLarge` for more than 2^28 queries. Two families may share a query, as a marginal and a condition do that names
+    one of its cells: it is measured and answered for each.
     """
 
     domain: Domain
@@ -89,6 +92,13 @@ class Workload:
         return cls(domain, (_intervals(domain, column, prefixes=True),))
 
     @classmethod
+    def boxes(cls, domain: Domain, columns: Sequence[str]) -> Workload:
+        """All products of one range a column, for ordered columns: `age in 30..39 and hours in 40..49`."""
+        axes = domain.axes(columns)
+        ranges = tuple(_ranges(domain, domain.names[a], prefixes=False) for a in axes)
+        return cls(domain, (Group(axes, Product(ranges)),))
+
+    @classmethod
     def predicates(cls, domain: Domain, *texts: str) -> Workload:
         """How many records satisfy each condition, as in `age in 30..39 and income = '>50K'`."""
         parsed = [predicate.parse(text, domain) for text in texts]
@@ -98,11 +108,14 @@ class Workload:
     def vectors(cls, domain: Domain, vectors: npt.ArrayLike, columns: Sequence[str] | None = None) -> Workload:
         """Explicit queries (k, cells) with entries in [0, 1] over the marginal on some columns (all by default).
 
-        The cells are in C order of the columns as named.
+        The cells are in C order of the columns as named. `InvalidInput` for a query that is there twice.
         """
         named = [domain.axis(n) for n in (domain.names if columns is None else columns)]
         axes = domain.axes(domain.names[a] for a in named)
         family = Vectors.rounded(vectors, domain.cells(axes))
+        _, first, times = np.unique(family.rows, axis=0, return_index=True, return_counts=True)
+        if (times > 1).any():
+            raise InvalidInput(f"the workload asks query vector {int(first[times > 1].min())} twice")
         cube = family.rows.reshape(-1, *(domain.shape[a] for a in named))
         rows = cube.transpose(0, *(1 + named.index(a) for a in axes)).reshape(family.rows.shape)
         return cls(domain, (Group(axes, Vectors(np.ascontiguousarray(rows), family.unit)),))
@@ -111,7 +124,8 @@ class Workload:
     def parse(cls, domain: Domain, text: str) -> Workload:
         """The workload that a command line spells.
 
-        `marginals:3`, `marginals:age*sex,age*income`, `ranges:age`, `prefixes:age`, `where:age in 30..39`.
+        `marginals:3`, `marginals:age*sex,age*income`, `ranges:age`, `prefixes:age`, `boxes:age*hours`,
+        `where:age in 30..39`.
         """
         kind, _, rest = text.partition(":")
         rest = rest.strip()
@@ -124,11 +138,13 @@ class Workload:
                 return cls.ranges(domain, rest)
             case "prefixes" if rest:
                 return cls.prefixes(domain, rest)
+            case "boxes" if rest:
+                return cls.boxes(domain, [n.strip() for n in rest.split("*")])
             case "where" if rest:
                 return cls.predicates(domain, rest)
         raise InvalidInput(
-            "a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN or where:CONDITION,"
-            f" got {text!r}"
+            "a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN, boxes:a*b or"
+            f" where:CONDITION, got {text!r}"
         )
 
     def __add__(self, other: Workload) -> Workload:
@@ -173,6 +189,11 @@ class Workload:
         parts = [g.queries.apply(self.table(marginals, i)) * g.queries.unit for i, g in enumerate(self.groups)]
         return np.concatenate(parts)
 
+    def check_bounded(self) -> None:
+        """`InvalidInput` for entries outside [0, 1]: those of residuals, which mechanisms measure and nobody asks."""
+        if not all(g.queries.bounded for g in self.groups):
+            raise InvalidInput("queries with entries outside [0, 1], as residuals have, cannot be asked for")
+
     def sensitivity(self, order: int, *, replace: bool) -> float:
         """How far one record moves all answers together: L1 norm (order 1), or the square of the L2 norm (order 2).
 
@@ -184,6 +205,17 @@ class Workload:
         for g in self.groups:
             total += g.queries.sensitivity(order, replace=replace) * g.queries.unit**order
         return total
+
+    def moved(self, order: int, *, replace: bool) -> int:
+        """The same as an exact integer, in units of the finest grid among the groups (squared); joint for residuals."""
+        residuals = [(g.axes, g.queries) for g in self.groups if isinstance(g.queries, Residuals)]
+        if replace and order == 2 and len(residuals) == len(self.groups):
+            return squares_replaced(tuple(residuals))
+        unit = min(g.queries.unit for g in self.groups)
+        steps = (
+            g.queries.sensitivity(order, replace=replace) * int(g.queries.unit / unit) ** order for g in self.groups
+        )
+        return sum(steps)
 
     def texts(self) -> Iterator[str]:
         """Each query as text, in the order of the answers."""
@@ -201,11 +233,15 @@ class Workload:
         return cls(domain, tuple(_group_from_json(domain, entry) for entry in content))
 
 
-def _intervals(domain: Domain, column: str, *, prefixes: bool) -> Group:
+def _ranges(domain: Domain, column: str, *, prefixes: bool) -> Intervals:
     attribute = domain[column]
     if not attribute.ordered:
         raise InvalidInput(f"column {column!r} has no order, so no ranges; declare `ordered = true` in the schema")
-    return Group((domain.axis(column),), Intervals(attribute.values, attribute.size, prefixes))
+    return Intervals(attribute.values, attribute.size, prefixes)
+
+
+def _intervals(domain: Domain, column: str, *, prefixes: bool) -> Group:
+    return Group((domain.axis(column),), _ranges(domain, column, prefixes=prefixes))
 
 
 def _group_from_json(domain: Domain, entry: Mapping[str, Any]) -> Group:
@@ -225,4 +261,13 @@ def _group_from_json(domain: Domain, entry: Mapping[str, Any]) -> Group:
             if rows.shape != (len(rows), domain.cells(axes)):
                 raise InvalidInput(f"query vectors must have shape (k, {domain.cells(axes)}), got {rows.shape}")
             return Group(axes, Vectors(rows, float(entry["unit"])))
+        case "rows":
+            return Group(domain.axes(columns), Rows(np.array(entry["rows"], np.int64), float(entry["unit"])))
+        case "product":
+            parts = [{**f, "columns": [c]} for f, c in zip(entry["factors"], columns, strict=True)]
+            factors = (_group_from_json(domain, part).queries for part in parts)
+            return Group(domain.axes(columns), Product(tuple(cast(Factor, f) for f in factors)))
+        case "residuals":
+            axes = domain.axes(columns)
+            return Group(axes, Residuals(tuple(domain.shape[a] for a in axes), int(entry["multiplier"])))
     raise InvalidInput(f"a workload cannot have queries of type {entry['type']!r}")

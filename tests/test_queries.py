@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import attributes, domains
-from worlds import BOTH, PEOPLE, PROPERTY, coded, matrix, moved
+from worlds import BOTH, PEOPLE, PROPERTY, coded, matrix, moved, repeated
 
 from qrelease import predicate, queries
 from qrelease.domain import Attribute, Domain
@@ -253,7 +253,7 @@ def test_json_gives_the_same_family(domain, data):
             asked += Workload.ranges(domain, a.name) + Workload.prefixes(domain, a.name)
     cells = domain.cells(range(len(domain)))
     rows = data.draw(st.lists(st.lists(ENTRIES, min_size=cells, max_size=cells), min_size=1, max_size=3))
-    asked += Workload.vectors(domain, rows)
+    asked += repeated(domain, rows)
     again = Workload.from_json(domain, json.loads(json.dumps(asked.to_json())))
     assert again == asked
     assert hash(again) == hash(asked)

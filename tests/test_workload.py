@@ -12,6 +12,7 @@ from worlds import (
     PROPERTY,
     coded,
     full_matrix,
+    matrix,
     mixed,
     moved,
     neighbouring,
@@ -22,10 +23,14 @@ from worlds import (
 
 from qrelease import workload as module
 from qrelease.domain import Attribute, Domain
+from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.histogram import Histogram
-from qrelease.privacy import Neighbours
-from qrelease.queries import GRID, Cells, Intervals, Vectors
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.privacy import Neighbours, PureDP
+from qrelease.queries import GRID, Cells, Intervals, Residuals, Vectors
+from qrelease.release import Curator
 from qrelease.workload import Group, Workload
 
 
@@ -33,6 +38,44 @@ def exact_answers(workload, table):
     """(k,) counts, through the door that mechanisms use."""
     found = zip(workload.groups, private(table).exact(workload), strict=True)
     return np.concatenate([x * g.queries.unit for g, x in found])
+
+
+@pytest.mark.parametrize(
+    "rows", [np.ones((3, 24)), [[0.5] * 24, [0.25] * 24, [0.5 + GRID / 4] * 24]], ids=["the same", "on the grid"]
+)
+def test_a_query_vector_that_is_there_twice_is_refused(rows):
+    with pytest.raises(InvalidInput, match="asks query vector 0 twice"):
+        Workload.vectors(PEOPLE, rows)
+    assert len(Workload.vectors(PEOPLE, [[0.5] * 24, [0.5 + GRID] * 24])) == 2
+
+
+def test_queries_with_entries_outside_the_unit_interval_are_never_asked_for():
+    residuals = Workload(PEOPLE, (Group((0,), Residuals((2,), 1000)),))
+    for asked in (residuals, mixed() + residuals, Workload.from_json(PEOPLE, residuals.to_json())):
+        with pytest.raises(InvalidInput, match=r"entries outside \[0, 1\]"):
+            asked.check_bounded()
+        with pytest.raises(InvalidInput, match=r"entries outside \[0, 1\]"):
+            private(random_table(PEOPLE, 5, 0)).exact(asked)
+        with Ledger.open(None, PureDP(1.0)) as ledger:
+            curator = Curator(random_table(PEOPLE, 5, 0), ledger, Entropy.insecure(0))
+            with pytest.raises(InvalidInput, match=r"entries outside \[0, 1\]"):
+                curator.release(Laplace(), asked, PureDP(1.0))
+            assert ledger.spent is None
+    mixed().check_bounded()
+
+
+@pytest.mark.parametrize("relation", BOTH)
+def test_families_that_say_so_have_entries_in_the_unit_interval_and_others_do_not(relation):
+    """What scores rest on: one record moves no answer by more than 1."""
+    families = [g.queries for g in mixed().groups]
+    for family in families:
+        assert family.bounded
+        assert moved(matrix(family)[[0]], 1, relation) * family.unit <= 1
+        for row in matrix(family) * family.unit:
+            assert (row >= 0).all()
+            assert (row <= 1).all()
+    assert not Residuals((2, 3)).bounded
+    assert matrix(Residuals((2, 3))).min() < 0
 
 
 # --- what is asked -----------------------------------------------------------------------------------------------

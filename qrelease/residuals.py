@@ -1,0 +1,436 @@
+"""Marginals measured optimally: the residual of each set of columns, at scales chosen in closed form.
+
+The residual of a set S of columns is what the marginal on S says beyond the marginals on its subsets. Residuals of
+different sets are orthogonal, and every marginal is the sum of the residuals of its subsets, spread evenly. So a
+workload of marginals is answered by measuring the residuals of all subsets, each once (`queries.Residuals`), and what
+remains to be chosen is how much of the privacy each gets. Let pₛ = Π (1 - 1/nᵢ) be the squared norm of a column of the
+projection on the residuals of S, and sₛ the variance with which they are measured, per σ²: the answers move by no more
+than one unit of σ where Σ pₛ/sₛ <= 1. A cell of the marginal on A then has variance σ² Σ_{S⊆A} sₛ v(A, S),
+
+    v(A, S) = Π_{i∈S} (nᵢ-1)/nᵢ · Π_{i∈A∖S} 1/nᵢ².
+
+*The least total.* For weights w_A on the cells of each marginal, let cₛ = Σ_{A⊇S} w_A·cells_A·v(A, S). By Cauchy's and
+Schwarz's inequality Σ cₛ sₛ · Σ pₛ/sₛ >= T = (Σ √(cₛ pₛ))², with equality at sₛ = √(T pₛ/cₛ). T is also the bound
+(Σ singular values)²/cells that no unbiased mechanism of additive Gaussian noise beats (Li & Miklau 2013, *Optimal error
+of query sets under the differentially-private matrix mechanism*), since √(cₛ pₛ) sums the singular values of S. So the
+answers are the best there are. (Residual bases: Xiao, He, Zhang & Kifer 2023, *ResidualPlanner*.)
+
+*The least largest variance.* For any weights λ on the marginals that sum to 1, max_A w_A var_A is at least
+Σ λ_A w_A var_A, hence at least T(λ), the total above for the weights λ_A w_A/cells_A. T is concave in λ and its
+gradient is the weighted variances at λ's scales: multiplying each λ_A by its share of them climbs to where the bound
+meets the largest variance, and the gap says how far it is (Silvey, Titterington & Torsney 1978).
+
+*On the integer grid.* The rows are integers, `scale`·F, so their norms are exact and one draw of exact noise with one
+variance pays for all sets together. A scale is the nearest integer to its optimum, usually above 4 096, so a variance
+is off by at most one part in so many, and the least total, which is stationary, by far less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations, product
+from math import prod, sqrt
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.cover import Axes
+from qrelease.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.measure import Measurement
+from qrelease.privacy import Neighbours
+from qrelease.privacy.costs import real
+from qrelease.products import Product, query_rows
+from qrelease.queries import LARGEST_SCALE, Cells, Intervals, Queries, Residuals
+from qrelease.workload import Group, Workload
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+Objective = Literal["total", "largest"]
+
+_FINEST = 4096  # the least scale, where the largest allows it: a variance is then off by one part in 4096 at most
+_MOST_PAIRS = 1 << 24  # of a marginal and a subset of its columns: some 600 MB
+_GAP = 1e-3  # between the largest variance and its lower bound
+_STEPS = 10_000
+_TINY = 1e-300
+_DRY = 0.05  # of its part, that a set keeps whose residuals are not expected to show
+_BISECTIONS = 80  # of a range of 2^±997: more than double precision
+_CHUNK = 1 << 20  # cells that are put together at once
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How the residuals below some marginals are measured: `workload` says which, and at what integer scales.
+
+    domain      the universe; it may be far too large for memory
+    workload    one group of `Residuals` a set of columns, for `Private.measure` under one cost
+    variances   sₛ of each set at σ = 1: its residuals are estimated with covariance sₛ Pₛ, counts squared
+    error       the objective at σ = 1, in counts: the root of the weighted mean of all cells' variances, or of the
+                largest weighted variance
+    bound       the least `error` of any unbiased mechanism of additive Gaussian noise under add-remove
+
+    At a cost all errors are those at σ = 1 times 1/μ of its Gaussian differential privacy: `analytic_gaussian_sigma(1,
+    ε, δ)`, or 1/√2ρ.
+    """
+
+    domain: Domain
+    workload: Workload
+    variances: Mapping[Axes, float]
+    error: float
+    bound: float
+
+    @classmethod
+    def choose(
+        cls,
+        domain: Domain,
+        sets: Sequence[Axes],
+        *,
+        weights: Sequence[float] | None = None,
+        objective: Objective = "total",
+        expected: Callable[[Axes], float] | None = None,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    ) -> Plan:
+        """The best plan for the marginals on distinct, sorted sets of columns.
+
+        weights    one a marginal, on the variance of each of its cells, 1 by default; a weight of 0 leaves it out
+        objective  what is least: the weighted sum of all cells' variances, or the largest weighted variance
+        expected   the variance, in units of σ², that a coordinate of the residuals of a set is expected to have; then
+                   what is least is the expected squared error of the best estimates, given that (only of the total)
+        neighbours under replace-one the number of records is public, and not measured
+
+        Raises `InvalidInput` for sets that are none, weights that are negative, not finite or all zero, and for an
+        expectation where the largest variance is asked for; `TooLarge` for too many subsets.
+        """
+        if objective not in get_args(Objective):
+            raise InvalidInput(f"the objective must be 'total' or 'largest', got {objective!r}")
+        kept, weight = _weighted(domain, sets, weights)
+        below = _Below.of(domain, kept)
+        largest = objective == "largest"
+        loads = _hardest(below, weight) if largest else weight * below.cells
+        part = np.sqrt(below.loads(loads) * below.norms)
+        bound = part.sum() ** 2
+        if expected is not None:
+            if largest:
+                raise InvalidInput("expected residuals are for the least total, not for the largest variance")
+            part = _filled(part, below, np.array([expected(s) for s in below.sets]))
+        replaced = neighbours is Neighbours.REPLACE_ONE
+        workload = _scaled(domain, below.sets[1:] if replaced else below.sets, part[1:] if replaced else part)
+        variances = {g.axes: s for g, s in zip(workload.groups, _variances(workload, replaced), strict=True)}
+        if replaced:
+            variances[()] = 0.0
+        cell = weight * below.variances(np.array([variances[s] for s in below.sets]))
+        error, mass = (cell.max(), 1.0) if largest else (cell @ below.cells, weight @ below.cells)
+        return cls(domain, workload, variances, sqrt(error / mass), sqrt(bound / mass))
+
+
+def _weighted(domain: Domain, sets: Sequence[Axes], weights: Sequence[float] | None) -> tuple[list[Axes], Floats]:
+    """The sets that have a weight, and their weights."""
+    for s in sets:
+        if list(s) != sorted(set(s)) or not set(s) <= set(range(len(domain))):
+            raise InvalidInput(f"a marginal needs distinct columns in the domain's order, got {s}")
+    if len(set(sets)) < len(sets):
+        raise InvalidInput("a marginal is named twice; give it one weight")
+    if weights is None:
+        weights = [1.0] * len(sets)
+    if len(weights) != len(sets):
+        raise InvalidInput(f"{len(sets)} marginals need as many weights, got {len(weights)}")
+    found = np.array([real("a weight", w) for w in weights])
+    if not len(found) or found.min() < 0 or not found.any():
+        raise InvalidInput("weights must not be negative, and one must be positive")
+    return [s for s, w in zip(sets, found, strict=True) if w], found[found > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Below:
+    """The subsets of some marginals' columns, without columns of one cell, which have no residual; () is the first.
+
+    Pairs of a marginal and one of its subsets: `upper` and `lower` are their indices, `v` is v(A, S).
+    """
+
+    sets: list[Axes]
+    orders: Ints
+    norms: Floats
+    cells: Floats
+    upper: Ints
+    lower: Ints
+    v: Floats
+
+    @classmethod
+    def of(cls, domain: Domain, marginals: Sequence[Axes]) -> _Below:
+        shape = domain.shape
+        longer = [tuple(a for a in s if shape[a] > 1) for s in marginals]
+        if sum(1 << min(len(s), 32) for s in longer) > _MOST_PAIRS:
+            raise TooLarge(f"the marginals have too many subsets of columns; at most {_MOST_PAIRS:,} fit")
+        found: dict[int, list[tuple[Ints, Ints, Floats]]] = {}
+        for order in {len(s) for s in longer}:
+            which = np.array([i for i, s in enumerate(longer) if len(s) == order])
+            axes = np.array([longer[i] for i in which], np.int64).reshape(len(which), order)
+            n = np.array(shape, np.float64)[axes]
+            for pattern in product([False, True], repeat=order):
+                inside = np.array(pattern, bool)
+                factor = ((n - 1) / n)[:, inside].prod(axis=1) / (n[:, ~inside] ** 2).prod(axis=1)
+                found.setdefault(sum(pattern), []).append((which, axes[:, inside], factor))
+        sets: list[Axes] = []
+        upper: list[Ints] = []
+        lower: list[Ints] = []
+        v: list[Floats] = []
+        for order in sorted(found):
+            whiches, subsets, factors = zip(*found[order], strict=True)
+            distinct, places = _distinct(np.concatenate(subsets))
+            upper += whiches
+            lower.append(places + len(sets))
+            v += factors
+            sets += distinct
+        norms = np.array([prod(1 - 1 / shape[a] for a in s) for s in sets])
+        return cls(
+            sets,
+            np.array([len(s) for s in sets]),
+            norms,
+            np.array([float(prod(shape[a] for a in s)) for s in marginals]),
+            np.concatenate(upper),
+            np.concatenate(lower),
+            np.concatenate(v),
+        )
+
+    def loads(self, weights: Floats) -> Floats:
+        """cₛ of each set, (sets,), for weights w_A·cells_A (marginals,)."""
+        return np.bincount(self.lower, weights[self.upper] * self.v, len(self.sets)).astype(np.float64, copy=False)
+
+    def variances(self, measured: Floats) -> Floats:
+        """Of a cell of each marginal, (marginals,), where the residuals have these sₛ, (sets,)."""
+        return np.bincount(self.upper, measured[self.lower] * self.v, len(self.cells)).astype(np.float64, copy=False)
+
+
+def _distinct(rows: Ints) -> tuple[list[Axes], Ints]:
+    """The distinct rows, sorted, and where each row is among them."""
+    if not rows.shape[1]:
+        return [()], np.zeros(len(rows), np.int64)
+    found, places = np.unique(rows, axis=0, return_inverse=True)
+    return [tuple(row) for row in found.tolist()], places.reshape(-1)
+
+
+def _hardest(below: _Below, weight: Floats) -> Floats:
+    """λ_A w_A for the λ whose least total is, within one part in a thousand, the least largest weighted variance."""
+    chance = np.full(len(weight), 1 / len(weight))
+    for _ in range(_STEPS):
+        loads = np.maximum(below.loads(chance * weight), _TINY)
+        roots = np.sqrt(below.norms / loads)
+        # The variances at the best scales for these weights, over their total: chance's share of them sums to one.
+        ratio = weight * below.variances(roots) / (roots @ loads)
+        if ratio.max() <= 1 + _GAP:
+            break
+        chance *= ratio
+    return chance * weight
+
+
+def _filled(part: Floats, below: _Below, expected: Floats) -> Floats:
+    """The parts of the privacy for residuals that are known beforehand up to a variance.
+
+    The error of the best estimate is Σ cₛ / (1/sₛ + 1/expected), least where sₛ⁻¹ = (√(cₛ/pₛ) κ - 1/expected)⁺: water
+    fills the sets to one level κ. A set that would stay dry keeps a small part of its own, so that everything has an
+    unbiased answer, and what nobody expected is seen. The best estimates of cells are shares of what is estimated for
+    fewer columns, on uneven marginals, and not even ones as in the linear estimates: errors of single columns count
+    twice for that, and of the number of records four times.
+    """
+    part = part * np.sqrt(np.select([below.orders == 0, below.orders == 1], [4.0, 2.0], 1.0))
+    rates, known = part / part.sum() / below.norms, 1 / np.maximum(expected, _TINY)
+    low, high = _TINY, 1 / _TINY
+    for _ in range(_BISECTIONS):
+        level = sqrt(low) * sqrt(high)
+        filled = np.maximum(_DRY * rates, level * rates - known)
+        low, high = (low, level) if filled @ below.norms > 1 else (level, high)
+    found: Floats = filled * below.norms
+    return found
+
+
+def _scaled(domain: Domain, sets: Sequence[Axes], part: Floats) -> Workload:
+    """The residuals of some sets, at the integer scales nearest to giving each its part of the privacy."""
+    if not len(part):
+        raise InvalidInput("under replace-one the number of records is public: there is nothing to measure")
+    size = domain.shape
+    shapes = [tuple(size[a] for a in s) for s in sets]
+    cells = np.array([prod(shape) for shape in shapes], np.float64)
+    norms = np.array([prod(n * (n - 1) for n in shape) for shape in shapes], np.float64)
+    exact = np.sqrt(part / norms)
+    factor = min(_FINEST / exact.min(), LARGEST_SCALE / (exact * cells).max() / 2)
+    scales = np.maximum(np.rint(exact * factor), 1).astype(np.int64).tolist()
+    groups = (Group(s, Residuals(shape, m)) for s, shape, m in zip(sets, shapes, scales, strict=True))
+    return Workload(domain, tuple(groups))
+
+
+def _variances(workload: Workload, replaced: bool) -> list[float]:
+    """sₛ of each group at σ = 1: the squared sensitivity of the whole, over the square of `scale` N."""
+    step = workload.moved(2, replace=replaced)
+    return [step / _frame(g.queries).multiple ** 2 for g in workload.groups]
+
+
+def _frame(queries: Queries) -> Residuals:
+    if not isinstance(queries, Residuals):
+        raise InvalidInput(f"residuals are needed, got queries of type {queries.to_json()['type']!r}")
+    return queries
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """An unbiased estimate of the residual of a set of columns of more than one cell each.
+
+    values    (n_i for i in axes) counts, whose sums along each axis are zero
+    variance  s: the covariance of `values` is s P, P the projection on tables with such sums
+    """
+
+    axes: Axes
+    values: Floats
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Best linear unbiased estimates of every marginal all of whose residuals were measured, with their variances.
+
+    The residual of S adds itself, spread evenly over the columns of A∖S, to the marginal on A. Residuals are measured
+    independently and their noise is orthogonal, so the sum is what generalised least squares gives.
+    """
+
+    domain: Domain
+    residuals: Mapping[Axes, Residual]
+
+    @classmethod
+    def of(cls, domain: Domain, measurements: Iterable[Measurement], records: float | None = None) -> Estimates:
+        """From measurements of `Residuals`: those of one set are averaged by their precisions.
+
+        records  n, where it is public and was not measured
+        """
+        found: dict[Axes, Residual] = {}
+        if records is not None:
+            found[()] = Residual((), np.array(float(records)), 0.0)
+        for m in measurements:
+            new = _residual(m)
+            old = found.get(new.axes)
+            if old is not None:
+                rate = new.variance / (old.variance + new.variance)
+                values = rate * old.values + (1 - rate) * new.values
+                new = Residual(new.axes, values, rate * old.variance)
+            found[new.axes] = new
+        return cls(domain, found)
+
+    @property
+    def variances(self) -> dict[Axes, float]:
+        """sₛ of each set, counts squared."""
+        return {s: r.variance for s, r in self.residuals.items()}
+
+    def gives(self, axes: Axes) -> bool:
+        """Whether all residuals of a marginal were measured."""
+        return all(s in self.residuals for s in _subsets(self.domain.shape, axes))
+
+    def marginal(self, axes: Axes) -> tuple[Floats, float]:
+        """The table (n_i for i in axes), counts, and the variance of each cell. `InvalidInput` if it is not given."""
+        shape = self.domain.shape
+        self._check(axes, shape)
+        return self._tables([axes])[0], cell_variance(shape, axes, self.variances)
+
+    def answer(self, workload: Workload) -> tuple[Floats, Floats]:
+        """The estimate of each query, (k,) counts, and its variance, (k,). `InvalidInput` for one that is not given."""
+        if workload.domain != self.domain:
+            raise InvalidInput("the workload is over another domain than these estimates")
+        values, variances = np.empty(len(workload)), np.empty(len(workload))
+        shape, measured = self.domain.shape, self.variances
+        for which in self._batches(workload):
+            tables = self._tables([workload.groups[i].axes for i in which])
+            for i, table in zip(which, tables, strict=True):
+                group, place = workload.groups[i], slice(workload.bounds[i], workload.bounds[i + 1])
+                values[place] = group.queries.apply(table.reshape(-1)) * group.queries.unit
+                variances[place] = query_variances(shape, group, measured)
+        return values, variances
+
+    def _batches(self, workload: Workload) -> Iterator[list[int]]:
+        """Groups on marginals of one shape, so many as fit."""
+        alike: dict[tuple[int, ...], list[int]] = {}
+        shape = self.domain.shape
+        for i, group in enumerate(workload.groups):
+            self._check(group.axes, shape)
+            alike.setdefault(tuple(shape[a] for a in group.axes), []).append(i)
+        for sizes, found in alike.items():
+            step = max(_CHUNK // prod(sizes), 1)
+            yield from (found[i : i + step] for i in range(0, len(found), step))
+
+    def _check(self, axes: Axes, shape: Sequence[int]) -> None:
+        if not all(s in self.residuals for s in _subsets(shape, axes)):
+            names = ", ".join(self.domain.names[a] for a in axes)
+            raise InvalidInput(f"no released marginal contains the columns {names}")
+
+    def _tables(self, sets: Sequence[Axes]) -> Floats:
+        """The marginals on sets of one shape, (len(sets), n_1, …)."""
+        shape = [self.domain.shape[a] for a in sets[0]]
+        tables = np.zeros((len(sets), *shape))
+        for inside in product([False, True], repeat=len(shape)):
+            if any(within and n == 1 for within, n in zip(inside, shape, strict=True)):
+                continue
+            part = [
+                self.residuals[tuple(a for a, within in zip(s, inside, strict=True) if within)].values for s in sets
+            ]
+            spread = [n if within else 1 for n, within in zip(shape, inside, strict=True)]
+            outside = prod(n for n, within in zip(shape, inside, strict=True) if not within)
+            tables += np.stack(part).reshape(len(sets), *spread) / outside
+        return tables
+
+
+def _residual(m: Measurement) -> Residual:
+    frame = _frame(m.group.queries)
+    values = m.values.reshape(frame.shape) / frame.multiple
+    for axis in range(values.ndim):
+        values -= values.mean(axis=axis, keepdims=True)
+    return Residual(m.group.axes, values, m.variance / frame.multiple**2)
+
+
+def _subsets(shape: Sequence[int], axes: Axes) -> Iterator[Axes]:
+    """The sets whose residuals make up a marginal."""
+    longer = [a for a in axes if shape[a] > 1]
+    for order in range(len(longer) + 1):
+        yield from combinations(longer, order)
+
+
+def cell_variance(shape: Sequence[int], axes: Axes, variances: Mapping[Axes, float]) -> float:
+    """Of each cell of a marginal of a universe (n_1, …), counts squared, from the sₛ of its subsets: Σ sₛ v(A, S)."""
+    total = sum(variances[s] * prod(shape[a] * (shape[a] - 1) for a in s) for s in _subsets(shape, axes))
+    return float(total / prod(shape[a] for a in axes) ** 2)
+
+
+def query_variances(shape: Sequence[int], group: Group, variances: Mapping[Axes, float]) -> Floats:
+    """Of each query of a group, (k,), counts squared: Σ sₛ ‖Pₛ w̄ₛ‖², w̄ₛ the query averaged over the other columns."""
+    queries, axes = group.queries, group.axes
+    if isinstance(queries, Cells):
+        return np.full(queries.count, cell_variance(shape, axes, variances))
+    if isinstance(queries, Intervals | Product):
+        return _of_product(shape, axes, queries, variances)
+    cube = [shape[a] for a in axes]
+    parts = [_projected(shape, axes, rows.reshape(-1, *cube), variances) for rows in query_rows(queries)]
+    return np.concatenate(parts) * queries.unit**2
+
+
+def _of_product(
+    shape: Sequence[int], axes: Axes, queries: Intervals | Product, variances: Mapping[Axes, float]
+) -> Floats:
+    """‖Pₛ w̄ₛ‖² of a product of vectors is one: of ‖w‖² - n·mean² along the columns of S, of mean² along the others."""
+    factors = queries.factors if isinstance(queries, Product) else (queries,)
+    even = [(f.apply(np.ones(f.cells)) * f.unit / f.cells) ** 2 for f in factors]
+    uneven = [f.squares() - f.cells * e for f, e in zip(factors, even, strict=True)]
+    total = np.zeros(queries.count)
+    for s in _subsets(shape, axes):
+        parts = [uneven[i] if a in s else even[i] for i, a in enumerate(axes)]
+        total += variances[s] * reduce(np.multiply.outer, parts).reshape(-1)
+    return total
+
+
+def _projected(shape: Sequence[int], axes: Axes, rows: Floats, variances: Mapping[Axes, float]) -> Floats:
+    total = np.zeros(len(rows))
+    for s in _subsets(shape, axes):
+        part = rows
+        for place, a in enumerate(axes, start=1):
+            mean = part.mean(axis=place, keepdims=True)
+            part = part - mean if a in s else mean
+        total += variances[s] * (part.reshape(len(rows), -1) ** 2).sum(axis=1)
+    return total
