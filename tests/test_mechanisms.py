@@ -33,9 +33,10 @@ from qrelease.mechanisms.direct import Answers, project
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative import Round, iterate
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM, rounds_for
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.queries import Cells
+from qrelease.queries import Cells, Residuals
 from qrelease.release import Curator, Draft, parameters
 from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Group, Workload
@@ -45,6 +46,7 @@ PURE, APPROX, CONCENTRATED = PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.1)
 MECHANISMS = [
     (Laplace(), [PURE, APPROX, ApproxDP(1.0, 0.0)]),
     (Gaussian(), [APPROX, CONCENTRATED]),
+    (MaxEnt(), [APPROX, CONCENTRATED]),
     (MWEM(), [PURE, APPROX, CONCENTRATED]),
     (MWEM(rounds=3, choice="query", sweeps=1), [PURE, APPROX, CONCENTRATED]),
     (MWEM(rounds=2, rule="exponential", singles=0), [PURE, CONCENTRATED]),
@@ -82,7 +84,7 @@ def test_spends_add_up_to_no_more_than_the_cost_and_hardly_less(mechanism, cost,
     for spend in door.spends:
         again.spend(spend.cost)
     kinds = {type(spend.cost) for spend in door.spends}
-    assert kinds in ({PureDP}, {ZCDP}) or (kinds == {ApproxDP} and isinstance(mechanism, Gaussian))
+    assert kinds in ({PureDP}, {ZCDP}) or (ApproxDP in kinds and isinstance(mechanism, Gaussian | MaxEnt))
     if kinds == {ZCDP} and isinstance(cost, ApproxDP):
         assert again.spent.epsilon <= cost.epsilon
         assert again.spent.epsilon >= 0.95 * cost.epsilon
@@ -109,6 +111,12 @@ def test_every_measurement_was_paid_for(mechanism, cost, relation):
         assert len(paid) == (1 if at_once else draft.choices["rounds"] + bool(mechanism.singles))
         assert sum(s.what.startswith("select") for s in door.spends) == draft.choices["rounds"]
         assert sum(s.what.startswith("count") for s in door.spends) == counts
+    elif isinstance(mechanism, MaxEnt):
+        counts = relation is Neighbours.ADD_REMOVE
+        assert len(door.spends) == 1 + counts
+        residuals = {(0,), (1,), (2,), (0, 1), (0, 2)} | ({()} if counts else set())
+        assert {m.group.axes for m in draft.measurements if isinstance(m.group.queries, Residuals)} == residuals
+        assert drawn == len(residuals) + counts
     else:
         assert len(door.spends) == 1
         assert drawn == len(mixed().groups)

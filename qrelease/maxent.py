@@ -1,0 +1,437 @@
+"""The maximum-entropy fit: the histogram that noisy residuals of marginals make the most likely.
+
+**Model.** The table x is N records drawn from a log-linear model p ∝ e^(Σ θ·features), one interaction θ for every
+coordinate of every measured set of columns (`interactions`). The interactions are normal, with a variance ω_S for each
+set; the measured residuals are y = (coordinates of x) + noise of variance s_S. Near a model, let J be N times the
+covariance of the features, its Fisher information. The records deviate from the expected Nμ with covariance J, the
+interactions with Ω add JΩJ, so that y varies by
+
+    C = J + JΩJ + S,
+
+and to first order the most likely table is the log-linear model whose interactions ϑ = (1 + ΩJ) z have
+
+    y - Nμ(ϑ) = S z.                                                                                               (1)
+
+With ω = 0 this is the fit of largest entropy under squared errors (Dudík, Phillips & Schapire 2007, *Maximum entropy
+density estimation with generalized regularization*): the noise level is the ridge, and there is nothing to tune. The
+prior weakens the ridge to S (1 + ΩJ)⁻¹ where there are records enough to tell an interaction from the noise, and leaves
+it where there are not. So more steps fit no more of the noise.
+
+**How strong the interactions are** is seen in the measurements themselves, by MacKay's fixed point for the evidence
+(1992, *Bayesian interpolation*): ω_S = ‖E θ_S‖² / γ_S, γ_S the number of coordinates of S that the measurements
+determine. Each set starts at `PRIOR` and is shrunk to the harmonic mean of its order as by one coordinate more. It is
+post-processing of public numbers.
+
+**Computation.** For columns that are independent, J is the diagonal N·`spectrum` of the one-way marginals. With it the
+ridge is diagonal, (1) is the gradient of a convex function, and L-BFGS with that curvature finds its root, a pass over
+the universe or two a step, order by order. Up to `DENSE` coordinates J is then estimated from cells drawn from the
+hypothesis itself, and (1) solved with it by Anderson's acceleration of Newton steps; each round draws J afresh and
+updates ω. Beyond, J stays diagonal and ω at `PRIOR`.
+
+**Error bars.** The posterior covariance of the coordinates of x is S C⁻¹ (J + JΩJ), and N has that of its own
+measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import sqrt
+from typing import Final, Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+from tqdm import tqdm
+
+from qrelease.cover import Axes
+from qrelease.histogram import Histogram
+from qrelease.interactions import Interactions
+from qrelease.products import query_rows
+from qrelease.queries import Cells
+from qrelease.residuals import Estimates
+from qrelease.workload import Group, Workload
+
+Floats = npt.NDArray[np.float64]
+
+PRIOR: Final = (20.0, 0.2, 0.01)
+"""ω of interactions of one, two and three columns before the evidence; a further column makes it a twentieth."""
+
+DENSE: Final = 2100
+"""Coordinates up to which J is a matrix: its factor takes a second."""
+
+_SAMPLE = 1 << 15  # cells from which J is estimated
+_ROUNDS = 4  # of fresh J and ω that come close to (1)
+_TRIES = 11  # of rounds in all
+_STEPS = 60  # of L-BFGS for each order
+_MEMORY = 30  # of its steps
+_ENOUGH = 0.01  # squared distance to the optimum, in units of the noise, a coordinate
+_LARGEST = 20.0  # the largest exponent of one step
+_LEVEL_STEPS = 8  # of L-BFGS at each level of noise
+_LOUD, _QUIETER = 0.2, 8.0  # the first level, a fraction of the records, and how much quieter each is than the last
+_HALVINGS = 6  # of a step, at most
+_PAST = 0.3  # of the slope at its start is what a step may end with beyond its lowest point
+_LEAST = 1e-4  # of the records, in any cell of the one-way marginals that the basis and the start are made from
+_DAMPED = 4.0  # the largest exponent of a step to the solution of a linear model
+_SOLVED, _CLOSE = 0.02, 0.1  # root mean squared errors of (1), in units of the noise
+_MOST = 8  # steps of Anderson's in a round
+_FIXED_POINT = 200
+_EXPLICIT = 2048  # cells of a marginal for which matrices are written out
+
+
+def prior_variance(order: int) -> float:
+    """ω of an interaction of so many columns, before the evidence."""
+    return PRIOR[order - 1] if order <= len(PRIOR) else PRIOR[-1] * 0.05 ** (order - len(PRIOR))
+
+
+def fit(estimates: Estimates) -> tuple[Histogram, Posterior]:
+    """The histogram over the whole universe, and how far off it may be; the same for the same estimates.
+
+    `TooLarge` for a universe that has no histogram.
+    """
+    problem = _Problem(estimates)
+    if 0 < len(problem.target) <= DENSE:
+        covariance = problem.settle()
+    else:
+        problem.descend()
+        covariance = problem.independent()
+    return problem.histogram, Posterior(problem.histogram, problem.basis, covariance, estimates.variances[()])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The covariance of what the fit says about the table.
+
+    covariance  of the coordinates of its residuals, (dimensions, dimensions), or the diagonal (dimensions,)
+    records     the variance of the number of records
+    """
+
+    histogram: Histogram
+    basis: Interactions
+    covariance: Floats
+    records: float
+
+    def variances(self, workload: Workload) -> Floats:
+        """Of the answers to queries on marginals all of whose residuals were measured, (k,), counts squared.
+
+        NaN for queries other than cells on marginals of more than `_EXPLICIT` cells.
+        """
+        found = np.concatenate([np.maximum(self._of_group(g), 0.0) for g in workload.groups])
+        # The model gives shares of the records: an error in their number scales all answers.
+        return found + (self.histogram.answer(workload) / self.histogram.total) ** 2 * self.records
+
+    def _of_group(self, group: Group) -> Floats:
+        spread = self.basis.spread(group.axes)
+        where = self._where(group.axes)
+        if isinstance(group.queries, Cells) and self.covariance.ndim == 1:
+            cube = np.append(self.covariance, 0.0)[where]  # the last one is where -1 points
+            for matrix in spread:  # each axis in turn is multiplied and becomes the last
+                cube = np.tensordot(cube, matrix**2, (0, 1))
+            return cube.reshape(-1)
+        if group.queries.cells > _EXPLICIT:
+            return np.full(group.queries.count, np.nan)
+        whole: Floats = np.ones((1, 1))
+        for matrix in spread:
+            whole = np.asarray(np.kron(whole, matrix), np.float64)
+        whole, kept = whole[:, where.reshape(-1) >= 0], where[where >= 0]
+        inner = np.diag(self.covariance[kept]) if self.covariance.ndim == 1 else self.covariance[np.ix_(kept, kept)]
+        rows = [whole] if isinstance(group.queries, Cells) else [r @ whole for r in query_rows(group.queries)]
+        return np.concatenate([np.einsum("ij,ij->i", r @ inner, r) for r in rows]) * group.queries.unit**2
+
+    def _where(self, axes: Axes) -> npt.NDArray[np.intp]:
+        """The indices of the coordinates that `spread` takes to a marginal, (n_i for i in axes); -1 where none is."""
+        sizes = [self.histogram.domain.shape[a] for a in axes]
+        found = np.full(sizes, -1)
+        for inside in product([False, True], repeat=len(axes)):
+            s = tuple(a for a, within in zip(axes, inside, strict=True) if within)
+            if s in self.basis.places:  # not the empty set, nor one with a column of a single cell
+                part = tuple(slice(1, None) if within else 0 for within in inside)
+                place = self.basis.places[s]
+                found[part] = np.arange(place.start, place.stop).reshape(found[part].shape)
+        return found
+
+
+class _Problem:
+    """The measured coordinates, their noise, and the hypothesis with its interactions so far."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        domain, residuals = estimates.domain, estimates.residuals
+        self.total = max(float(residuals[()].values), 1.0)
+        singles = [_single(estimates, a, self.total) for a in range(len(domain))]
+        self.basis = basis = Interactions([s for s in residuals if s], singles)
+        tables = [residuals[s].values.reshape(-1) for s in basis.sets]
+        self.target = basis.coordinates(np.concatenate([np.zeros(0), *tables]))
+        self.noise = np.array([residuals[s].variance for s in basis.sets], np.float64)[basis.owner]
+        self.prior = np.array([prior_variance(len(s)) for s in basis.sets])  # of each set
+        self.histogram = Histogram(domain, basis.sets or ((0,),), self.total)
+        self.interactions = np.zeros(len(self.target))
+        self.found = np.zeros(len(self.target))  # the hypothesis' coordinates
+        if basis.sets:
+            ones = [np.log(singles[s[0]]) if len(s) == 1 else np.zeros(domain.cells(s)) for s in basis.sets]
+            self.move(basis.coordinates(np.concatenate(ones)))
+
+    def move(self, interactions: Floats) -> None:
+        """To other interactions; a pass over the universe."""
+        self.histogram.multiply(self.basis.tables(interactions - self.interactions))
+        self.interactions = interactions
+        self.found = self.basis.coordinates(self.histogram.marginals)
+
+    # --- columns taken as independent
+
+    def descend(self) -> None:
+        """The fit with the diagonal ridge, order by order."""
+        ridge = _Diagonal(self.total * self.basis.spectrum, self.prior[self.basis.owner], self.noise)
+        orders = self.basis.orders[self.basis.owner]
+        for order in sorted(set(self.basis.orders.tolist())):
+            self._descend(ridge, orders <= order, _STEPS)
+
+    def _descend(self, ridge: _Ridge, used: npt.NDArray[np.bool_], most: int) -> None:
+        """L-BFGS (Nocedal 1980) on some of the coordinates."""
+        steps: list[tuple[Floats, Floats]] = []
+        gradient = used * (self.found - self.target + ridge.of(self.interactions))
+        for _ in tqdm(range(most), desc="fitting", disable=None, leave=False):
+            step = -(used * _two_loops(gradient, ridge, steps))
+            slope = float(gradient @ step)
+            if slope > -_ENOUGH * used.sum():
+                break
+            start, length = self.interactions, min(1.0, _LARGEST / np.abs(self.basis.tables(step)).max())
+            for _ in range(_HALVINGS):
+                self.move(start + length * step)
+                turned = used * (self.found - self.target + ridge.of(self.interactions))
+                after = float(turned @ step)
+                # Convex along the step: past its lowest point the slope is positive, and a secant finds it.
+                if after <= -_PAST * slope:
+                    break
+                length *= min(max(slope / (slope - after), 0.1), 0.7)
+            change = self.interactions - start, turned - gradient
+            if change[0] @ change[1] > 0:
+                steps = [*steps[1 - _MEMORY :], change]
+            gradient = turned
+
+    def independent(self) -> Floats:
+        """The diagonal of the posterior covariance, as for independent columns."""
+        fisher = self.total * self.basis.spectrum
+        spread = fisher + self.prior[self.basis.owner] * fisher**2
+        found: Floats = self.noise * spread / (spread + self.noise)
+        return found
+
+    # --- with the whole of J
+
+    def settle(self) -> Floats:
+        """Solve (1), with a fresh J in each round and ω by the evidence; the posterior covariance.
+
+        J is good near the hypothesis it was drawn from only. So the noise is first taken to be loud, where the fit is
+        near its start, and then quieter, level by level, each with a convex function and a fresh J. A solution whose
+        distance to the measurements is beyond their noise is none.
+        """
+        rng = np.random.default_rng(0)  # the fit is a function of the measurements
+        size = len(self.target)
+        noisy = 1 + 4 * sqrt(2 / size)
+        level, quietest = _LOUD * self.total, float(self.noise.min())
+        while True:
+            ridge = _Dense(self.fisher(rng), self.prior[self.basis.owner], np.maximum(self.noise, level))
+            self._descend(ridge, np.ones(size, np.bool_), _LEVEL_STEPS)
+            if level <= quietest:
+                break
+            level /= _QUIETER
+        covariance, found, solved = self.independent(), self.interactions, 0
+        for _ in tqdm(range(_TRIES), desc="fitting by evidence", disable=None, leave=False):
+            newton = _Newton(self.fisher(rng), self.prior[self.basis.owner], self.noise)
+            error, z = self._solve(newton)
+            if error > _CLOSE or float(np.mean((self.target - self.found) ** 2 / self.noise)) > noisy:
+                continue
+            covariance, found, solved = newton.covariance(), self.interactions, solved + 1
+            if solved == _ROUNDS:
+                break
+            self._update_prior(newton, z)
+        if self.interactions is not found:
+            self.move(found)
+        return covariance
+
+    def fisher(self, rng: np.random.Generator) -> Floats:
+        """J, from cells drawn from the hypothesis."""
+        shape = self.histogram.domain.shape
+        codes = [c.astype(np.int64) for c in self.histogram.sample(_SAMPLE, rng)]
+        cells, counts = np.unique(np.ravel_multi_index(codes, shape), return_counts=True)
+        features = self.basis.features(np.unravel_index(cells, shape))
+        weights = (counts / _SAMPLE).astype(np.float32)
+        mean = (weights @ features).astype(np.float64)
+        features *= np.sqrt(weights)[:, None]
+        return self.total * ((features.T @ features).astype(np.float64) - np.outer(mean, mean))
+
+    def _solve(self, newton: _Newton) -> tuple[float, Floats]:
+        """Solve (1) for a fixed J, from where the hypothesis is; the root mean squared error that is left, and z.
+
+        From the hypothesis' own z if that is nearly the solution; else from the solution of the linear model around it,
+        which need not be closer to be on the way.
+        """
+        z = newton.dual(self.interactions)
+        if self._error(z) <= 1:
+            error, z = self._accelerated(newton, z)
+            if error <= _CLOSE:
+                return error, z
+        z = newton.solve(self.target - self.found + newton.fisher @ self.interactions)
+        step = newton.interactions(z) - self.interactions
+        length = min(1.0, _DAMPED / float(np.abs(self.basis.tables(step)).max()))
+        self.move(self.interactions + length * step)
+        return self._accelerated(newton, z) if length == 1 else (np.inf, z)
+
+    def _accelerated(self, newton: _Newton, z: Floats) -> tuple[float, Floats]:
+        """Anderson's acceleration (1965) of z ← z + C⁻¹ (y - Nμ - Sz), from the hypothesis' z: the best, its error."""
+        weights = np.sqrt(self.noise)
+        error = best = self._error(z)
+        best_z = z
+        points: list[Floats] = []
+        steps: list[Floats] = []
+        while _SOLVED < error <= min(3 * best, 1) and len(points) < _MOST:
+            points.append(z)
+            steps.append(newton.solve(self.target - self.found - self.noise * z))
+            z = z + steps[-1]
+            if len(points) > 1:
+                moved, changed = np.diff(points, axis=0).T, np.diff(steps, axis=0).T
+                mix = linalg.lstsq(changed * weights[:, None], steps[-1] * weights, cond=1e-8)[0]
+                z = z - (moved + changed) @ mix
+            if not self._near(newton.interactions(z)):
+                break
+            self.move(newton.interactions(z))
+            error = self._error(z)
+            if error < best:
+                best, best_z = error, z
+        if best_z is not z:
+            self.move(newton.interactions(best_z))
+        return best, best_z
+
+    def _error(self, z: Floats) -> float:
+        """The root mean squared error of (1), in units of the noise."""
+        return sqrt(float(np.mean((self.target - self.found - self.noise * z) ** 2 / self.noise)))
+
+    def _near(self, interactions: Floats) -> bool:
+        """Whether a step there scales no cell out of all proportion: J is not that far to be trusted."""
+        step = float(np.abs(self.basis.tables(interactions - self.interactions)).max())
+        return step <= _LARGEST  # which NaN is not
+
+    def _update_prior(self, newton: _Newton, z: Floats) -> None:
+        """MacKay's step for ω, but at most fourfold, and not for single columns, which there is always data for."""
+        owner = self.basis.owner
+        energy = np.bincount(owner, newton.mean(z) ** 2)
+        determined = np.bincount(owner, newton.determined())
+        for order in set(self.basis.orders.tolist()) - {1}:
+            those = self.basis.orders == order
+            old = found = self.prior[those]
+            for _ in range(_FIXED_POINT):
+                found = (1 / np.mean(1 / found) + energy[those]) / (1 + determined[those])
+            self.prior[those] = np.clip(found, old / 4, old * 4)
+
+
+@final
+class _Newton:
+    """The Gaussian model of the coordinates around the hypothesis."""
+
+    def __init__(self, fisher: Floats, prior: Floats, noise: Floats) -> None:
+        """fisher (dimensions, dimensions); prior, noise (dimensions,)"""
+        self.fisher, self._prior, self._noise = fisher, prior, noise
+        self._spread = (fisher * prior) @ fisher + fisher
+        whole = self._spread + np.diag(noise)
+        self._factor = linalg.cho_factor((whole + whole.T) / 2, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        """C⁻¹ right."""
+        found: Floats = linalg.cho_solve(self._factor, right, check_finite=False)
+        return found
+
+    def mean(self, z: Floats) -> Floats:
+        """E θ = ΩJz."""
+        found: Floats = self._prior * (self.fisher @ z)
+        return found
+
+    def dual(self, interactions: Floats) -> Floats:
+        """The z of given interactions."""
+        inverse = np.diag(1 / self._prior)
+        found: Floats = linalg.solve(
+            self.fisher + inverse, interactions / self._prior, assume_a="pos", check_finite=False
+        )
+        return found
+
+    def interactions(self, z: Floats) -> Floats:
+        """(1 + ΩJ) z."""
+        return z + self.mean(z)
+
+    def determined(self) -> Floats:
+        """The diagonal of ΩJC⁻¹J: of each interaction, the part that the measurements determine."""
+        found: Floats = self._prior * np.einsum("ij,ij->j", self.fisher, self.solve(self.fisher))
+        return found
+
+    def covariance(self) -> Floats:
+        """S C⁻¹ (J + JΩJ)."""
+        return self._noise[:, None] * self.solve(self._spread)
+
+
+class _Ridge(Protocol):
+    """Q = S (1 + ΩJ)⁻¹ made symmetric, and J + Q, the curvature of the fit with it."""
+
+    def of(self, interactions: Floats) -> Floats:
+        """Q times the interactions."""
+
+    def solve(self, gradient: Floats) -> Floats:
+        """(J + Q)⁻¹ gradient."""
+
+
+@final
+class _Diagonal:
+    """Of independent columns."""
+
+    def __init__(self, fisher: Floats, prior: Floats, noise: Floats) -> None:
+        """All (dimensions,)."""
+        self._ridge = noise / (1 + prior * fisher)
+        self._inverse = 1 / (fisher + self._ridge)
+
+    def of(self, interactions: Floats) -> Floats:
+        return self._ridge * interactions
+
+    def solve(self, gradient: Floats) -> Floats:
+        return self._inverse * gradient
+
+
+@final
+class _Dense:
+    """Q = S^½ (1 + Ω^½JΩ^½)⁻¹ S^½."""
+
+    def __init__(self, fisher: Floats, prior: Floats, noise: Floats) -> None:
+        """fisher (dimensions, dimensions); prior, noise (dimensions,)"""
+        wide, rough = np.sqrt(prior), np.sqrt(noise)
+        inner = linalg.inv(wide[:, None] * fisher * wide + np.eye(len(prior)), overwrite_a=True, check_finite=False)
+        self._ridge = rough[:, None] * (inner + inner.T) * (rough / 2)
+        self._factor = linalg.cho_factor(fisher + self._ridge, lower=True, overwrite_a=True, check_finite=False)
+
+    def of(self, interactions: Floats) -> Floats:
+        found: Floats = self._ridge @ interactions
+        return found
+
+    def solve(self, gradient: Floats) -> Floats:
+        found: Floats = linalg.cho_solve(self._factor, gradient, check_finite=False)
+        return found
+
+
+def _two_loops(gradient: Floats, ridge: _Ridge, steps: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """The inverse of the curvature that L-BFGS has seen in its steps, times a gradient."""
+    found, shares = gradient.copy(), []
+    for step, change in reversed(steps):
+        shares.append((step @ found) / (step @ change))
+        found -= shares[-1] * change
+    found = ridge.solve(found)
+    for (step, change), share in zip(steps, reversed(shares), strict=True):
+        found += step * (share - (change @ found) / (step @ change))
+    return found
+
+
+def _single(estimates: Estimates, axis: int, total: float) -> Floats:
+    """A distribution of one column, all positive: measured, with what drowns in the noise lifted to its level."""
+    size = estimates.domain.shape[axis]
+    measured = estimates.residuals.get((axis,))
+    if measured is None:
+        return np.full(size, 1 / size)
+    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST * total))
+    found: Floats = counts / counts.sum()
+    return found

@@ -1,0 +1,261 @@
+"""Every residual once, at the best scales, and the histogram of maximum entropy that fits them.
+
+There is nothing to select, so nothing is spent on selecting: the residuals of all subsets of the workload's marginals
+are measured together by one draw of Gaussian noise, at scales in closed form (`residuals`), and a log-linear model over
+the whole universe is fitted to them (`maxent`). Where the universe is too large for a histogram the answers are the
+linear ones. Adaptive selection spends on choosing what this measures anyway, and measures fewer marginals; on universes
+that fit in memory this is the more accurate (`benchmarks.frontier`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease import memory
+from qrelease.cover import Axes
+from qrelease.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.exact import whole
+from qrelease.histogram import Histogram, check_size
+from qrelease.maxent import fit, prior_variance
+from qrelease.measure import Measurement, Private, half_widths, noise_for
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import check_cost
+from qrelease.queries import Cells, Residuals
+from qrelease.release import Draft
+from qrelease.residuals import Estimates, Plan
+from qrelease.workload import Group, Workload
+
+Floats = npt.NDArray[np.float64]
+
+COUNTING = 0.01
+"""The share of the budget that buys a first number of records, by which the rest is divided, under add-remove."""
+
+_BARS = 2.5
+"""Standard deviations of the model's 95 % error bars. 1.96 cover 92 to 97 % of the cells of a table: J and ω are
+estimates themselves."""
+
+
+@final
+@dataclass(frozen=True)
+class MaxEnt:
+    """Optimal linear measurement of the workload's marginals, and the maximum-entropy fit to it.
+
+    records  about how many there are, if that is public: by it the privacy is divided between the orders of residuals.
+             By default `COUNTING` of the budget finds out, unless the neighbours make it public
+
+    Costs are (ε, δ) or ρ. `TooLarge` for more answers than memory holds; a universe too large for a histogram gives a
+    release of linear answers without a table.
+    """
+
+    records: int | None = None
+
+    @property
+    def name(self) -> str:
+        """`maxent`."""
+        return "maxent"
+
+    def __post_init__(self) -> None:
+        if self.records is not None:
+            object.__setattr__(self, "records", whole("records", self.records, least=1))
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` for pure ε or noise beyond the samplers' range, `TooLarge` for too many cells."""
+        check_cost(cost)
+        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
+            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
+        cells = sum(workload.domain.cells(s) for s in _marginals(workload))
+        memory.check(8 * memory.ANSWER * cells, f"{cells:,} cells of marginals", "ask for fewer marginals")
+        rest = self._shares(cost, neighbours)[1]
+        for records in (1.0, 1e12):  # the division of the privacy depends on the number, the range of the noise hardly
+            plan = self._plan(workload, rest, neighbours, records)
+            if plan is not None:
+                noise_for(plan.workload, rest, neighbours)
+
+    def _shares(self, cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
+        """What finds the number of records, if anything does, and what is left."""
+        if self.records is not None or neighbours is Neighbours.REPLACE_ONE:
+            return None, cost
+        if isinstance(cost, ApproxDP):
+            pure, left = split(PureDP(cost.epsilon), [COUNTING, 1 - COUNTING])
+            return pure, ApproxDP(left.epsilon, cost.delta)
+        counting, rest = split(cost, [COUNTING, 1 - COUNTING])
+        return counting, rest
+
+    def _plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float) -> Plan | None:
+        """The best scales, given how much residuals of records in a log-linear model are expected to vary."""
+        marginals, shape = _marginals(workload), workload.domain.shape
+        unit = _unit_variance(cost)
+
+        def expected(axes: Axes) -> float:
+            if len(axes) < 2:
+                return np.inf  # the number of records, and columns by themselves, may be anything
+            fisher = records / workload.domain.cells(
+                axes
+            )  # as if the columns were even: rather too much than too little
+            return (fisher + prior_variance(len(axes)) * fisher**2) / unit
+
+        if neighbours is Neighbours.REPLACE_ONE and not any(shape[a] > 1 for s in marginals for a in s):
+            return None  # every answer is the number of records, which is public
+        return Plan.choose(workload.domain, marginals, expected=expected, neighbours=neighbours)
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Count the records, measure all residuals at once, and fit."""
+        counting, rest = self._shares(cost, private.neighbours)
+        public = float(len(private.table)) if private.neighbours is Neighbours.REPLACE_ONE else None
+        counted: tuple[Measurement, ...] = ()
+        records = float(self.records or 0) or public
+        if records is None:
+            records, first = private.count(counting)
+            counted = () if first is None else (first,)
+        plan = self._plan(workload, rest, private.neighbours, max(records, 1.0))
+        measured = () if plan is None else tuple(private.measure(plan.workload, rest))
+        estimates = Estimates.of(workload.domain, measured, public)
+        choices: dict[str, Any] = {"records": float(estimates.residuals[()].values)}
+        if plan is not None:
+            choices |= {"error": plan.error, "bound": plan.bound}
+        try:
+            check_size(workload.domain, list(estimates.residuals)[1:], len(workload), ahead=False)
+        except TooLarge as reason:
+            return Draft(Linear(estimates), counted + measured, {**choices, "table": f"none: {reason}"})
+        return Draft(Modelled.of(estimates, workload), counted + measured, choices)
+
+
+def _unit_variance(cost: Cost) -> float:
+    """σ² for a sensitivity of 1."""
+    single = Workload(Domain.coded({"x": 1}), (Group((), Cells(1)),))
+    return noise_for(single, cost, Neighbours.ADD_REMOVE)[0].scale ** 2
+
+
+def _marginals(workload: Workload) -> tuple[Axes, ...]:
+    """The marginals that give all answers, without those that others contain."""
+    sets = sorted(set(workload.sets), key=len, reverse=True)
+    kept: list[Axes] = []
+    for s in sets:
+        if not any(set(s) <= set(t) for t in kept):
+            kept.append(s)
+    return tuple(sorted(kept))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Modelled:
+    """A histogram that was fitted to residuals, which it keeps: what it says, and what was measured.
+
+    estimates  the linear, unbiased answers, with their own error bars
+    workload   whose answers have error bars under the model too
+    widths     half-widths of those, (k,) counts; NaN where the model has none
+    """
+
+    histogram: Histogram
+    estimates: Estimates
+    workload: Workload
+    widths: Floats
+    has_table = True
+
+    @classmethod
+    def of(cls, estimates: Estimates, workload: Workload) -> Modelled:
+        """The fit; it takes seconds, or minutes for the largest universes."""
+        histogram, posterior = fit(estimates)
+        return cls(histogram, estimates, workload, _BARS * np.sqrt(posterior.variances(workload)))
+
+    @property
+    def domain(self) -> Domain:
+        """The universe."""
+        return self.histogram.domain
+
+    @property
+    def total(self) -> float:
+        """The number of records."""
+        return self.histogram.total
+
+    def answer(self, workload: Workload) -> Floats:
+        """What the model says, (k,) counts. `InvalidInput` for another domain."""
+        return self.histogram.answer(workload)
+
+    def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
+        """The linear answers (k,) and half-widths (k,) of their 95 % error bars; NaN for what was not measured."""
+        return _linear(self.estimates, workload)
+
+    def model_bars(self, workload: Workload) -> Floats:
+        """Half-widths (k,) of 95 % error bars around what the model says, counts; NaN but for its own workload."""
+        held = dict(zip(self.workload.groups, np.split(self.widths, self.workload.bounds[1:-1]), strict=True))
+        return np.concatenate([held.get(g, np.full(g.queries.count, np.nan)) for g in workload.groups])
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
+        """Records of the histogram."""
+        return self.histogram.sample(rows, rng)
+
+    def to_json(self) -> dict[str, Any]:
+        """The histogram, and the widths; the residuals are in the measurements."""
+        widths = [None if np.isnan(w) else float(f"{w:.4g}") for w in self.widths]
+        return {"type": "maximum entropy", "histogram": self.histogram.to_json(), "widths": widths}
+
+    @classmethod
+    def from_json(cls, workload: Workload, content: Mapping[str, Any], measurements: Sequence[Measurement]) -> Modelled:
+        """What `to_json` described."""
+        histogram = Histogram.from_json(workload.domain, content["histogram"])
+        widths = np.array([np.nan if w is None else w for w in content["widths"]], np.float64)
+        return cls(histogram, _estimates(workload.domain, measurements, histogram.total), workload, widths)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Linear, unbiased answers to queries on marginals whose residuals were measured; cells may be negative."""
+
+    estimates: Estimates
+    has_table = False
+
+    @property
+    def domain(self) -> Domain:
+        """The universe."""
+        return self.estimates.domain
+
+    @property
+    def total(self) -> float:
+        """The number of records."""
+        return float(self.estimates.residuals[()].values)
+
+    def answer(self, workload: Workload) -> Floats:
+        """(k,) counts. `InvalidInput` for another domain, and for what was not measured."""
+        return self.estimates.answer(workload)[0]
+
+    def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
+        """The answers (k,) and half-widths (k,) of their 95 % error bars; NaN for what was not measured."""
+        return _linear(self.estimates, workload)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NoReturn:
+        """There are none."""
+        raise InvalidInput("this release has answers but no table: its universe is too large for a histogram")
+
+    def to_json(self) -> dict[str, Any]:
+        """The number of records: the rest is in the measurements."""
+        return {"type": "residuals", "total": self.total}
+
+    @classmethod
+    def from_json(cls, domain: Domain, content: Mapping[str, Any], measurements: Sequence[Measurement]) -> Linear:
+        """What `to_json` described, with the measurements that the manifest lists by themselves."""
+        return cls(_estimates(domain, measurements, float(content["total"])))
+
+
+def _estimates(domain: Domain, measurements: Sequence[Measurement], total: float) -> Estimates:
+    """From all residuals that were measured, and the number of records, if that was not."""
+    residuals = [m for m in measurements if isinstance(m.group.queries, Residuals)]
+    return Estimates.of(domain, residuals, None if any(m.group.axes == () for m in residuals) else total)
+
+
+def _linear(estimates: Estimates, workload: Workload) -> tuple[Floats, Floats]:
+    given = [estimates.gives(g.axes) for g in workload.groups]
+    values, widths = (np.full(len(workload), np.nan) for _ in range(2))
+    kept = tuple(g for g, there in zip(workload.groups, given, strict=True) if there)
+    if kept:
+        where = np.repeat(given, [g.queries.count for g in workload.groups])
+        values[where], variances = estimates.answer(Workload(workload.domain, kept))
+        widths[where] = half_widths(variances)
+    return values, widths

@@ -1,0 +1,252 @@
+"""The maximum-entropy fit: its coordinates, what it converges to, how accurate it is, and what its error bars cover."""
+
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import BOTH, PROPERTY, coded, private
+
+import qrelease as qr
+from qrelease import maxent
+from qrelease.entropy import Entropy
+from qrelease.errors import InvalidInput
+from qrelease.interactions import Interactions
+from qrelease.ledger import Ledger
+from qrelease.maxent import fit
+from qrelease.mechanisms.maxent import Linear, MaxEnt, Modelled
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.release import Curator
+from qrelease.residuals import Estimates, Plan
+from qrelease.table import Table
+from qrelease.workload import Workload
+
+ADD, SWAP = BOTH
+
+
+def log_linear(shape, records, seed, strength=1.0):
+    """A table drawn from a log-linear model with interactions of one and two columns."""
+    rng = np.random.default_rng(seed)
+    logs = np.zeros(shape)
+    for k in (1, 2):
+        for s in combinations(range(len(shape)), k):
+            logs = logs + strength * rng.normal(size=[n if a in s else 1 for a, n in enumerate(shape)]) / k
+    p = np.exp(logs).reshape(-1)
+    cells = rng.choice(p.size, records, p=p / p.sum())
+    return Table(coded(*shape), [c.astype(np.uint8) for c in np.unravel_index(cells, shape)])
+
+
+def estimated(table, order, cost, seed, neighbours=ADD):
+    sets = list(combinations(range(len(table.domain)), order))
+    plan = Plan.choose(table.domain, sets, neighbours=neighbours)
+    door = private(table, cost, neighbours, Entropy.insecure(seed))
+    return Estimates.of(table.domain, door.measure(plan.workload, cost), len(table) if neighbours is SWAP else None)
+
+
+def truth(table, order):
+    asked = Workload.marginals(table.domain, order)
+    return asked, np.concatenate([c.reshape(-1) for c in table.counts(asked.sets)]).astype(float)
+
+
+# --- coordinates
+
+
+@st.composite
+def bases(draw):
+    shape = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    every = [s for k in range(1, len(shape) + 1) for s in combinations(range(len(shape)), k)]
+    sets = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+    return shape, sets, [rng.dirichlet(np.ones(n)) + 1e-3 for n in shape], rng
+
+
+@given(bases())
+@PROPERTY
+def test_coordinates_are_orthonormal_and_of_residuals_only(world):
+    shape, sets, singles, rng = world
+    basis = Interactions(sets, singles)
+    assert len(basis.spectrum) == sum(prod(shape[a] - 1 for a in s) for s in sets)
+    x = rng.normal(size=len(basis.spectrum))
+    tables = basis.tables(x)
+    np.testing.assert_allclose(basis.coordinates(tables), x, atol=1e-12)
+    begin = 0
+    for s in basis.sets:
+        size = prod(shape[a] for a in s)
+        table = tables[begin : begin + size].reshape([shape[a] for a in s])
+        for axis in range(table.ndim):
+            np.testing.assert_allclose(table.sum(axis=axis), 0, atol=1e-12)
+        assert np.linalg.norm(table) == pytest.approx(np.linalg.norm(x[basis.places[s]]))
+        begin += size
+
+
+@given(bases())
+@PROPERTY
+def test_features_are_the_coordinates_of_one_record_and_vary_by_the_spectrum(world):
+    shape, sets, singles, _ = world
+    singles = [p / p.sum() for p in singles]
+    basis = Interactions(sets, singles)
+    cells = np.indices(shape).reshape(len(shape), -1)
+    features = basis.features(list(cells)).astype(float)
+    for record in range(0, cells.shape[1], 5):
+        flat = []
+        for s in basis.sets:
+            table = np.zeros([shape[a] for a in s])
+            table[tuple(cells[a, record] for a in s)] = 1
+            flat.append(table.reshape(-1))
+        np.testing.assert_allclose(basis.coordinates(np.concatenate(flat)), features[record], atol=1e-6)
+    weights = prod_of(singles)
+    for s in basis.sets:
+        if len(s) == 1:
+            mine = features[:, basis.places[s]]
+            mean = weights @ mine
+            covariance = (mine * weights[:, None]).T @ mine - np.outer(mean, mean)
+            np.testing.assert_allclose(covariance, np.diag(basis.spectrum[basis.places[s]]), atol=1e-6)
+
+
+def prod_of(singles):
+    found = np.ones(1)
+    for p in singles:
+        found = np.multiply.outer(found, p).reshape(-1)
+    return found
+
+
+# --- the fit
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_without_noise_it_has_the_measured_marginals(dense, monkeypatch):
+    monkeypatch.setattr(maxent, "DENSE", dense)
+    table = log_linear((2, 3, 4, 2), 20_000, 1)
+    histogram, _ = fit(estimated(table, 2, ApproxDP(60.0, 1e-2), 0))
+    asked, true = truth(table, 2)
+    assert np.abs(histogram.answer(asked) - true).max() < 10
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_where_the_noise_drowns_everything_it_is_nearly_uniform(dense, monkeypatch):
+    monkeypatch.setattr(maxent, "DENSE", dense)
+    table = log_linear((2, 3, 4, 2), 50, 1)
+    histogram, _ = fit(estimated(table, 3, ApproxDP(0.01, 1e-9), 0, SWAP))
+    shares = histogram.values / histogram.total
+    assert np.abs(shares - 1 / 48).max() < 0.02
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_it_is_more_accurate_than_the_linear_answers(neighbours):
+    table = log_linear((2,) * 8, 5_000, 3)
+    asked, true = truth(table, 3)
+    for epsilon, gain in ((0.2, 1.6), (1.0, 1.1)):
+        errors = []
+        for seed in range(3):
+            estimates = estimated(table, 3, ApproxDP(epsilon, 1e-9), seed, neighbours)
+            histogram, _ = fit(estimates)
+            errors.append([np.abs(a - true).mean() for a in (estimates.answer(asked)[0], histogram.answer(asked))])
+        linear, model = np.mean(errors, axis=0)
+        assert model * gain < linear
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_the_models_error_bars_cover_and_are_shorter_than_the_linear_ones(dense, monkeypatch):
+    monkeypatch.setattr(maxent, "DENSE", dense)
+    table = log_linear((2, 3, 2, 4, 2, 2), 3_000, 5, strength=0.5)
+    asked, true = truth(table, 3)
+    cover, ratio = [], []
+    for seed in range(4):
+        estimates = estimated(table, 3, ApproxDP(0.2, 1e-9), seed)
+        histogram, posterior = fit(estimates)
+        sd = np.sqrt(posterior.variances(asked))
+        cover.append(np.abs(histogram.answer(asked) - true) <= 2.5 * sd)
+        ratio.append(sd.mean() / np.sqrt(estimates.answer(asked)[1]).mean())
+    assert 0.95 < np.mean(cover) < 0.9995
+    assert np.mean(ratio) < 0.8
+
+
+def test_variances_of_other_queries_agree_with_those_of_cells():
+    table = log_linear((2, 3, 4), 2_000, 7)
+    _, posterior = fit(estimated(table, 2, ApproxDP(1.0, 1e-6), 0))
+    cells = Workload.marginals(table.domain, [["a", "b"]])
+    alone = Workload.vectors(table.domain, np.eye(6), ["a", "b"])
+    np.testing.assert_allclose(posterior.variances(alone), posterior.variances(cells), rtol=1e-9)
+
+
+def test_the_same_estimates_give_the_same_histogram():
+    table = log_linear((2, 3, 4), 500, 2)
+    estimates = estimated(table, 2, ApproxDP(1.0, 1e-6), 0)
+    first, second = (fit(estimates)[0].values for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+# --- the mechanism
+
+
+COST = ApproxDP(1.0, 1e-9)
+
+
+def release(table, workload, neighbours=ADD):
+    curator = Curator(table, Ledger.open(None, COST, neighbours=neighbours), Entropy.insecure(0))
+    return curator.release(MaxEnt(), workload, COST)
+
+
+def test_a_release_has_linear_and_modelled_answers_and_comes_back(tmp_path):
+    table = log_linear((2, 3, 4, 2), 5_000, 4)
+    made = release(table, Workload.marginals(table.domain, 2))
+    made.save(tmp_path / "out")
+    again = qr.load(tmp_path / "out")
+    assert isinstance(again.synopsis, Modelled)
+    np.testing.assert_allclose(again.answers(), made.answers(), rtol=1e-9)
+    for mine, other in zip(made.error_bars(), again.error_bars(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-9)
+    widths = made.synopsis.model_bars(made.workload)
+    np.testing.assert_allclose(again.synopsis.model_bars(again.workload), widths, rtol=1e-3)
+    assert (widths / 2.5 < made.error_bars()[1] / 1.96).mean() > 0.6
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_a_universe_too_large_for_a_histogram_has_linear_answers_and_says_so(neighbours, tmp_path):
+    rng = np.random.default_rng(0)
+    domain = coded(*(10,) * 12)
+    table = Table(domain, [rng.integers(0, 10, 1000).astype(np.uint8) for _ in range(12)])
+    made = release(table, Workload.marginals(domain, 2), neighbours=neighbours)
+    assert isinstance(made.synopsis, Linear)
+    assert not made.has_table
+    assert "histogram holds at most" in made.parameters["table"]
+    _, true = truth(table, 2)
+    noisy, half = made.error_bars()
+    np.testing.assert_array_equal(noisy, made.answers())
+    assert 0.93 < np.mean(np.abs(noisy - true) <= half) < 0.97
+    made.save(tmp_path / "out")
+    again = qr.load(tmp_path / "out")
+    np.testing.assert_allclose(again.answers(), made.answers(), atol=1e-6)
+    with pytest.raises(InvalidInput, match="no table"):
+        again.synthetic(10)
+
+
+def test_the_privacy_goes_where_residuals_are_expected_to_show():
+    """At a small ε triples are drowned, and keep a twentieth of their part; with many records they have theirs."""
+    domain = coded(*(2,) * 10)
+    asked = Workload.marginals(domain, 3)
+    few, many = (MaxEnt()._plan(asked, ApproxDP(0.1, 1e-9), Neighbours.ADD_REMOVE, n).variances for n in (1e3, 1e8))
+    assert few[(0, 1, 2)] / few[(0,)] > 10 * many[(0, 1, 2)] / many[(0,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cost": PureDP(1.0)}, "needs a delta above 0"),
+        ({"cost": ApproxDP(1.0, 0.0)}, "needs a delta above 0"),
+    ],
+)
+def test_what_it_refuses_is_refused_before_the_charge(arguments, message):
+    table = log_linear((2, 2), 10, 0)
+    ledger = Ledger.open(None, arguments["cost"])
+    with pytest.raises(InvalidInput, match=message):
+        Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(), Workload.marginals(table.domain, 1), **arguments)
+    assert not any(e.kind == "charge" for e in ledger.history())
+
+
+@pytest.mark.parametrize("records", [0, -1, 1.5, "many", True])
+def test_a_number_of_records_that_is_none_is_refused(records):
+    with pytest.raises(InvalidInput, match="records"):
+        MaxEnt(records)
