@@ -14,7 +14,8 @@ safe, because nothing was shown: `store_answer` is durable before it returns, so
 stored, and the retry would have found it. Two processes racing with one key may both draw, but only the first
 answer is stored, both get those bytes, and nobody sees the other draw.
 
-A session gives many answers under one charge. It writes each down in the charge's `Journal` before it shows it.
+A session gives many answers under one charge. It writes each down in the charge's `Journal` before it shows it. One
+that pays as it goes has a `SharedJournal`, which several processes may go on with at once.
 
 The file is one SQLite database in WAL mode with full synchronous commits. One row of it holds the exact
 running sums, so a charge costs the same at the first as at the millionth. Digests bind that row and chain the
@@ -25,15 +26,16 @@ is a second budget: keep backups, never spend from two copies. While it is open,
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
-from qrelease.errors import InvalidInput, LedgerError
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.ledger_store import Head, Row, Store, system_errors
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost, cost_from_json
 from qrelease.privacy.filters import Account, Tally, after, remaining, spent
@@ -60,15 +62,16 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the history: a total that was set (`key` is None), or a charge.
+    """One line of the history: a total that was set (`key` is None), a charge, or a session that pays as it goes.
 
     time      UTC, ISO 8601.
-    answered  whether an answer is stored with the charge.
+    cost      of a session its cap, of which nothing is spent by that.
+    answered  whether an answer is stored with the charge, or anything written down in the session.
     """
 
     id: int
     time: str
-    kind: Literal["total", "charge"]
+    kind: Literal["total", "charge", "session"]
     cost: Cost
     label: str
     key: str | None
@@ -171,6 +174,18 @@ class Ledger:
         """The largest cost of the total's kind that can still be charged; None if none can."""
         return remaining(*self._state())
 
+    @property
+    def store(self) -> Store:
+        """Its rows, for what else is kept in the same file and changed in the same transactions."""
+        return self._store
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Charges, answers and entries of shared journals as one: all durable when it ends, or, on an exception, none.
+
+        For one thread. Nothing that was drawn inside may be shown before it ends.
+        """
+        return self._store.writing()
+
     def _state(self) -> tuple[Cost, Tally]:
         with self._store.reading():
             return _read(self._store.head())
@@ -196,13 +211,13 @@ class Ledger:
             total, tally = _read(head)
             new = after(total, tally, cost)
             row = _row(head, "charge", cost, label, key)
-            self._store.set_head(self._store.add(head, row)._replace(tally=_tally_text(new)))
+            self._store.set_head(self._store.add(head, row)._replace(tally=tally_text(new)))
         return Charge(row.id, cost, label, key, row.time, None, fresh=True)
 
     def _again(self, known: Row, cost: Cost, label: str) -> Charge:
-        if (known.cost, known.label) != (_cost_text(cost), label):
+        if (known.kind, known.cost, known.label) != ("charge", cost_text(cost), label):
             raise LedgerError(
-                f"key {known.key!r} was charged as {known.label!r} with {_cost(known.cost)},"
+                f"key {known.key!r} was charged as {known.label!r} with {cost_from_text(known.cost)},"
                 f" not as {label!r} with {cost}; use another key"
             )
         answer = self._store.answer(known.id)
@@ -232,6 +247,33 @@ class Ledger:
         with self._store.reading():
             found = self._store.journal(charge.id)
         return Journal(self._store, charge, tuple(found))
+
+    def session(self, cap: Cost, label: str, key: str | None = None) -> "SharedJournal":
+        """Open a session that pays as it goes, up to a cap, or go on with one: an entry in the history, no charge.
+
+        cap    what its purchases together may cost
+        label  what it is for, one line for the history; public
+        key    names it: with the key of one that was opened before, which must have had the same cap and label, the
+               caller goes on with it, while others may too. Without a key it is a new one.
+
+        `InvalidInput` for a cap that the total could never hold.
+        """
+        check_cost(cap)
+        label, key = _text("label", label), _text("key", os.urandom(16).hex() if key is None else key)
+        with self._store.writing():
+            row = self._store.with_key(key)
+            if row is None:
+                head = self._store.head()
+                with suppress(BudgetExceeded):  # a cap may be above what is left: each purchase is refused by itself
+                    after(*_read(head), cap)
+                row = _row(head, "session", cap, label, key)
+                self._store.set_head(self._store.add(head, row))
+            elif (row.kind, row.cost, row.label) != ("session", cost_text(cap), label):
+                raise LedgerError(
+                    f"key {key!r} is that of {row.label!r} with {cost_from_text(row.cost)}, not of {label!r} with"
+                    f" {cap}; use another key"
+                )
+        return SharedJournal(self, row.id, key, cap)
 
     def raise_total(self, total: Cost) -> None:
         """Set a larger total, of the same kind or (ε, δ) in place of ε; the history keeps both.
@@ -290,11 +332,67 @@ class Journal:
         self._store, self._length = store, len(entries)
 
     def append(self, entry: bytes) -> None:
-        """Write an entry down; `LedgerError`, with nothing written, if somebody else did since this was read."""
+        """Write an entry down; `LedgerError`, with nothing written, if somebody else did since this was read.
+
+        So it is inside a `Ledger.transaction`, where the entry would not be durable before that ends.
+        """
+        if self._store.in_writing:
+            raise LedgerError(f"the session with key {self.charge.key!r} cannot go on inside a transaction")
         with self._store.writing():
             if not self._store.add_to_journal(self.charge.id, self._length + 1, entry):
                 raise LedgerError(f"the session with key {self.charge.key!r} was taken over by another process")
         self._length += 1
+
+
+class SharedJournal:
+    """What the processes of a session that pays as it goes wrote down, and its purse. Made by `Ledger.session`.
+
+    Unlike a `Journal` it has any number of writers: each reads, in the transaction in which it writes, what the others
+    wrote before. Inside a `Ledger.transaction` a purchase, what is drawn for it and its entry become durable together,
+    when that ends, and nothing of it may be shown before: a crash undoes all of it. For one thread at a time.
+
+    key  of the session
+    cap  what its purchases together may cost: to be held by those who buy, who see all purchases in the journal
+    """
+
+    def __init__(self, ledger: Ledger, session: int, key: str, cap: Cost) -> None:
+        self.key, self.cap = key, cap
+        self._ledger, self._session = ledger, session
+        self._length, self._last = 0, ""
+
+    def read(self) -> list[bytes]:
+        """What was written down since the last look, in order; at first everything."""
+        with self._ledger.store.reading():
+            return self._news()
+
+    @contextmanager
+    def writing(self) -> Iterator[list[bytes]]:
+        """One durable transaction, for what is bought and appended in it; gives what others wrote since the last look.
+
+        On an exception nothing is bought or appended.
+        """
+        with self._ledger.store.writing():
+            yield self._news()
+
+    def _news(self) -> list[bytes]:
+        news = self._ledger.store.journal_after(self._session, self._length, self._last)
+        if news:
+            self._length, self._last = self._length + len(news), news[-1][1]
+        return [entry for entry, _ in news]
+
+    def check(self, cost: Cost) -> None:
+        """`BudgetExceeded` if the ledger does not cover a cost."""
+        with self._ledger.store.reading():
+            after(*_read(self._ledger.store.head()), cost)
+
+    def buy(self, cost: Cost, label: str) -> None:
+        """Charge the ledger, inside `writing`; `BudgetExceeded` if it does not cover the cost."""
+        self._ledger.charge(cost, label)
+
+    def append(self, entry: bytes) -> None:
+        """Write an entry down, inside `writing`. It comes with the next look, like everybody's."""
+        length, _ = self._ledger.store.journal_head(self._session)
+        self._ledger.store.add_to_journal(self._session, length + 1, entry)
 
 
 def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours | None) -> tuple[Head, Row]:
@@ -302,37 +400,45 @@ def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours
     if total is None:
         raise LedgerError(f"{what} needs a total, such as ApproxDP(1.0, 1e-9)")
     named = (_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value)
-    head = Head(*named, _cost_text(total), _tally_text(Tally()))
+    head = Head(*named, cost_text(total), tally_text(Tally()))
     return head, _row(head, "total", total, "created", None)
 
 
 def _row(head: Head, kind: str, cost: Cost, label: str, key: str | None) -> Row:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return Row(head.entries + 1, now, kind, _cost_text(cost), label, key)
+    return Row(head.entries + 1, now, kind, cost_text(cost), label, key)
 
 
 def _entry(row: Row, answered: bool) -> Entry:
-    kind: Literal["total", "charge"] = "charge" if row.kind == "charge" else "total"
-    return Entry(row.id, row.time, kind, _cost(row.cost), row.label, row.key, answered)
+    kind = cast(Literal["total", "charge", "session"], row.kind)
+    return Entry(row.id, row.time, kind, cost_from_text(row.cost), row.label, row.key, answered)
 
 
 def _read(head: Head) -> tuple[Cost, Tally]:
     """The total and the exact sums of a head."""
-    epsilon, delta, rho, account = json.loads(head.tally)
-    opened = Account(*map(Fraction, account)) if account else None
-    return _cost(head.total), Tally(Fraction(epsilon), Fraction(delta), Fraction(rho), opened)
+    return cost_from_text(head.total), tally_from_text(head.tally)
 
 
-def _tally_text(tally: Tally) -> str:
+def tally_text(tally: Tally) -> str:
+    """Exact sums as one line; `tally_from_text` reads it."""
     account = tally.account and [str(tally.account.before), str(tally.account.delta)]
     return json.dumps([str(tally.epsilon), str(tally.delta), str(tally.rho), account])
 
 
-def _cost_text(cost: Cost) -> str:
+def tally_from_text(text: str) -> Tally:
+    """The sums that `tally_text` wrote."""
+    epsilon, delta, rho, account = json.loads(text)
+    opened = Account(*map(Fraction, account)) if account else None
+    return Tally(Fraction(epsilon), Fraction(delta), Fraction(rho), opened)
+
+
+def cost_text(cost: Cost) -> str:
+    """A cost as one line; `cost_from_text` reads it."""
     return json.dumps(cost.to_json())
 
 
-def _cost(text: str) -> Cost:
+def cost_from_text(text: str) -> Cost:
+    """The cost that `cost_text` wrote."""
     return cost_from_json(json.loads(text))
 
 

@@ -40,6 +40,18 @@ _JOURNAL_TABLES = (
     charge INTEGER NOT NULL REFERENCES journals (charge), number INTEGER NOT NULL, entry BLOB NOT NULL,
     digest TEXT NOT NULL, PRIMARY KEY (charge, number))""",
 )  # a ledger gets these with its first session
+_ANALYST_TABLES = (
+    """CREATE TABLE registry (
+    one INTEGER PRIMARY KEY CHECK (one = 1), analysts INTEGER NOT NULL, digest TEXT NOT NULL)""",
+    """CREATE TABLE analysts (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, token TEXT NOT NULL UNIQUE, budget TEXT NOT NULL,
+    tally TEXT NOT NULL, active INTEGER NOT NULL, requests INTEGER NOT NULL, last TEXT NOT NULL,
+    digest TEXT NOT NULL)""",
+    """CREATE TABLE requests (
+    analyst INTEGER NOT NULL REFERENCES analysts (id), number INTEGER NOT NULL, key TEXT NOT NULL, time TEXT NOT NULL,
+    request TEXT NOT NULL, response BLOB NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (analyst, number), UNIQUE (analyst, key))""",
+)  # and these with its first analyst; their statements are in `analyst_store`
 _PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
 _IN_JOURNAL = b"in the journal"  # what stands for the answer of a charge that has a journal
@@ -54,7 +66,7 @@ _ADD_ANSWER = "INSERT INTO answers VALUES (?, ?, ?)"
 _HAS_JOURNALS = "SELECT 1 FROM sqlite_master WHERE name = 'journals'"
 _JOURNAL_HEAD = "SELECT entries, last, digest FROM journals WHERE charge = ?"
 _SET_JOURNAL_HEAD = "INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)"
-_JOURNAL = "SELECT number, entry, digest FROM journal WHERE charge = ? ORDER BY number"
+_JOURNAL_AFTER = "SELECT number, entry, digest FROM journal WHERE charge = ? AND number > ? ORDER BY number"
 _ADD_TO_JOURNAL = "INSERT INTO journal VALUES (?, ?, ?, ?)"
 
 _PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
@@ -100,7 +112,8 @@ class Row(NamedTuple):
 class Store:
     """A ledger's rows in one SQLite file, or in memory; made by `open`, `create` or `in_memory`.
 
-    The rows are read inside `reading` or `writing` and changed inside `writing`. Damage, foreign files and
+    The rows are read inside `reading` or `writing` and changed inside `writing`. Inside a `writing` both are part of
+    it, in the same thread: all is on disk when the outermost ends, or nothing is. Damage, foreign files and
     system errors are `LedgerError`. Safe for threads and processes. Before a fork the file is closed, since
     SQLite's locks do not survive one; parent and child open it again on their next use.
     """
@@ -112,6 +125,7 @@ class Store:
         self._identity: tuple[int, int] | None = None
         self._pid = os.getpid()
         self._closed = False
+        self._writer: int | None = None
         _stores.add(self)
 
     @classmethod
@@ -167,14 +181,29 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """One consistent view of the rows; it never waits for writers."""
+        if self.in_writing:
+            yield
+            return
         with self._transaction("BEGIN"):
             yield
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One durable transaction: after it the changes are on disk; on an exception nothing happened."""
-        with self._transaction("BEGIN IMMEDIATE"):
+        if self.in_writing:
             yield
+            return
+        with self._transaction("BEGIN IMMEDIATE"):
+            self._writer = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._writer = None
+
+    @property
+    def in_writing(self) -> bool:
+        """Whether this thread is inside a `writing`, so that what it writes is not on disk before that ends."""
+        return self._writer == threading.get_ident()
 
     def head(self) -> Head:
         """The running state."""
@@ -194,21 +223,21 @@ class Store:
         if not found:
             return None
         before = self._live().execute(_BY_ID, (found[0] - 1,)).fetchone()
-        if found[-1] != _digest(before[-1] if before else "", *found[:-1]):
-            raise _damaged(self.path)
+        if found[-1] != digest_of(before[-1] if before else "", *found[:-1]):
+            raise damaged(self.path)
         return Row(*found[:-1])
 
     def rows(self) -> list[Row]:
         """All entries in order, each checked."""
         rows, last = [], ""
         for *values, digest in self._live().execute(_ALL):
-            last = _digest(last, *values)
+            last = digest_of(last, *values)
             rows.append(Row(*values))
             if digest != last or rows[-1].id != len(rows):
-                raise _damaged(self.path)
+                raise damaged(self.path)
         head = self.head()
         if (head.entries, head.last) != (len(rows), last):
-            raise _damaged(self.path)
+            raise damaged(self.path)
         return rows
 
     def answer(self, entry: int) -> bytes | None:
@@ -218,7 +247,7 @@ class Store:
             return None
         answer, digest = found
         if not isinstance(answer, bytes) or digest != sha256(answer).hexdigest():
-            raise _damaged(self.path)
+            raise damaged(self.path)
         return answer
 
     def add_answer(self, head: Head, entry: int, answer: bytes) -> Head:
@@ -230,26 +259,29 @@ class Store:
         """The ids of all entries that have an answer, checked."""
         found = {entry for (entry,) in self._live().execute(_ANSWERED)}
         if sum(found) != self.head().answers:
-            raise _damaged(self.path)
+            raise damaged(self.path)
         return found
 
     def journal(self, charge: int) -> list[bytes]:
         """The journal of an entry, in order, checked."""
-        length, end = self._journal_head(charge)
-        found: list[bytes] = []
-        last = ""
-        for number, entry, digest in self._live().execute(_JOURNAL, (charge,)) if length else ():
-            last = _journal_digest(last, charge, number, entry)
-            found.append(entry)
-            if digest != last or number != len(found):
-                raise _damaged(self.path)
-        if (len(found), last) != (length, end):
-            raise _damaged(self.path)
+        return [entry for entry, _ in self.journal_after(charge, 0, "")]
+
+    def journal_after(self, charge: int, number: int, last: str) -> list[tuple[bytes, str]]:
+        """The entries of a journal past the `number`-th, whose digest is `last`: each with its own, checked."""
+        length, end = self.journal_head(charge)
+        found: list[tuple[bytes, str]] = []
+        for at, entry, digest in self._live().execute(_JOURNAL_AFTER, (charge, number)) if length > number else ():
+            last = _journal_digest(last, charge, at, entry)
+            found.append((entry, last))
+            if digest != last or at != number + len(found):
+                raise damaged(self.path)
+        if (number + len(found), last) != (length, end):
+            raise damaged(self.path)
         return found
 
     def add_to_journal(self, charge: int, number: int, entry: bytes) -> bool:
         """Append an entry, which must be the `number`-th, from 1; False, and nothing is done, if it would not be."""
-        length, last = self._journal_head(charge)
+        length, last = self.journal_head(charge)
         if number != length + 1:
             return False
         connection = self._live()
@@ -259,11 +291,11 @@ class Store:
         if number == 1:  # the head of the ledger then knows of it, so a journal that is lost is not taken for a new one
             self.set_head(self.add_answer(self.head(), charge, _IN_JOURNAL))
         chained = _journal_digest(last, charge, number, entry)
-        connection.execute(_SET_JOURNAL_HEAD, (charge, number, chained, _digest(charge, number, chained)))
+        connection.execute(_SET_JOURNAL_HEAD, (charge, number, chained, digest_of(charge, number, chained)))
         connection.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
         return True
 
-    def _journal_head(self, charge: int) -> tuple[int, str]:
+    def journal_head(self, charge: int) -> tuple[int, str]:
         """The length of a journal and the digest of its last entry."""
         connection = self._live()
         found = None
@@ -271,12 +303,21 @@ class Store:
             found = connection.execute(_JOURNAL_HEAD, (charge,)).fetchone()
         if not found:
             if charge in self.answered():
-                raise _damaged(self.path)
+                raise damaged(self.path)
             return 0, ""
         length, last, digest = found
-        if digest != _digest(charge, length, last):
-            raise _damaged(self.path)
+        if digest != digest_of(charge, length, last):
+            raise damaged(self.path)
         return length, last
+
+    def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+        """One statement of a sibling module's, inside a transaction."""
+        return self._live().execute(statement, values)
+
+    def add_analyst_tables(self) -> None:
+        """The tables of `analyst_store`."""
+        for statement in _ANALYST_TABLES:
+            self.execute(statement)
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
@@ -331,19 +372,19 @@ def _fill(connection: sqlite3.Connection, head: Head, first: Row) -> None:
 
 
 def _append(connection: sqlite3.Connection, head: Head, row: Row) -> Head:
-    chained = _digest(head.last, *row)
+    chained = digest_of(head.last, *row)
     connection.execute(_ADD, (*row, chained))
     return head._replace(entries=row.id, last=chained)
 
 
 def _set_head(connection: sqlite3.Connection, head: Head) -> None:
-    connection.execute(_SET_HEAD, (*head, _digest(*head)))
+    connection.execute(_SET_HEAD, (*head, digest_of(*head)))
 
 
 def _head(connection: sqlite3.Connection, path: Path | None) -> Head:
     found = connection.execute(_HEAD).fetchone()
-    if not found or found[-1] != _digest(*found[:-1]):
-        raise _damaged(path)
+    if not found or found[-1] != digest_of(*found[:-1]):
+        raise damaged(path)
     return Head(*found[:-1])
 
 
@@ -354,20 +395,25 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{_name(path)} is not a qrelease ledger")
     if version != _FORMAT:
         raise LedgerError(f"{_name(path)} has format {version}, this qrelease reads format {_FORMAT}")
-    if {sql for (sql,) in connection.execute(_SCHEMA)} not in ({*_TABLES}, {*_TABLES, *_JOURNAL_TABLES}):
-        raise _damaged(path)
+    found = {sql for (sql,) in connection.execute(_SCHEMA)}
+    for extra in (_JOURNAL_TABLES, _ANALYST_TABLES):  # all of a kind or none
+        found -= {*extra} if found >= {*extra} else set()
+    if found != {*_TABLES}:
+        raise damaged(path)
     _head(connection, path)
 
 
-def _digest(*values: object) -> str:
+def digest_of(*values: object) -> str:
+    """What binds these values: a row cannot change without its digest."""
     return sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
 def _journal_digest(last: str, charge: int, number: int, entry: object) -> str:
-    return _digest(last, charge, number, sha256(entry).hexdigest() if isinstance(entry, bytes) else "")
+    return digest_of(last, charge, number, sha256(entry).hexdigest() if isinstance(entry, bytes) else "")
 
 
-def _damaged(path: Path | None) -> LedgerError:
+def damaged(path: Path | None) -> LedgerError:
+    """The error for a file whose rows are not what was written."""
     return LedgerError(f"{_name(path)} {_MEANING[sqlite3.SQLITE_CORRUPT]}")
 
 
@@ -404,7 +450,7 @@ def system_errors(path: Path | None) -> Iterator[None]:
     except OSError as error:
         raise LedgerError(f"{_name(path)}: {error.strerror}") from error
     except UnicodeDecodeError as error:  # from the text of an error about a broken schema
-        raise _damaged(path) from error
+        raise damaged(path) from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _PASSING:

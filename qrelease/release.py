@@ -17,9 +17,9 @@ import numpy.typing as npt
 from qrelease import memory
 from qrelease.cover import Axes
 from qrelease.domain import Domain
-from qrelease.entropy import Entropy, WordSource
+from qrelease.entropy import Entropy, WordSource, is_insecure
 from qrelease.errors import InvalidInput
-from qrelease.ledger import Journal, Ledger
+from qrelease.ledger import Journal, Ledger, SharedJournal
 from qrelease.measure import RECORDS, Measurement, Private, Spend
 from qrelease.privacy import Cost, Filter, Neighbours
 from qrelease.privacy.costs import check_cost
@@ -55,6 +55,7 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
+@runtime_checkable
 class Synopsis(Protocol):
     """Something public that answers queries."""
 
@@ -80,6 +81,14 @@ class Synopsis(Protocol):
         """A description from which `qrelease.load` makes it again."""
 
 
+@runtime_checkable
+class Estimator(Protocol):
+    """A synopsis that knows the unbiased answers which all its measurements together give, and how far off they are."""
+
+    def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
+        """Answers (k,) and half-widths (k,) of their 95 % error bars, counts; NaN for queries it has no answers to."""
+
+
 @dataclass(frozen=True)
 class Draft:
     """What a mechanism hands to the curator: the synopsis, what was measured, and what it chose in public."""
@@ -89,6 +98,7 @@ class Draft:
     choices: Mapping[str, Any] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Mechanism(Protocol):
     """A frozen dataclass of public parameters."""
 
@@ -129,13 +139,17 @@ class Answer:
 class OnlineAnswer:
     """The answer to one query of a session, as a count.
 
-    error   with the session's probability 1 - β all its answers are within their errors, counts
-    source  whether it was `measured`, or read off the `hypothesis` that earlier answers made
+    error   with the session's probability 1 - β it is within that of the truth, a count; `pmw` promises it to all its
+            answers together, `online` to each
+    source  whether it was `measured`, given before (`cached`), or read off the `hypothesis` that earlier answers made
+            or a `synopsis` that was bought
+    cost    what was charged for it; None if nothing was, or if one charge pays for the whole session
     """
 
     value: float
     error: float
-    source: Literal["hypothesis", "measured"]
+    source: Literal["cached", "hypothesis", "measured", "synopsis"]
+    cost: Cost | None = None
 
     def __float__(self) -> float:
         return self.value
@@ -145,11 +159,11 @@ class OnlineAnswer:
 
 
 class Session(Protocol):
-    """An online mechanism at work: it answers an adaptive stream of queries, for one charge. Closed by a `with`."""
+    """An online mechanism at work: it answers an adaptive stream of queries. Closed by a `with`."""
 
     @property
     def key(self) -> str:
-        """The key of its charge: `Curator.open` with this key goes on with it, in another process too."""
+        """Its name in the ledger: `Curator.open` with this key goes on with it, in another process too."""
 
     @property
     def synopsis(self) -> Synopsis:
@@ -191,6 +205,24 @@ class OnlineMechanism(Protocol[Opened]):
 
     def open(self, private: Private, cost: Cost, journal: Journal) -> Opened:
         """A session within the cost, which goes on where the journal ends."""
+
+
+@runtime_checkable
+class PayingMechanism(Protocol[Opened]):
+    """An online mechanism whose sessions pay for each answer when it is asked, up to a cap."""
+
+    @property
+    def name(self) -> str:
+        """As in the ledger."""
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """As that of `OnlineMechanism`; the cost is the cap."""
+
+    def join(self, private: Private, journal: SharedJournal) -> Opened:
+        """A session within the journal's cap, one of perhaps several on it, which goes on where it ends.
+
+        What it draws it draws from a `Private` with a filter of its own, after that filter's total was bought.
+        """
 
 
 @final
@@ -236,12 +268,15 @@ class Release:
     def error_bars(self, workload: Workload | None = None) -> tuple[Floats, Floats]:
         """Unbiased noisy answers (k,) and half-widths (k,) of their 95 % error bars; NaN where nothing was measured.
 
-        Each query is answered from the measurement that gives it with the least variance: of the same queries, of a
-        marginal that contains its columns, or of the number of records where it asks for just that.
+        A synopsis that is an `Estimator` answers from all measurements together. Else each query is answered from the
+        measurement that gives it with the least variance: of the same queries, of a marginal that contains its columns,
+        or of the number of records where it asks for just that.
         """
         asked = self.workload if workload is None else workload
         if asked.domain != self.domain:
             raise InvalidInput("the workload is over another domain than this release")
+        if isinstance(self.synopsis, Estimator):
+            return self.synopsis.error_bars(asked)
         # A marginal on more columns or on just these may contain a group: looked up, because the baselines measure
         # thousands on three columns each.
         sizes = {len(g.axes) for g in asked.groups}
@@ -370,8 +405,11 @@ class Curator:
         Raises `BudgetExceeded` if the ledger does not cover the cost, and whatever the mechanism's own check finds.
         Nothing is charged then.
         """
+        if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
+        workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
         neighbours = self._ledger.neighbours
@@ -389,12 +427,17 @@ class Curator:
             {**parameters(mechanism), **draft.choices},
             draft.measurements,
             tuple(private.spends),
-            type(self._entropy) is not Entropy or self._entropy.insecure_seed is not None,
+            is_insecure(self._entropy),
             self._entropy.insecure_seed,
         )
 
-    def open(self, mechanism: OnlineMechanism[Opened], cost: Cost, *, key: str | None = None) -> Opened:
-        """Open a session of an online mechanism, for one charge, before the first bit of noise; or go on with one.
+    def open(
+        self, mechanism: OnlineMechanism[Opened] | PayingMechanism[Opened], cost: Cost, *, key: str | None = None
+    ) -> Opened:
+        """Open a session of an online mechanism; or go on with one.
+
+        It is for one charge, before the first bit of noise, or, if the mechanism pays as it goes, for a charge before
+        each draw, of which all together are at most the cost.
 
         key  names the session: one that was opened under it before goes on where it ended, for no further charge, with
              the same mechanism and cost. Without a key it is a new one.
@@ -402,12 +445,18 @@ class Curator:
         Raises `BudgetExceeded` if the ledger does not cover the cost, and whatever the mechanism's own check finds.
         Nothing is charged then.
         """
+        if isinstance(mechanism, type) or not isinstance(mechanism, OnlineMechanism | PayingMechanism):
+            raise InvalidInput(
+                f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
+            )
         check_cost(cost)
         neighbours = self._ledger.neighbours
         records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
         mechanism.check(self._table.domain, cost, neighbours, records)
-        charge = self._ledger.charge(cost, f"{mechanism.name}: a session", key)
-        private = Private(self._table, neighbours, Filter(cost), self._entropy)
+        private, label = Private(self._table, neighbours, Filter(cost), self._entropy), f"{mechanism.name}: a session"
+        if isinstance(mechanism, PayingMechanism):
+            return mechanism.join(private, self._ledger.session(cost, label, key))
+        charge = self._ledger.charge(cost, label, key)
         return mechanism.open(private, cost, self._ledger.journal(charge))
 
     def __repr__(self) -> str:

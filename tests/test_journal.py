@@ -70,6 +70,15 @@ def test_of_two_writers_only_the_first_goes_on(path):
     assert read(path) == (b"one", b"two", b"three")
 
 
+def test_nothing_is_appended_inside_a_transaction_that_could_still_undo_it(path):
+    with Ledger.open(path, ONE) as ledger:
+        journal = ledger.journal(ledger.charge(PureDP(0.25), "a session", "k"))
+        with ledger.transaction(), pytest.raises(LedgerError, match="cannot go on inside a transaction"):
+            journal.append(b"one")
+        journal.append(b"two")
+    assert read(path) == (b"two",)
+
+
 def test_a_ledger_without_sessions_is_as_it_was(path):
     """The tables come with the first entry, so that older programs read ledgers that have no sessions."""
     written(path)

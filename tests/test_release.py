@@ -28,6 +28,7 @@ from qrelease.mechanisms.direct import Answers
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.release import Answer, Curator, Release, parameters
 from qrelease.workload import Workload
@@ -449,3 +450,14 @@ def test_only_the_systems_entropy_makes_a_release_secure(ledger):
     assert not Curator(TABLE, ledger).release(Laplace(), PAIRS, PureDP(0.01)).insecure
     assert Curator(TABLE, ledger, SpyEntropy(0)).release(Laplace(), PAIRS, PureDP(0.01)).insecure
     assert Curator(TABLE, ledger, Entropy.insecure(1)).release(Laplace(), PAIRS, PureDP(0.01)).insecure
+
+
+@pytest.mark.parametrize("wrong", [PrivateMultiplicativeWeights(), MWEM, None, "mwem"])
+def test_a_release_takes_a_mechanism_of_releases(wrong):
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
+        with pytest.raises(InvalidInput, match=r"a release takes a mechanism such as MWEM\(\), not an online one, got"):
+            curator.release(wrong, Workload.marginals(PEOPLE, 1), PureDP(1.0))
+        with pytest.raises(InvalidInput, match="a session takes an online mechanism such as Private"):
+            curator.open(MWEM() if isinstance(wrong, PrivateMultiplicativeWeights) else wrong, PureDP(1.0))
+        assert ledger.spent is None

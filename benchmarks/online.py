@@ -1,0 +1,277 @@
+"""What a session of `Online` spends on streams of queries, beside simpler means in hindsight; accuracy and latency.
+
+    python -m benchmarks.online [--quick] [--json]
+
+Streams, all of add-remove costs, β = 0.001:
+
+easy   4 columns of 2, 2, 4, 8 values (128 cells, Covid-like); all products of value sets; 70 000 asked, α = .05
+hard   8 columns of 4 values (65 536 cells, 12 components); 3-way cells and boxes; 10 000 and 30 000 asked, α = .02
+third  that table; boxes on five columns, and parities of random sets of the 16 bits; 10 000 asked, α = .02 and .05
+
+`ratio` is the total over that of the cheapest rival in hindsight under the same promise, to whom the session's price
+for the number of records is added under pure ε. `oblivious` is that over the cheapest rival that knows the number, for
+queries that are fixed beforehand, each promised by itself: a session relies on neither. Fixed seeds protect nobody.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from benchmarks import rivals
+from benchmarks.rivals import Stream
+from qrelease.canonical import Asked
+from qrelease.conjunctions import Conjunctions, Parities
+from qrelease.domain import Domain
+from qrelease.entropy import Entropy
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.online import Online
+from qrelease.privacy import ApproxDP, Cost, PureDP
+from qrelease.queries import Vectors
+from qrelease.release import Curator
+from qrelease.table import Table
+from qrelease.workload import Group, Workload
+
+CAPS = {"pure": PureDP(1e4), "delta=1e-9": ApproxDP(1e3, 1e-9)}
+Sets = tuple[tuple[int, ...], ...]
+
+
+def easy(n: int, asked: int, zipf: float) -> Stream:
+    sizes = (2, 2, 4, 8)
+    age, ethnicity = [0.224, 0.312, 0.312, 0.152], [0.002, 0.15, 0.402, 0.042, 0.004, 0.006, 0.343, 0.053]
+    age_positive, ethnicity_positive = [0.15, 0.57, 0.18, 0.10], [0.004, 0.07, 0.55, 0.015, 0.006, 0.105, 0.21, 0.04]
+    negative = np.einsum("i,j,k->ijk", [0.5, 0.5], age, ethnicity)
+    positive = np.einsum("i,j,k->ijk", [0.49, 0.51], age_positive, ethnicity_positive)
+    p = np.stack([0.94 * negative / negative.sum(), 0.06 * positive / positive.sum()]).ravel()
+    counts = np.random.default_rng(64).multinomial(n, p)
+    pool = list(itertools.product(*map(_subsets, sizes)))
+    rng = np.random.default_rng(64)
+    order = rng.permutation(len(pool))
+    weight = 1 / np.arange(1, len(pool) + 1) ** zipf
+    sequence = order[rng.choice(len(pool), asked, p=weight / weight.sum())]
+    return _stream(f"easy, zipf {zipf:g}", sizes, counts, pool, sequence, 0.05, Conjunctions(4))
+
+
+def _subsets(size: int) -> list[tuple[int, ...]]:
+    return [s for r in range(1, size + 1) for s in itertools.combinations(range(size), r)]
+
+
+def _mixture(n: int) -> np.ndarray:
+    d, k, components = 8, 4, 12
+    rng = np.random.default_rng(1)
+    mix = rng.dirichlet(np.ones(components))
+    probs = rng.dirichlet(np.ones(k) * 0.4, size=(components, d))
+    z = rng.choice(components, n, p=mix)
+    records = np.stack([(rng.random((n, 1)) > probs[z, a].cumsum(1)).sum(1).clip(0, k - 1) for a in range(d)], 1)
+    return np.bincount(np.ravel_multi_index(records.T, [k] * d), minlength=k**d)
+
+
+def hard(n: int, asked: int) -> Stream:
+    rng = np.random.default_rng(1)
+    pool = [
+        _box(dict(zip(columns, ((v,) for v in cell), strict=True)))
+        for columns in itertools.combinations(range(8), 3)
+        for cell in itertools.product(range(4), repeat=3)
+    ]
+    pool += [_random_box(rng, 3) for _ in range(4000)]
+    sequence = np.random.default_rng(10).integers(0, len(pool), asked)
+    return _stream("hard", (4,) * 8, _mixture(n), pool, sequence, 0.02, Conjunctions(3, ranges=True))
+
+
+def third(n: int, asked: int, alpha: float) -> Stream:
+    rng = np.random.default_rng(2)
+    boxes = [_random_box(rng, 5) for _ in range(4000)]
+    parities = [bits for bits in rng.integers(0, 4, (4000, 8)) if bits.any()]
+    sequence = np.random.default_rng(11).integers(0, len(boxes) + len(parities), asked)
+    stream = _stream("third", (4,) * 8, _mixture(n), boxes, sequence, alpha, Parities())
+    domain = stream.workloads[0].domain
+    rows = [_parity(bits) for bits in parities]
+    workloads = [Workload(domain, (Group(tuple(range(8)), Vectors(row[None, :], 1.0)),)) for row in rows]
+    workloads = [Workload(domain, (Asked.of(domain, w.groups[0]).group(domain),)) for w in workloads]
+    cells = [np.flatnonzero(row) for row in rows]
+    return replace(stream, workloads=[*stream.workloads, *workloads], cells=[*stream.cells, *cells])
+
+
+def _parity(bits: np.ndarray) -> np.ndarray:
+    row = np.zeros((), np.int64)
+    for mask in bits:
+        row = np.bitwise_xor.outer(row, [(int(mask) & v).bit_count() & 1 for v in range(4)])
+    return row.reshape(-1)
+
+
+def _box(chosen: dict[int, tuple[int, ...]]) -> Sets:
+    return tuple(chosen.get(a, (0, 1, 2, 3)) for a in range(8))
+
+
+def _random_box(rng: np.random.Generator, order: int) -> Sets:
+    chosen = {}
+    for a in rng.choice(8, order, replace=False):
+        low = int(rng.integers(0, 4))
+        chosen[int(a)] = tuple(range(low, int(rng.integers(low + 1, 5))))
+    return _box(chosen)
+
+
+def _stream(name, sizes, counts, pool, sequence, alpha, queries) -> Stream:
+    domain = Domain.coded({chr(ord("a") + i): n for i, n in enumerate(sizes)})
+    index = np.arange(domain.size).reshape(sizes)
+    workloads, cells = [], []
+    for query in pool:
+        axes = tuple(a for a, s in enumerate(query) if len(s) < sizes[a])
+        row = np.ones(1, np.int64)
+        for a in axes:
+            row = np.multiply.outer(row, np.isin(np.arange(sizes[a]), query[a]).astype(np.int64)).reshape(-1)
+        workloads.append(Workload(domain, (Group(axes, Vectors(row[None, :], 1.0)),)))
+        cells.append(index[np.ix_(*query)].ravel())
+    return Stream(name, workloads, cells, counts, sequence, alpha, queries)
+
+
+def table_of(stream: Stream) -> Table:
+    domain = stream.workloads[0].domain
+    return Table(domain, np.unravel_index(np.repeat(np.arange(domain.size), stream.counts), domain.shape))
+
+
+def run(stream: Stream, table: Table, cap: Cost, *, declared: bool) -> dict[str, object]:
+    """A session on a stream: what it spent, how many of its different answers are off by more than αn, its latency."""
+    ledger = Ledger.open(None, cap)
+    mechanism = Online(stream.alpha, stream.beta, stream.queries if declared else None)
+    session = Curator(table, ledger, Entropy.insecure(1)).open(mechanism, cap)
+    counting = sum(e.cost.epsilon for e in ledger.history() if e.kind == "charge" and isinstance(e.cost, PureDP))
+    wrong, sources, seconds = {}, {}, []
+    for i in stream.asked.tolist():
+        start = time.perf_counter()
+        answer = session.answer(stream.workloads[i])
+        seconds.append(time.perf_counter() - start)
+        sources[answer.source] = sources.get(answer.source, 0) + 1
+        wrong[i] = abs(answer.value - stream.truths[i]) > stream.error
+    assert ledger.spent is not None
+    return {
+        "epsilon": ledger.spent.epsilon,
+        "counting": counting,
+        "failures": int(sum(wrong.values())),
+        "answers": len(wrong),
+        "p50_ms": 1e3 * float(np.median(seconds)),
+        "p99_ms": 1e3 * float(np.quantile(seconds, 0.99)),
+        **sources,
+    }
+
+
+def compare(stream: Stream, *, slow: bool) -> list[dict[str, object]]:
+    """Rivals and sessions on one stream."""
+    told = {"stream": stream.name, "n": stream.records, "alpha": stream.alpha, "asked": len(stream.asked)}
+    found = {"laplace + cache": rivals.laplace(stream), "one histogram": rivals.histogram(stream)}
+    pure = dict(found)
+    found |= {"gaussian + cache": rivals.gaussian(stream), "one synopsis": rivals.synopsis(stream)}
+    oblivious = {
+        "pure": rivals.histogram(stream, oblivious=True),
+        "delta=1e-9": rivals.synopsis(stream, oblivious=True),
+    }
+    rows = [{**told, "mechanism": name, "epsilon": e} for name, e in found.items() if np.isfinite(e)]
+    rows += [
+        {**told, "mechanism": f"one synopsis, oblivious, {k}", "epsilon": e}
+        for k, e in oblivious.items()
+        if np.isfinite(e)
+    ]
+    if slow:
+        for name, bypass in (("vanilla pmw", False), ("bypass pmw", True)):
+            total, failures = rivals.pmw(stream, 1, bypass=bypass)
+            rows.append({**told, "mechanism": name, "epsilon": total, "failures": failures})
+            if bypass:
+                pure[name] = found[name] = total
+    table = table_of(stream)
+    for (kind, cap), declared in itertools.product(CAPS.items(), (False, True)):
+        if declared and isinstance(stream.queries, Parities):
+            continue
+        row = run(stream, table, cap, declared=declared)
+        best = min((pure if kind == "pure" else found).values())
+        each = min(best, oblivious["pure"], oblivious[kind])
+        name = f"session, {kind}{', declared' if declared else ''}"
+        ratios = {"ratio": row["epsilon"] / (best + row["counting"]), "oblivious": row["epsilon"] / each}
+        rows.append({**told, "mechanism": name, **row, **ratios})
+    return rows
+
+
+def accuracy(answers: int) -> list[dict[str, object]]:
+    """P[error > αn] over answers to different queries, with a 99 % interval: β is the promise.
+
+    measured   families of 1 000 cells
+    adversary  who knows the table, learns the noise, and asks for all products of value sets, the worst first
+    """
+    rows, beta, domain = [], 0.01, Domain.coded({"a": 1000})
+    table = Table(domain, (np.random.default_rng(0).integers(0, 1000, 100_000),))
+    exact, marginal = table.histogram(), Workload.marginals(domain, 1)
+    for kind, cap in CAPS.items():
+        wrong = total = 0
+        while total < answers:
+            session = Curator(table, Ledger.open(None, cap), Entropy.insecure(total)).open(Online(0.05, beta), cap)
+            values = np.array([a.value for a in session.answers(marginal)])
+            # Half of the noise is clipped at 0, which cannot make an answer worse: it is counted by its other half.
+            wrong, total = wrong + 2 * int((values - exact > 5_000).sum()), total + 1000
+        rows.append(_interval(f"measured, {kind}", wrong, total, beta))
+    stream = easy(100_000, 100, 0)
+    table, exact = table_of(stream), stream.truths
+    for kind, cap in CAPS.items():
+        wrong = total = 0
+        while total < answers:
+            session = Curator(table, Ledger.open(None, cap), Entropy.insecure(total)).open(Online(0.05, beta), cap)
+            for i in stream.asked:
+                session.answer(stream.workloads[i])
+            guesses = session.synopsis.values
+            off = np.array([abs(guesses[c].sum() - x) for c, x in zip(stream.cells, exact, strict=True)])
+            for i in np.argsort(-off):
+                wrong += abs(session.answer(stream.workloads[i]).value - exact[i]) > stream.error
+            total += len(exact)
+        rows.append(_interval(f"adversary, {kind}", wrong, total, beta))
+    return rows
+
+
+def _interval(name: str, wrong: int, total: int, beta: float) -> dict[str, object]:
+    low, high = stats.binomtest(int(wrong), total).proportion_ci(0.99)
+    return {
+        "accuracy": name,
+        "answers": total,
+        "beta": beta,
+        "rate": float(wrong / total),
+        "low": float(low),
+        "high": float(high),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer streams and queries: less than a minute")
+    parser.add_argument("--json", action="store_true", help="one object a line instead of a table")
+    arguments = parser.parse_args()
+    print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are made up", file=sys.stderr)
+    quick = arguments.quick
+    makers = [
+        lambda n=n, z=z: easy(n, 3_000 if quick else 70_000, z) for n in (10**4, 10**5, 1_008_532) for z in (0, 1)
+    ]
+    makers += [lambda n=n, k=k: hard(n, k) for n in (10**4, 10**5, 10**6) for k in (10_000, 30_000)]
+    makers += [lambda n=n, a=a: third(n, 10_000, a) for n in (10**5, 10**6) for a in (0.02, 0.05)]
+    if quick:
+        makers = [makers[4], lambda: hard(10**5, 1_500), lambda: third(10**5, 500, 0.05)]
+    for make in makers:
+        for row in compare(make(), slow=True):
+            show(row, as_json=arguments.json)
+    for row in accuracy(20_000 if quick else 1_000_000):
+        show(row, as_json=arguments.json)
+
+
+def show(row: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"name": "online", **row}), flush=True)
+    elif "accuracy" in row:
+        print("{accuracy:24} {answers:9,} answers, beta {beta}: {rate:.5f} in [{low:.5f}, {high:.5f}]".format(**row))
+    else:
+        start = "{stream:13} n={n:<9,} alpha={alpha:<5} asked={asked:<7,} {mechanism:34} {epsilon:10.5g}".format(**row)
+        rest = [f"{k} {row[k]:.3g}" for k in ("ratio", "oblivious", "p50_ms", "p99_ms", "failures") if k in row]
+        print(start, *rest, flush=True)
+
+
+if __name__ == "__main__":
+    main()

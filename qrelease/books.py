@@ -1,0 +1,393 @@
+"""`Books`: what a session has bought and learned, as its journal says, and what it would buy next. All public."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal, final
+
+import numpy as np
+
+from qrelease.bought import Bought
+from qrelease.canonical import Asked
+from qrelease.conjunctions import Conjunctions, Everything, Parities, QueryClass, class_from_json
+from qrelease.cover import Axes
+from qrelease.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.hypotheses import single
+from qrelease.learner import Learner
+from qrelease.measure import Measurement, noise_for
+from qrelease.pricing import ALONE, Offer, Tariff
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
+from qrelease.privacy.costs import cost_from_json, round_up
+from qrelease.privacy.filters import Tally, after
+from qrelease.queries import Cells
+from qrelease.workload import Group, Workload
+
+Source = Literal["cached", "hypothesis", "measured", "synopsis"]
+Kind = Literal["count", "answers", "synopsis", "sparse"]
+
+FIRST: Final = 2.0**-20
+"""The ε of the first noisy count of the records."""
+
+RENT: Final = 0.85
+"""A synopsis is bought when answers that it would have given cost so much of its price. Whoever stops asking just then
+has paid 1 + 1/RENT = 2.18 times what they cost; the longer they ask, the nearer to 1 + RENT times its price."""
+
+RENT_ROOT: Final = 0.3
+"""The same in ρ where the total is (ε, δ): ε grows with √ρ, and √(1 + 1/RENT_ROOT) = 2.08."""
+
+HYPOTHESIS: Final = 1 << 22
+"""Cells of a universe that a hypothesis is kept over."""
+
+_REMEMBERED: Final = 1 << 18  # answers of synopses that are looked up instead of being worked out
+
+
+@final
+@dataclass(frozen=True)
+class Unit:
+    """What is bought in one go: a family of queries on one marginal, and each of them by its name.
+
+    order  on how many columns at most its queries are conjunctions; one more than the domain has for parities, two more
+           for other queries
+    """
+
+    group: Group
+    asked: tuple[Asked, ...]
+    order: int
+
+    @classmethod
+    def of(cls, domain: Domain, group: Group) -> Unit:
+        """A group as a unit; one query in its canonical form."""
+        if isinstance(group.queries, Cells) and min((domain.shape[a] for a in group.axes), default=0) > 1:
+            rows = np.packbits(np.eye(group.queries.cells, dtype=bool), axis=1)
+            return cls(group, tuple(Asked(group.axes, 1.0, row.tobytes()) for row in rows), len(group.axes))
+        asked = tuple(Asked.of(domain, single(group, i)) for i in range(group.queries.count))
+        order = max(_order(domain, a) for a in asked)
+        return cls(asked[0].group(domain) if len(asked) == 1 else group, asked, order)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one counting query."""
+        return len(self.asked) == 1 and self.asked[0].unit == 1
+
+    @property
+    def columns(self) -> Axes:
+        """Those that its queries depend on."""
+        return tuple(sorted({a for asked in self.asked for a in asked.axes}))
+
+    def to_json(self, domain: Domain) -> str | list[dict[str, Any]]:
+        """The name of one query, or a description of a family."""
+        return self.asked[0].to_text() if len(self.asked) == 1 else Workload(domain, (self.group,)).to_json()
+
+
+def _order(domain: Domain, asked: Asked) -> int:
+    if asked.sets(domain) is not None:
+        return len(asked.axes)
+    return len(domain) + (1 if Parities().contains(domain, asked) else 2)
+
+
+@final
+@dataclass(frozen=True)
+class Purchase:
+    """A charge of the session, and what for: the entry of the journal says it."""
+
+    kind: Kind
+    cost: PureDP | ZCDP
+    entry: dict[str, Any]
+    offer: Offer | None = None
+    asked: tuple[Asked, ...] = ()
+
+    def workload(self, domain: Domain) -> Workload:
+        """What is to be measured, of a purchase of answers or of a synopsis."""
+        if self.offer is not None:
+            return self.offer.workload
+        one = isinstance(self.entry["asked"], str)
+        group = self.asked[0].group(domain) if one else None
+        return Workload(domain, (group,)) if group else Workload.from_json(domain, self.entry["asked"])
+
+
+@final
+class Books:
+    """Made from a session's journal, and kept up with it.
+
+    records   r, 0 while it is not known
+    tally     exact sums of what was spent
+    owed      by number: what was bought and is not delivered
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        neighbours: Neighbours,
+        cap: Cost,
+        alpha: float,
+        beta: float,
+        declared: Conjunctions | None,
+        records: int | None,
+    ) -> None:
+        self.domain, self.neighbours, self.cap = domain, neighbours, cap
+        self.gaussian = not isinstance(cap, PureDP)
+        self.tally = Tally()
+        self.purchases: list[Purchase] = []
+        self.owed: dict[int, Purchase] = {}
+        self.records = 0
+        self.learner: Learner | None = None
+        self.tariff = Tariff(domain, neighbours, 0.0, beta, self.gaussian)
+        self._alpha, self._declared = alpha, declared
+        self._rent = RENT_ROOT if isinstance(cap, ApproxDP) else RENT
+        self._answers: dict[Asked, tuple[float, Source]] = {}
+        self._synopses: list[Bought] = []
+        self._number = 0  # of synopses and sparse vectors
+        self._right: dict[int, int] = {}  # by the order of a unit: how often of late the hypothesis was
+        self._patience = 1  # doubled by each sparse vector that is not worth its price
+        # Under pure ε each positive costs less the more there are, under ρ the same.
+        self._fewest, self._most = (1, 1) if self.gaussian else (4, 64)
+        self._positives = 0  # of the last sparse vector
+        self._worth, self._last = 0.0, 1.0  # what its answers would have cost, over its price; and that
+        self._paid: dict[
+            int, tuple[float, frozenset[int]]
+        ] = {}  # by order, since the last synopsis, and on which columns
+        if records is not None:
+            self._know(records)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    # Reading the journal
+
+    def replay(self, entries: Iterable[bytes]) -> None:
+        """Take in what was written down."""
+        for entry in map(json.loads, entries):
+            if "buy" in entry:
+                self._bought(entry)
+            elif "of" in entry:
+                self._delivered(entry)
+            else:
+                self._answers[Asked.from_text(entry["free"])] = (entry["value"], "hypothesis")
+                self._judge(entry["order"], right=True)
+                self._worth += self.tariff.alone / self._last
+
+    def _bought(self, entry: dict[str, Any]) -> None:
+        kind, cost, offer = entry["buy"], cost_from_json(entry["cost"]), None
+        asked: tuple[Asked, ...] = ()
+        assert not isinstance(cost, ApproxDP)
+        self.tally = after(self.cap, self.tally, cost)
+        if kind == "synopsis":
+            workload = Workload.from_json(self.domain, entry["workload"])
+            offer = Offer(cost, workload, tuple(entry["axes"]), class_from_json(entry["class"]))
+            self._paid = {}
+        elif kind == "answers":
+            asked = self._named(entry["asked"])
+        if kind in ("synopsis", "sparse"):
+            self._number += 1
+        if kind == "sparse":
+            self._patience = 1 if self._bargain else 2 * self._patience
+            self._positives, self._worth, self._last = entry["positives"], 0.0, self.price(cost)
+        if kind in ("answers", "sparse"):
+            paid, columns = self._paid.get(entry["order"], (0.0, frozenset()))
+            self._paid[entry["order"]] = paid + self.price(cost), columns.union(entry["axes"])
+        purchase = Purchase(kind, cost, entry, offer, asked)
+        if kind != "sparse":
+            self.owed[len(self.purchases)] = purchase
+        self.purchases.append(purchase)
+
+    def _delivered(self, entry: dict[str, Any]) -> None:
+        purchase = self.owed.pop(entry["of"])
+        values = entry["values"]
+        if purchase.kind == "count":
+            if values[0] * purchase.entry["epsilon"] >= self._enough:
+                self._know(values[0])
+        elif purchase.offer is not None:
+            self._add_synopsis(purchase.offer, values)
+        else:
+            self._add_answers(purchase, values[0])
+            if "right" in entry:
+                self._judge(purchase.entry["order"], right=entry["right"])
+
+    def _judge(self, order: int, *, right: bool) -> None:
+        """Once wrong takes away most of its credit."""
+        credit = self._right.get(order, 0)
+        self._right[order] = credit + 1 if right else credit // 4
+
+    def _add_synopsis(self, offer: Offer, values: list[list[int]]) -> None:
+        law, _ = noise_for(offer.workload, offer.cost, self.neighbours)
+        found = [
+            Measurement(g, np.array(v, np.float64) * law.unit, law)
+            for g, v in zip(offer.workload.groups, values, strict=True)
+        ]
+        records = float(self.records) if self.neighbours is Neighbours.REPLACE_ONE else None
+        self._synopses.append(Bought(self.domain, offer, found, records))
+        if self.learner:
+            self.learner.bought(self._synopses[-1].tables())
+
+    def _add_answers(self, purchase: Purchase, steps: list[int]) -> None:
+        values = np.array(steps, np.float64) * purchase.asked[0].unit
+        for asked, value in zip(purchase.asked, values.tolist(), strict=True):
+            # Where another process bought a synopsis meanwhile, that one came first for everybody.
+            self._answers[asked] = self.known(asked) or (max(value, 0.0), "measured")
+        if self.learner:
+            one = len(purchase.asked) == 1
+            self.learner.measured(purchase.asked[0] if one else purchase.workload(self.domain).groups[0], values)
+
+    def _named(self, content: str | list[dict[str, Any]]) -> tuple[Asked, ...]:
+        """The queries of a unit, which `Unit.to_json` described."""
+        if isinstance(content, str):
+            return (Asked.from_text(content),)
+        return Unit.of(self.domain, Workload.from_json(self.domain, content).groups[0]).asked
+
+    # The number of records
+
+    @property
+    def _enough(self) -> float:
+        """ε times the noisy count from which on it is precise enough: see `mechanisms.online`."""
+        return -math.log(ALONE * self.tariff.beta) / (4 * self._alpha)
+
+    def _know(self, records: int) -> None:
+        self.records = records
+        self.tariff = Tariff(self.domain, self.neighbours, self._alpha * records, self.tariff.beta, self.gaussian)
+        if self.domain.size <= HYPOTHESIS:
+            self.learner = Learner(self.domain, float(records), self.tariff.deviation)
+
+    def count(self) -> Purchase:
+        """The next noisy count of the records. `InvalidInput` when there are too few for any."""
+        epsilon = FIRST * 2.0 ** len(self.purchases)
+        if epsilon > 2:
+            raise InvalidInput(f"there are too few records for answers within alpha={self._alpha:g} of them")
+        cost = ZCDP(round_up(Fraction(epsilon) ** 2 / 2)) if self.gaussian else PureDP(epsilon)
+        return Purchase("count", cost, {"buy": "count", "cost": cost.to_json(), "epsilon": epsilon})
+
+    # Answers
+
+    def error(self, asked: Asked) -> float:
+        """How far off the answer to a query may be, a count."""
+        return 0.0 if self._constant(asked) else self.tariff.error
+
+    def known(self, asked: Asked) -> tuple[float, Source] | None:
+        """The answer that a query has, if it has one; it never changes."""
+        found = self._answers.get(asked)
+        if found is None:
+            found = self._constant(asked) or self._read(asked)
+            if found is not None and len(self._answers) < _REMEMBERED:
+                self._answers[asked] = found
+        return found
+
+    def _constant(self, asked: Asked) -> tuple[float, Source] | None:
+        """A query that weighs all records alike."""
+        if asked.axes:
+            return None
+        weight = float(asked.entries(self.domain)[0]) * asked.unit
+        exact = weight == 0 or self.neighbours is Neighbours.REPLACE_ONE
+        return (weight * self.records, "hypothesis") if exact else None
+
+    def _read(self, asked: Asked) -> tuple[float, Source] | None:
+        """Off the first synopsis that may answer it: a later one does not change what was said."""
+        for synopsis in self._synopses:
+            if synopsis.answers(asked):
+                return max(synopsis.answer(asked), 0.0), "synopsis"
+        return None
+
+    def missing(self, unit: Unit) -> bool:
+        """Whether an answer is not known."""
+        return any(self.known(a) is None for a in unit.asked)
+
+    def waiting(self, unit: Unit) -> int | None:
+        """The number of a purchase that would answer a unit as soon as it is delivered."""
+        for number, purchase in self.owed.items():
+            if purchase.asked == unit.asked:
+                return number
+            if purchase.offer is not None and all(purchase.offer.answers(a) for a in unit.asked):
+                return number
+        return None
+
+    # What to buy
+
+    def price(self, cost: PureDP | ZCDP) -> float:
+        """A cost as a price: ε or ρ."""
+        return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
+
+    def alone(self, unit: Unit) -> Purchase:
+        """A unit measured by itself."""
+        cost = self.tariff.cost(self.tariff.price(unit.group.queries))
+        return Purchase("answers", cost, {**self._entry("answers", cost, unit), "asked": unit.to_json(self.domain)})
+
+    @property
+    def _bargain(self) -> bool:
+        """Whether the last sparse vector gave as many answers as its price would have paid for."""
+        return self._worth >= 1
+
+    def trusted(self, unit: Unit) -> bool:
+        """Whether the hypothesis was right of late, on queries of this kind, so often as a sparse vector costs."""
+        if self.learner is None or not unit.counts:
+            return False
+        price, _ = self.tariff.sparse(self._number, self._fewest)
+        return self._right.get(unit.order, 0) * self.tariff.alone >= price
+
+    def sparse(self, unit: Unit) -> Purchase | None:
+        """A sparse vector for a unit that is trusted; after some that were no bargain, the credit must be larger."""
+        if not self.trusted(unit):
+            return None
+        # Not dearer than what is left to pay until a synopsis is bought.
+        room = min((self._due(offer) - rent for rent, offer in self._offers(unit)), default=math.inf)
+        positives = min(4 * self._positives, self._most) if self._bargain else self._fewest
+        while (price := self.tariff.sparse(self._number, positives)[0]) > room and positives > self._fewest:
+            positives //= 4
+        _, threshold = self.tariff.sparse(self._number, positives)
+        spare = self._right[unit.order] * self.tariff.alone >= self._patience * price
+        if price > room or threshold <= 0 or not (self._bargain or spare):
+            return None
+        cost = self.tariff.cost(price)
+        terms = {"positives": positives, "threshold": threshold}
+        return Purchase("sparse", cost, {**self._entry("sparse", cost, unit), **terms})
+
+    def _entry(self, kind: Kind, cost: PureDP | ZCDP, unit: Unit) -> dict[str, Any]:
+        return {"buy": kind, "cost": cost.to_json(), "order": unit.order, "axes": unit.columns}
+
+    def synopses(self, unit: Unit) -> Iterator[Purchase]:
+        """Those that are worth their price now, the most worthwhile first."""
+        everything = tuple(range(len(self.domain)))
+        if self._declared and all(self._declared.contains(self.domain, a) for a in unit.asked):
+            offer = self._offer(everything, self._declared)
+            if offer is not None:
+                yield self._synopsis(offer)
+        found = [(rent / self._due(offer), offer) for rent, offer in self._offers(unit) if rent >= self._due(offer)]
+        yield from (self._synopsis(offer) for _, offer in sorted(found, key=lambda f: -f[0]))
+
+    def _offers(self, unit: Unit) -> Iterator[tuple[float, Offer]]:
+        """The synopses that would answer a unit and what the stream has shown so far, each with the rent paid."""
+        for order in self._orders(unit):
+            paid = [self._paid[k] for k in self._paid if k <= order]
+            axes = tuple(sorted({*unit.columns}.union(*(columns for _, columns in paid))))
+            offer = self._offer(axes, self._class(order)) if paid else None
+            if offer is not None:
+                yield sum(rent for rent, _ in paid), offer
+
+    def _due(self, offer: Offer) -> float:
+        """The rent at which it is bought."""
+        return self._rent * self.price(offer.cost)
+
+    def _orders(self, unit: Unit) -> list[int]:
+        """The classes that a unit belongs to, of those that the stream has shown so far."""
+        widest = len(self.domain)
+        if not self.gaussian:  # a table costs hardly more for conjunctions of all its columns than for few
+            return [order for order in (widest, widest + 1, widest + 2) if order >= unit.order]
+        return [k for k in sorted({unit.order, *self._paid}) if unit.order <= k <= widest]
+
+    def _class(self, order: int) -> QueryClass:
+        widest = len(self.domain)
+        return Conjunctions(max(order, 1)) if order <= widest else Parities() if order == widest + 1 else Everything()
+
+    def _offer(self, axes: Axes, queries: QueryClass) -> Offer | None:
+        try:
+            if not self.gaussian:
+                return self.tariff.table(self._number, axes, queries)
+            return self.tariff.residuals(self._number, axes, queries) if isinstance(queries, Conjunctions) else None
+        except TooLarge:
+            return None
+
+    def _synopsis(self, offer: Offer) -> Purchase:
+        terms = {"axes": offer.axes, "class": offer.queries.to_json(), "workload": offer.workload.to_json()}
+        return Purchase("synopsis", offer.cost, {"buy": "synopsis", "cost": offer.cost.to_json(), **terms}, offer)

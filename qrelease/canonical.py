@@ -1,0 +1,94 @@
+"""One name for all spellings of a query: the cells that it counts, on just those columns that it depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.cover import Axes
+from qrelease.domain import Domain
+from qrelease.queries import GRID, Vectors
+from qrelease.workload import Group
+
+Ints = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.bool_]
+
+
+def canonical(domain: Domain, query: Group) -> Group:
+    """The same query, of a group of one, on those columns alone that it depends on: none, for one that is constant."""
+    axes, row = _reduced(domain, query)
+    return Group(axes, Vectors(row[None, :], query.queries.unit))
+
+
+def _reduced(domain: Domain, query: Group) -> tuple[Axes, Ints]:
+    axes = list(query.axes)
+    row = np.rint(query.queries.adjoint(np.ones(1))).astype(np.int64)  # entries are below 2^53: exact as floats
+    cube = row.reshape([domain.shape[a] for a in axes])
+    for i in reversed(range(len(axes))):
+        if (cube == cube.take([0], axis=i)).all():
+            cube = np.asarray(cube.take(0, axis=i))
+            del axes[i]
+    return tuple(axes), cube.reshape(-1)
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """One query in its canonical form; equal if and only if the queries are.
+
+    axes  the columns it depends on
+    unit  1 for counts, `GRID` for real-valued vectors
+    row   its entries in units, over the cells of the marginal: bits, or int32, as bytes
+    """
+
+    axes: Axes
+    unit: float
+    row: bytes
+
+    @classmethod
+    def of(cls, domain: Domain, query: Group) -> Asked:
+        """The name of a group of one query."""
+        axes, row = _reduced(domain, query)
+        unit = query.queries.unit
+        return cls(axes, unit, (np.packbits(row > 0) if unit == 1 else row.astype("<i4")).tobytes())
+
+    def to_text(self) -> str:
+        """`0.2:1:c0`: the columns, whether it counts, and the row in hexadecimal digits."""
+        return f"{'.'.join(map(str, self.axes))}:{int(self.unit == 1)}:{self.row.hex()}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Asked:
+        """The query that `to_text` named."""
+        axes, counts, row = text.split(":")
+        return cls(tuple(map(int, axes.split(".") if axes else ())), 1.0 if counts == "1" else GRID, bytes.fromhex(row))
+
+    def entries(self, domain: Domain) -> Ints:
+        """(cells,) in units."""
+        if self.unit != 1:
+            return np.frombuffer(self.row, "<i4").astype(np.int64)
+        return np.unpackbits(np.frombuffer(self.row, np.uint8), count=domain.cells(self.axes)).astype(np.int64)
+
+    def group(self, domain: Domain) -> Group:
+        """As a group of one query."""
+        return Group(self.axes, Vectors(self.entries(domain)[None, :], self.unit))
+
+    def sets(self, domain: Domain) -> tuple[Bits, ...] | None:
+        """The values of each column that it admits, if it is a conjunction of one condition a column; else None."""
+        if self.unit != 1:
+            return None
+        cube = self.entries(domain).reshape([domain.shape[a] for a in self.axes])
+        return _sides(cube) if conjunction(cube) else None
+
+
+def conjunction(cube: Ints) -> bool:
+    """Whether the ones of a table of zeros and ones are a product of sets, one along each axis."""
+    return int(cube.sum()) == prod(int(s.sum()) for s in _sides(cube))
+
+
+def _sides(cube: Ints) -> tuple[Bits, ...]:
+    rest = [tuple(j for j in range(cube.ndim) if j != i) for i in range(cube.ndim)]
+    return tuple(np.asarray(cube.any(axis=other)) for other in rest)

@@ -1,0 +1,402 @@
+"""Online answers to an adaptive stream, each within α at the least price: a session that pays as it goes.
+
+A query that was asked before, in whatever words, has the answer that it had, for nothing. One of a class that a
+synopsis was bought for is read off that. For another one the session chooses between
+
+- an answer measured by itself, which also trains a hypothesis;
+- a synopsis for the class that the stream has shown so far, by the rule of the ski rental: as soon as answers that it
+  would have given cost `RENT` times its price. Or at once, for a class that was declared;
+- a sparse vector, which answers for nothing while the hypothesis is right: once the hypothesis has been right, of late,
+  on so many measured queries of the kind as cost as much.
+
+**Promise.** Let r be the session's number of records: n, where that is public, else a noisy count, bought first. Each
+answer that is given to a query for the first time is within `error` = αr of the truth with probability 1 - β, whoever
+asks, whatever they know of the records, and however they chose it by earlier answers. *Proof* in `pricing`: a measured
+answer has noise of its own; a synopsis, and an instance of sparse vector, keeps within αr on all queries of its class
+at once, but for its part of β. (Who asks a query again gets an old answer, of which they may know that it is wrong.)
+
+Under add-remove r = n + W with Laplace noise W of scale at most 4αr/ln(4/3β), doubled from `FIRST` ε until it is that
+small: so r is within a few per cent of n, in units of α. A measured answer is then within αn itself with probability
+1 - 3/4 β E e^(LW/n), L = ln(4/3β): the exponent of its tail changes by LW/n. That mean is 1/(1 - (4α)²) for W of just
+that scale and r near n, below 4/3 up to α = 1/8, which makes 1 - β.
+
+**Money.** The session's cost is its cap. A purchase is charged to the ledger and written into the session's journal in
+one durable transaction before its noise is drawn, and the result before it is shown. Processes on one ledger share the
+journal: each catches up with it before it buys. If one died between charge and answer, the next one that needs the
+answer draws it, at no further charge; if two do, the first to write it down is the one whose answer counts, and nobody
+sees the other. Noise that is kept secret, that of a sparse vector, is the process's own and dies with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import TracebackType
+from typing import Any, Final, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.books import HYPOTHESIS, Books, Purchase, Source, Unit
+from qrelease.conjunctions import Conjunctions
+from qrelease.domain import Domain
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
+from qrelease.histogram import Histogram
+from qrelease.ledger import SharedJournal
+from qrelease.measure import Private
+from qrelease.privacy import ZCDP, Cost, Filter, Neighbours, PureDP
+from qrelease.privacy.costs import check_cost, positive_probability, round_up
+from qrelease.privacy.filters import after, remaining, spent
+from qrelease.release import OnlineAnswer
+from qrelease.sparse_vector import SparseVector
+from qrelease.workload import Group, Workload
+
+_REMEMBERED: Final = 1 << 16  # texts that are looked up instead of being parsed
+
+
+@final
+@dataclass(frozen=True)
+class Online:
+    """Sessions in which each answer is within a fraction α of the records with probability 1 - β, at the least cost.
+
+    alpha     a fraction of the number of records
+    beta      the probability with which an answer may be off by more
+    declared  the class of queries that will be asked, if it is known: its synopsis is bought with the first of them
+
+    The cost of a session is its cap: under a pure one all noise is Laplace, under ρ or (ε, δ) Gaussian, charged in ρ.
+    Raises `InvalidInput` for parameters out of range.
+    """
+
+    alpha: float = 0.05
+    beta: float = 0.001
+    declared: Conjunctions | None = None
+
+    @property
+    def name(self) -> str:
+        """`online`."""
+        return "online"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "beta", positive_probability("beta", self.beta))
+        if self.declared is not None and not isinstance(self.declared, Conjunctions):
+            raise InvalidInput(f"the declared class must be Conjunctions, got {type(self.declared).__name__}")
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """`InvalidInput` for too few records, where their number is public."""
+        check_cost(cost)
+        if records is not None:
+            self._check_records(records)
+
+    def _check_records(self, records: int) -> None:
+        if self.alpha * records < 2:
+            raise InvalidInput(f"alpha * records must be at least 2 counts, got {self.alpha:g} * {records:,}")
+
+    def join(self, private: Private, journal: SharedJournal) -> PayingSession:
+        """A session, new or gone on with; see `Curator.open`."""
+        terms = {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "declared": self.declared and [self.declared.order, self.declared.ranges],
+            "columns": dict(zip(private.table.domain.names, private.table.domain.shape, strict=True)),
+        }
+        with journal.writing() as entries:
+            if not entries:
+                journal.append(_line({"session": terms}))
+        entries = entries or journal.read()
+        opened = json.loads(entries[0])["session"]
+        if opened != terms:
+            raise LedgerError(f"the session with key {journal.key!r} was opened with {json.dumps(opened)}")
+        return PayingSession(self, private, journal, entries[1:])
+
+
+@final
+@dataclass(frozen=True)
+class Quote:
+    """What an answer would cost now: at most `cost`, None if nothing; and where it would come from."""
+
+    cost: Cost | None
+    source: Source
+
+
+@final
+class PayingSession:
+    """A session of `Online`; made by `Curator.open`. Processes may share its journal, and threads the session.
+
+    (But while one thread is inside a transaction of the ledger, it alone may use the session.)
+    """
+
+    def __init__(self, mechanism: Online, private: Private, journal: SharedJournal, entries: Sequence[bytes]) -> None:
+        self.mechanism, self.key, self.cost = mechanism, journal.key, journal.cap
+        self.domain: Domain = private.table.domain
+        self._private, self._journal = private, journal
+        public = len(private.table) if private.neighbours is Neighbours.REPLACE_ONE else None
+        terms = mechanism.alpha, mechanism.beta, mechanism.declared, public
+        self._books = Books(self.domain, private.neighbours, journal.cap, *terms)
+        self._texts: dict[str, Unit] = {}
+        self._sparse: SparseVector | None = None
+        self._threshold = 0
+        self._exact: npt.NDArray[np.int64] | None = None
+        self._closed = False
+        self._lock = threading.RLock()
+        self._books.replay(entries)
+        self.catch_up()
+        while not self._books.records:
+            self._deliver(self._turn(None)[0])
+
+    @property
+    def records(self) -> int:
+        """r: their number, noisy under add-remove."""
+        return self._books.records
+
+    @property
+    def spent(self) -> Cost | None:
+        """What it spent, in the cap's kind and rounded up; None if nothing."""
+        return spent(self.cost, self._books.tally)
+
+    @property
+    def remaining(self) -> Cost | None:
+        """What is left of the cap; the ledger may have less."""
+        return remaining(self.cost, self._books.tally)
+
+    @property
+    def synopsis(self) -> Histogram:
+        """The hypothesis that fits everything bought so far: public, and free to ask anything, without a promise.
+
+        `TooLarge` for a universe without one. Later answers change it.
+        """
+        with self._lock:
+            if self._books.learner is None:
+                raise TooLarge(f"a hypothesis over {self.domain.size:,} cells is not kept; at most {HYPOTHESIS:,} are")
+            return self._books.learner.state
+
+    def answer(self, query: str | Workload) -> OnlineAnswer:
+        """The answer to a condition such as `age in 30..39 and income = '>50K'`, or to a workload of one query.
+
+        Durable before it is returned, if it was paid for. Raises `BudgetExceeded`, with nothing charged, if neither cap
+        nor ledger cover what it needs; `StreamHalted` for a closed session; `InvalidInput` for what is no query.
+        """
+        units = self._units(query)
+        if sum(len(unit.asked) for unit in units) != 1:
+            raise InvalidInput(f"one query has one answer, got {query!r}; use answers")
+        return self._serve(units[0])[0]
+
+    def answers(self, workload: Workload) -> list[OnlineAnswer]:
+        """The answers to a workload, (k,). The queries of one group are bought as one family, at its price.
+
+        The cells of a marginal cost together what one of them costs; it stands with the first that was not known.
+        Raises as `answer` does; what was bought for earlier groups is kept then.
+        """
+        return [a for unit in self._units(workload) for a in self._serve(unit)]
+
+    def quote(self, query: str | Workload) -> Quote:
+        """The most that answering it would cost now, in all. Nothing is spent, written or caught up with.
+
+        Raises as `answer` does.
+        """
+        with self._lock:
+            found = [self._quoted(unit) for unit in self._units(query)]
+        costs = [q.cost for q in found if q.cost is not None]
+        return Quote(_sum(costs), next((q.source for q in found if q.cost is not None), found[0].source))
+
+    def catch_up(self) -> None:
+        """Take in what other processes wrote down."""
+        with self._lock:
+            self._books.replay(self._journal.read())
+
+    def close(self) -> None:
+        """Give no more answers; it can be opened again, under its key."""
+        with self._lock:
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        seed = self._private.entropy.insecure_seed
+        insecure = "" if seed is None else f", INSECURE seed {seed}"
+        return f"<PayingSession {self.spent or 'nothing'} spent of {self.cost}, {len(self._books):,} answers{insecure}>"
+
+    def _units(self, query: str | Workload) -> list[Unit]:
+        if isinstance(query, str):
+            known = self._texts.get(query)
+            if known is None:
+                known = Unit.of(self.domain, Workload.predicates(self.domain, query).groups[0])
+                if len(self._texts) >= _REMEMBERED:
+                    self._texts.clear()
+                self._texts[query] = known
+            return [known]
+        if not isinstance(query, Workload):
+            raise InvalidInput(f"a query is a condition or a workload, got {type(query).__name__}")
+        if query.domain != self.domain:
+            raise InvalidInput("the query is over another domain than the table")
+        return [Unit.of(self.domain, g) for g in query.groups]
+
+    def _serve(self, unit: Unit) -> list[OnlineAnswer]:
+        with self._lock:
+            if self._closed:
+                raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
+            before = [self._books.known(a) for a in unit.asked]
+            cost = None if all(before) else self._obtain(unit)
+            found = []
+            for asked, old in zip(unit.asked, before, strict=True):
+                value, source = self._books.known(asked) or (math.nan, "measured")
+                error = self._books.error(asked)
+                if old is not None:
+                    found.append(OnlineAnswer(value, error, "cached" if source == "measured" else source))
+                else:
+                    found.append(OnlineAnswer(value, error, source, cost))
+                    cost = None
+            return found
+
+    def _obtain(self, unit: Unit) -> Cost | None:
+        """Buy until all answers of a unit are known; what this took."""
+        paid: list[PureDP | ZCDP] = []
+        while self._books.missing(unit):
+            number, bought = self._turn(unit)
+            if number is not None:
+                paid += [self._books.purchases[number].cost] if bought else []
+                self._deliver(number)
+        return _sum(paid)
+
+    def _turn(self, unit: Unit | None) -> tuple[int | None, bool]:
+        """One transaction: the number of the purchase that is to be delivered next, and whether it was bought in it.
+
+        None where an answer was found instead. Without a unit it is about the number of records.
+        """
+        books = self._books
+        with self._journal.writing() as news:
+            books.replay(news)
+            if books.records if unit is None else not books.missing(unit):
+                return None, False
+            number = books.waiting(unit) if unit else next(iter(books.owed), None)
+            if number is not None:
+                return number, False
+            guess = self._compared(unit)
+            if guess is not None and unit:
+                self._journal.append(_line({"free": unit.asked[0].to_text(), "value": guess, "order": unit.order}))
+            else:
+                number = len(books.purchases)
+                self._buy(unit)
+        self.catch_up()
+        return number, number is not None
+
+    def _buy(self, unit: Unit | None) -> None:
+        purchase = self._chosen(unit)
+        self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
+        self._journal.append(_line(purchase.entry))
+
+    def _chosen(self, unit: Unit | None) -> Purchase:
+        """The first that cap and ledger cover of those that are worth buying; `BudgetExceeded` for the last of them."""
+        *better, last = self._choices(unit)
+        for purchase in better:
+            with suppress(BudgetExceeded):
+                self._check(purchase)
+                return purchase
+        self._check(last)
+        return last
+
+    def _check(self, purchase: Purchase) -> None:
+        after(self.cost, self._books.tally, purchase.cost)
+        self._journal.check(purchase.cost)
+
+    def _choices(self, unit: Unit | None) -> Iterator[Purchase]:
+        if unit is None:
+            yield self._books.count()
+            return
+        yield from self._books.synopses(unit)
+        sparse = self._books.sparse(unit) if self._sparse is None else None
+        if sparse is not None:
+            yield sparse
+        yield self._books.alone(unit)
+
+    def _quoted(self, unit: Unit) -> Quote:
+        books = self._books
+        if not books.missing(unit):
+            found = books.known(unit.asked[0])
+            source = found[1] if found else "measured"
+            return Quote(None, "cached" if source == "measured" else source)
+        if books.waiting(unit) is not None:
+            return Quote(None, "measured")
+        purchase, alone = self._chosen(unit), books.alone(unit)
+        if purchase.kind == "sparse":
+            return Quote(_sum([purchase.cost, alone.cost]), "hypothesis")
+        if purchase.kind == "answers" and self._sparse is not None and books.trusted(unit):
+            return Quote(purchase.cost, "hypothesis")
+        return Quote(purchase.cost, "synopsis" if purchase.kind == "synopsis" else "measured")
+
+    def _deliver(self, number: int | None) -> None:
+        """Draw what was bought, and write it down, unless another process did."""
+        if number is None:
+            return
+        purchase = self._books.purchases[number]
+        if purchase.kind == "sparse":
+            self._sparse = SparseVector(purchase.cost, purchase.entry["positives"], 1, self._private.entropy)
+            self._threshold = purchase.entry["threshold"]
+            return
+        entry = {"of": number, **self._drawn(purchase)}
+        with self._journal.writing() as news:
+            self._books.replay(news)
+            if number in self._books.owed:
+                self._journal.append(_line(entry))
+        self.catch_up()
+
+    def _drawn(self, purchase: Purchase) -> dict[str, Any]:
+        """The result of a purchase, with fresh noise; it is charged already."""
+        if purchase.kind == "count":
+            cost = PureDP(purchase.entry["epsilon"])
+            return {"values": [round(self._door(cost).count(cost)[0])]}
+        workload = purchase.workload(self.domain)
+        found = self._door(purchase.cost).measure(workload, purchase.cost)
+        values = [np.rint(m.values / m.noise.unit).astype(np.int64).tolist() for m in found]
+        if purchase.offer or self._books.learner is None or len(values[0]) > 1:
+            return {"values": values}
+        guess = self._books.learner.guess(workload.groups[0])
+        return {"values": values, "right": bool(abs(found[0].values[0] - guess) <= self._books.tariff.error / 2)}
+
+    def _door(self, cost: Cost) -> Private:
+        """To the private counts, for one purchase."""
+        return replace(self._private, filter=Filter(cost), spends=[])
+
+    def _compared(self, unit: Unit | None) -> float | None:
+        """The hypothesis's answer, if the sparse vector is open and says that it is right."""
+        learner = self._books.learner
+        if self._sparse is None or learner is None or unit is None or not self._books.trusted(unit):
+            return None
+        guess = round(learner.guess(unit.group))
+        gap = self._truth(unit.group) - guess
+        above = self._sparse.ask_many([gap, -gap], self._threshold)
+        if self._sparse.halted:
+            self._sparse = None
+        return float(guess) if above is None else None
+
+    def _truth(self, group: Group) -> int:
+        """q(x). Private."""
+        if self._exact is None:
+            (cells,) = self._private.exact(Workload.marginals(self.domain, [self.domain.names]))
+            self._exact = cells.reshape(self.domain.shape)
+        away = tuple(a for a in range(len(self.domain)) if a not in group.axes)
+        return int(group.queries.apply(self._exact.sum(axis=away).reshape(-1))[0])
+
+
+def _sum(costs: Sequence[Cost]) -> Cost | None:
+    """What purchases of one session come to, rounded up; None if there were none."""
+    if not costs:
+        return None
+    if isinstance(costs[0], ZCDP):
+        return ZCDP(round_up(sum((Fraction(c.rho) for c in costs if isinstance(c, ZCDP)), Fraction(0))))
+    return PureDP(round_up(sum((Fraction(c.epsilon) for c in costs if isinstance(c, PureDP)), Fraction(0))))
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode()

@@ -1,0 +1,233 @@
+"""What answers cost: one by one, all queries of a class at once, or by sparse vector; each within one error.
+
+Everything here is public arithmetic. An answer is to be within E, a count, with probability 1 - β. β has parts:
+
+    3/4  an answer that is measured by itself, whatever was seen before
+    1/4  the i-th synopsis or sparse vector that is bought, i = 0, 1, …, has β/(4(i + 1)(i + 2)): in all β/4
+
+A synopsis keeps within E on *every* query of the class it was bought for, but for its part of β (`tails`). So whoever
+chooses a query, and however much they know of the noise, the probability that its answer is off by more than E is at
+most 3/4 β + 1/4 β.
+
+**Measured.** Discrete Laplace noise exceeds t steps with probability 2q^(t+1)/(1 + q) <= q^(t+1/2), q = e^(-1/b), so
+b = (t + 1/2)/ln(1/β). Discrete Gaussian noise does with at most 2(1 - Φ(t/σ)) (Canonne, Kamath & Steinke 2020,
+Proposition 25).
+
+**Synopses.** Under pure ε a noisy table of some columns. Under ρ the residuals of all marginals of an order
+(`residuals`), with the privacy shared between the orders so that the worst conjunction has the least variance. Their
+noise is discrete Gaussian on a fine grid, which has at each point at most e^(1/8σ²) times the probability of a normal
+number, rounded (the mean of e^(-yu/σ²) over |u| <= 1/2 is at least 1): `_FINE` is more than the factor for all
+coordinates together, and one count is kept aside for the rounding, which moves the answer to a conjunction on k columns
+by at most 2^k/2 scale for each of 2^k residuals. Plans too coarse for that are not offered.
+
+**Sparse vector.** A query is asked whether q(x) and the hypothesis q(y) are apart. With one-sided noise an answer below
+the threshold T can be wrong, |q(x) - q(y)| > E, only if the threshold's own noise is above E - T - o, so its part of β
+pays for all answers of the instance together. T is as far below E as that takes, and the price is such that the
+comparisons of a perfect hypothesis come out above with probability 1/64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache, reduce
+from typing import Final, cast, final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, special
+
+from qrelease import tails
+from qrelease.canonical import Asked
+from qrelease.conjunctions import MOST_KINDS, Conjunctions, Everything, QueryClass
+from qrelease.cover import Axes
+from qrelease.domain import Domain
+from qrelease.errors import TooLarge
+from qrelease.privacy import ZCDP, Neighbours, PureDP
+from qrelease.privacy.costs import round_up
+from qrelease.queries import LARGEST_SCALE, Cells, Queries, Residuals
+from qrelease.residuals import Plan
+from qrelease.sparse_vector import SparseVector
+from qrelease.workload import Group, Workload
+
+Floats = npt.NDArray[np.float64]
+
+ALONE: Final = 0.75
+"""The part of β for an answer that is measured by itself."""
+
+_FALSE: Final = 64
+"""A comparison of a perfect hypothesis comes out above once in so many."""
+
+_FINE: Final = 1.001
+_GRID: Final = 4096  # the least scale of residuals, where the largest allows it
+
+MOST_CELLS: Final = 1 << 20
+"""Cells of a noisy table."""
+
+
+@final
+@dataclass(frozen=True)
+class Offer:
+    """A synopsis that could be bought: what would be measured, at which cost, for which class of queries.
+
+    axes  the columns that its queries are on
+    """
+
+    cost: PureDP | ZCDP
+    workload: Workload
+    axes: Axes
+    queries: QueryClass
+
+    def answers(self, asked: Asked) -> bool:
+        """Whether a query is of the class that it keeps its promise to."""
+        return set(asked.axes) <= set(self.axes) and self.queries.contains(self.workload.domain, asked)
+
+
+@final
+@dataclass(frozen=True)
+class Tariff:
+    """The prices of a session: in ε, or, where noise is Gaussian, in ρ.
+
+    error  E, a count
+    """
+
+    domain: Domain
+    neighbours: Neighbours
+    error: float
+    beta: float
+    gaussian: bool
+
+    def cost(self, price: float) -> PureDP | ZCDP:
+        """A price in ε or ρ as a cost, rounded up."""
+        return ZCDP(price) if self.gaussian else PureDP(price)
+
+    def price(self, queries: Queries) -> float:
+        """For the answers to a family of queries, measured at once: ε or ρ."""
+        order, t = 2 if self.gaussian else 1, math.floor(self.error / queries.unit)
+        moved = max(queries.sensitivity(order, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
+        if self.gaussian:
+            z = -float(special.ndtri(ALONE * self.beta / 2))
+            return round_up(moved * (Fraction(z) / t) ** 2 / 2)
+        return round_up(moved * Fraction(-math.log(ALONE * self.beta)) / (t + Fraction(1, 2)))
+
+    @cached_property
+    def alone(self) -> float:
+        """For one counting query, measured by itself: ε or ρ."""
+        return self.price(Cells(1))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on every answer that is measured by itself, a count."""
+        return 1 / math.sqrt(2 * self.alone) if self.gaussian else math.sqrt(2) / self.alone
+
+    def share(self, number: int) -> float:
+        """The part of β of the synopsis or sparse vector that is the `number`-th to be bought, from 0."""
+        return (1 - ALONE) * self.beta / ((number + 1) * (number + 2))
+
+    def sparse(self, number: int, positives: int) -> tuple[float, int]:
+        """The price of a sparse vector with c `positives`, in ε or ρ; and its threshold T, in counts."""
+        unit = SparseVector.calibrate(self.cost(1.0), positives, 1)
+        wrong, above = math.log(1 / self.share(number)), math.log(_FALSE)
+        scale = self.error / (float(unit.threshold) * wrong + float(unit.query) * above)
+        price = round_up(1 / Fraction(scale) ** (2 if self.gaussian else 1))
+        found = SparseVector.calibrate(self.cost(price), positives, 1)
+        # Below T the gap is at most T + o + ρ, and P(ρ > s) <= e^(-s/b).
+        return price, math.floor(self.error) - found.offset - math.ceil(float(found.threshold) * wrong)
+
+    def table(self, number: int, axes: Axes, queries: QueryClass) -> Offer:
+        """A noisy table of these columns, for a class of queries. `TooLarge` where it would be."""
+        cells = self.domain.cells(axes)
+        if cells > MOST_CELLS:
+            raise TooLarge(f"a noisy table of {cells:,} cells is too large; at most {MOST_CELLS:,} are measured")
+        far = table_reach(self.domain, axes, queries, self.share(number))
+        moved = max(Cells(cells).sensitivity(1, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
+        cost = PureDP(round_up(moved * Fraction(far) / Fraction(self.error)))
+        group = Group(axes, Cells(cells))
+        return Offer(cost, Workload(self.domain, (group,)), axes, queries)
+
+    def residuals(self, number: int, axes: Axes, conjunctions: Conjunctions) -> Offer:
+        """The residuals that answer conjunctions on these columns. `TooLarge` for too many kinds of them."""
+        workload, _, far = residual_reach(self.domain, axes, conjunctions, self.neighbours, self.share(number) / _FINE)
+        cost = ZCDP(round_up((Fraction(far) / Fraction(self.error - 1)) ** 2 / 2))
+        moved = workload.moved(2, replace=self.neighbours is Neighbours.REPLACE_ONE)
+        scale = min(cast(Residuals, g.queries).scale for g in workload.groups)
+        if len(workload) * cost.rho / (4 * moved) > math.log(_FINE) or 4**conjunctions.order > 2 * scale:
+            raise TooLarge("the grid of the residuals would be too coarse")
+        return Offer(cost, workload, axes, conjunctions)
+
+
+@lru_cache(256)
+def table_reach(domain: Domain, axes: Axes, queries: QueryClass, beta: float) -> float:
+    """How far off, in units of b, a query on a table may be with probability β."""
+    if isinstance(queries, Everything):
+        return tails.laplace_norm(domain.cells(axes), beta)
+    return tails.laplace_sums(queries.cells(domain, axes), beta)
+
+
+@lru_cache(256)
+def residual_reach(
+    domain: Domain, axes: Axes, conjunctions: Conjunctions, neighbours: Neighbours, beta: float
+) -> tuple[Workload, dict[Axes, float], float]:
+    """What to measure, with which variances at σ = 1; and how far off a conjunction then may be with probability β."""
+    axes = tuple(a for a in axes if domain.shape[a] > 1)  # a column of one value tells nothing
+    whole = [s for s in conjunctions.subsets(axes) if len(s) == min(conjunctions.order, len(axes))]
+    plan = Plan.choose(domain, whole, neighbours=neighbours)
+    norms = {s: math.prod(1 - 1 / domain.shape[a] for a in s) for s in plan.variances}
+    parts, _ = _variances(domain, axes, conjunctions, plan.variances)
+    sizes = np.zeros(parts.shape[1])
+    for s, variance in plan.variances.items():
+        sizes[len(s)] += norms[s] / variance if variance else 0.0
+
+    def worst(logs: Floats) -> float:
+        factors = np.exp(logs)
+        return math.log(float((parts @ (1 / factors)).max() * (sizes @ factors)))
+
+    best = np.zeros(len(sizes))
+    for _ in range(3):  # the simplex may get stuck where two conjunctions are equally bad
+        best = optimize.minimize(worst, best, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6}).x
+    workload, variances = _shared(plan, np.exp(best), neighbours)
+    parts, counts = _variances(domain, axes, conjunctions, variances)
+    return workload, variances, tails.gaussian_union(np.sqrt(parts.sum(axis=1)), counts, beta)
+
+
+def _shared(plan: Plan, factors: Floats, neighbours: Neighbours) -> tuple[Workload, dict[Axes, float]]:
+    """A plan with the privacy of each order multiplied by a factor, on the integer grid; and its variances at σ = 1."""
+    axes, frames = zip(*((g.axes, cast(Residuals, g.queries)) for g in plan.workload.groups), strict=True)
+    exact = np.array([f.scale * math.sqrt(factors[len(s)]) for s, f in zip(axes, frames, strict=True)])
+    largest = float((exact * [f.cells for f in frames]).max())
+    scales = np.maximum(np.rint(exact * min(_GRID / exact.min(), LARGEST_SCALE / largest / 2)), 1).astype(np.int64)
+    groups = (Group(s, Residuals(f.shape, m)) for s, f, m in zip(axes, frames, scales.tolist(), strict=True))
+    workload = Workload(plan.domain, tuple(groups))
+    moved = workload.moved(2, replace=neighbours is Neighbours.REPLACE_ONE)
+    return workload, {(): 0.0} | {g.axes: moved / cast(Residuals, g.queries).multiple ** 2 for g in workload.groups}
+
+
+def _variances(
+    domain: Domain, axes: Axes, conjunctions: Conjunctions, measured: Mapping[Axes, float]
+) -> tuple[Floats, Floats]:
+    """Of each kind of conjunction the variance from the residuals of each order, (kinds, orders); how many, (kinds,).
+
+    Where m of n values are admitted, a residual of that column sees m(n - m)/n, and one of other columns (m/n)².
+    """
+    sets = list(conjunctions.subsets(axes))
+    kinds = sum(math.prod(domain.shape[a] - 1 for a in s) for s in sets)
+    if kinds > MOST_KINDS:
+        raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MOST_KINDS:,} kinds")
+    found, counts = [], []
+    for s in sets:
+        admitted = [np.arange(1, domain.shape[a]) for a in s]
+        inside = [m * (domain.shape[a] - m) / domain.shape[a] for a, m in zip(s, admitted, strict=True)]
+        outside = [(m / domain.shape[a]) ** 2 for a, m in zip(s, admitted, strict=True)]
+        rows = np.zeros((math.prod(map(len, admitted)), min(conjunctions.order, len(axes)) + 1))
+        for pattern in range(1 << len(s)):
+            seen = [bool(pattern >> i & 1) for i in range(len(s))]
+            factors = [inside[i] if yes else outside[i] for i, yes in enumerate(seen)]
+            weight = reduce(np.multiply.outer, factors, np.ones(1))
+            below = tuple(a for a, yes in zip(s, seen, strict=True) if yes)
+            rows[:, len(below)] += measured[below] * weight.reshape(-1)
+        found.append(rows)
+        ways = [np.array(conjunctions.ways(domain.attributes[a]), np.float64) for a in s]
+        counts.append(reduce(np.multiply.outer, ways, np.ones(1)).reshape(-1))
+    return np.concatenate(found), np.concatenate(counts)
