@@ -25,10 +25,17 @@ if TYPE_CHECKING:
 
 MECHANISMS = {
     "mwem": "qrelease.mechanisms.mwem:MWEM",
+    "maxent": "qrelease.mechanisms.maxent:MaxEnt",
+    "matrix": "qrelease.mechanisms.matrix:Matrix",
     "laplace": "qrelease.mechanisms.laplace:Laplace",
     "gaussian": "qrelease.mechanisms.gaussian:Gaussian",
     "iterative": "qrelease.mechanisms.iterative:IterativeConstruction",
     "smalldb": "qrelease.mechanisms.smalldb:SmallDB",
+}
+
+PYTHON_ONLY = {
+    "net": "qrelease.Net, which takes a list of synopses",
+    "pmw": "qrelease.PrivateMultiplicativeWeights, with Curator.open: its queries come one by one",
 }
 
 OPTIONS = {"rounds": "mwem", "size": "smalldb", "alpha": "smalldb"}
@@ -126,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_answer(commands)
     _add_evaluate(commands)
     _add_ledger(commands)
+    _add_serve(commands)
+    _add_analyst(commands)
     _add_audit(commands)
     _add_warmup(commands)
     return parser
@@ -347,6 +356,7 @@ def _add_release(commands: Any) -> None:
     _data_options(parser)
     parser.add_argument(
         "--mechanism",
+        type=_of_the_command_line,
         choices=list(MECHANISMS),
         default=DEFAULT,
         help="default: %(default)s; laplace and gaussian fit a table to their noisy answers, if the universe allows",
@@ -362,6 +372,12 @@ def _add_release(commands: Any) -> None:
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
     parser.add_argument("--total-delta", type=float, help="likewise; default: that of this release")
     _secret_options(parser)
+
+
+def _of_the_command_line(mechanism: str) -> str:
+    if mechanism in PYTHON_ONLY:
+        raise argparse.ArgumentTypeError(f"{mechanism} is used from Python: {PYTHON_ONLY[mechanism]}")
+    return mechanism
 
 
 def _release(arguments: argparse.Namespace) -> None:
@@ -583,6 +599,97 @@ def _raise(arguments: argparse.Namespace) -> None:
         delta = ledger.total.to_json().get("delta") if arguments.delta is None else arguments.delta
         ledger.raise_total(_cost(arguments.epsilon, delta))
         print(f"total now {ledger.total}, spent {ledger.spent or 'nothing'}")
+
+
+# --- serve, analyst
+
+
+def _add_serve(commands: Any) -> None:
+    parser = _command(commands, "serve", _serve, "Answer analysts over HTTP, from one session (extra: server).")
+    parser.add_argument("--data", type=Path, required=True, help=_DATA)
+    parser.add_argument("--schema", type=Path, required=True, help="schema.toml, or a {column: size} JSON")
+    parser.add_argument("--columns", type=_names, help="only these columns, as a,b,c")
+    parser.add_argument("--ledger", type=Path, required=True, help="made with this budget as its total, if it is new")
+    parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: from the file's name")
+    parser.add_argument("--neighbours", choices=["add-remove", "replace-one"], default="add-remove")
+    parser.add_argument("--epsilon", type=float, required=True, help="what all answers together may cost")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    parser.add_argument("--alpha", type=float, default=0.05, help="error bars, a fraction of n; default: %(default)s")
+    parser.add_argument("--beta", type=float, default=0.001, help="how often one may fail; default: %(default)s")
+    parser.add_argument("--declare", type=int, metavar="K", help="queries have K columns at most: buys for all at once")
+    parser.add_argument("--session", metavar="NAME", default="server", help="in the ledger; default: %(default)s")
+    parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s; others need a proxy with TLS")
+    parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    parser.add_argument("--workers", type=int, default=1, help="processes; default: %(default)s")
+    parser.add_argument("--rate", type=float, default=200.0, help="requests a second, a token; default: %(default)s")
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    _check_memory()
+    from ipaddress import ip_address
+
+    from qrelease.server.run import Settings, listen, serve
+
+    settings = Settings(
+        data=str(arguments.data),
+        schema=str(arguments.schema),
+        columns=arguments.columns,
+        ledger=str(arguments.ledger),
+        dataset=_dataset(arguments),
+        neighbours=arguments.neighbours,
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        alpha=arguments.alpha,
+        beta=arguments.beta,
+        session=arguments.session,
+        declared=arguments.declare,
+        rate=arguments.rate,
+    )
+    _warn_of_weak(_cost(arguments.epsilon, arguments.delta))
+    with listen(arguments.host, arguments.port) as listening:
+        host, port = listening.getsockname()[:2]
+        print(f"listening on http://{host}:{port}", flush=True)
+        if not ip_address(host).is_loopback:
+            print("warning: tokens and answers travel in the clear: put a proxy with TLS in front", file=sys.stderr)
+        serve(settings, listening, arguments.workers)
+
+
+def _add_analyst(commands: Any) -> None:
+    text = "Who may ask a server, and for how much."
+    analyst = commands.add_parser("analyst", help=text, description=text)
+    actions = analyst.add_subparsers(required=True, metavar="ACTION")
+    add = _command(actions, "add", _admit, "Print a new analyst's token, which is shown this once.")
+    add.add_argument("name")
+    add.add_argument("--epsilon", type=float, required=True, help="what this analyst may spend in a session")
+    add.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    revoke = _command(actions, "revoke", _revoke, "End the validity of an analyst's token.")
+    revoke.add_argument("name")
+    listing = _command(actions, "list", _list, "Show names, budgets and how much was asked.")
+    for parser in (add, revoke, listing):
+        parser.add_argument("--ledger", type=Path, required=True)
+
+
+def _admit(arguments: argparse.Namespace) -> None:
+    from qrelease.analysts import Analysts
+
+    with _open(arguments.ledger) as ledger:
+        print(Analysts(ledger).add(arguments.name, _cost(arguments.epsilon, arguments.delta)))
+
+
+def _revoke(arguments: argparse.Namespace) -> None:
+    from qrelease.analysts import Analysts
+
+    with _open(arguments.ledger) as ledger:
+        Analysts(ledger).revoke(arguments.name)
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from qrelease.analysts import Analysts
+
+    with _open(arguments.ledger) as ledger:
+        for analyst in Analysts(ledger).list():
+            state = "" if analyst.active else ", revoked"
+            print(f"{analyst.name}  budget {analyst.budget}, {analyst.requests:,} requests{state}")
 
 
 # --- audit

@@ -1,0 +1,352 @@
+"""The server under load and under fire: rates, latencies, and whether every answer has its charge after kill -9.
+
+    python -m benchmarks.server [--clients 64] [--workers 2] [--requests 100000] [--kills 300] [--json]
+
+A table of 100 000 records, made up; all clients and the server share this machine's cores. Phases: `paid`, distinct
+queries one by one, whose charges are durable before they are answered; `free`, answers that are cached, asked in closed
+loops; `storm`, clients of eight analysts whose budgets end, with repeats under old keys; `fire`, a server on a larger
+universe, so that it pays all the time, whose workers are killed and, in one of ten cases, all of it; each ten kills
+meet a new ledger. Then the books are compared: what was answered with what the ledger's file holds, key by key and
+byte by byte, and the costs of the answers with what was spent. Ends with 1 if they do not agree.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from qrelease import schema
+from qrelease.analysts import Analysts
+from qrelease.domain import Attribute, Domain
+from qrelease.encoding import write_csv
+from qrelease.ledger import Ledger
+from qrelease.privacy import PureDP
+
+ANALYSTS = 8
+RECORDS = 100_000
+VALUES = 4  # of each column
+
+
+class Lost(Exception):  # noqa: N818
+    """The connection ended before the answer."""
+
+
+class Client:
+    """One connection, kept open; HTTP/1.1 with lengths, just as much as is needed to be no bottleneck."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.port, self.token = port, token
+        self.stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, path: str, body: object, key: str | None = None) -> tuple[int, bytes]:
+        content = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        head += f"Idempotency-Key: {key}\r\n\r\n" if key else "\r\n"
+        try:
+            if self.stream is None:
+                self.stream = await asyncio.open_connection("127.0.0.1", self.port)
+            reader, writer = self.stream
+            writer.write(head.encode() + content)
+            found = await reader.readuntil(b"\r\n\r\n")
+            lengths = [line for line in found.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+            return int(found.split(b" ", 2)[1]), await reader.readexactly(int(lengths[0].split(b":")[1]))
+        except (OSError, asyncio.IncompleteReadError):
+            self.close()
+            raise Lost from None
+
+    def close(self) -> None:
+        if self.stream is not None:
+            self.stream[1].close()
+            self.stream = None
+
+
+@dataclass
+class Server:
+    """A server of its own, in a temporary folder, as a process of this one."""
+
+    folder: Path
+    workers: int
+    columns: int
+    cap: float
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    tokens: list[str] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "people.ledger"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; how long that took is the last of `starts`."""
+        begun = time.perf_counter()
+        options = [
+            "--data",
+            "people.csv",
+            "--schema",
+            "people.toml",
+            "--ledger",
+            "people.ledger",
+            "--epsilon",
+            str(self.cap),
+        ]
+        options += ["--alpha", "0.02", "--beta", "0.001", "--rate", "1e6"]
+        command = [sys.executable, "-m", "qrelease", "serve", *options, "--neighbours", "replace-one"]
+        command += ["--port", str(self.port), "--workers", str(self.workers)]
+        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL)
+        while not healthy(self.port):
+            if self.process.poll() is not None or time.perf_counter() - begun > 60:
+                raise SystemExit("the server does not start")
+            time.sleep(0.005)
+        self.starts.append(time.perf_counter() - begun)
+
+    def budget(self, analyst: int) -> float:
+        """The first may spend it all, the others so little that theirs end."""
+        return self.cap if analyst == 0 else self.cap / 16
+
+    def children(self) -> list[int]:
+        assert self.process is not None
+        pid = self.process.pid
+        with contextlib.suppress(FileNotFoundError):
+            return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return []
+
+    def __enter__(self) -> Self:
+        make_table(self.folder, self.columns)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.start()
+        with Ledger.open(self.ledger) as ledger:
+            analysts = Analysts(ledger)
+            self.tokens = [analysts.add(f"analyst-{i}", PureDP(self.budget(i))) for i in range(ANALYSTS)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+
+
+def healthy(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2) as link:
+        link.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return link.recv(64).startswith(b"HTTP/1.1 200")
+    return False
+
+
+def make_table(folder: Path, columns: int) -> None:
+    names = string.ascii_lowercase[:columns]
+    domain = Domain(tuple(Attribute(name, "coded", codes=VALUES, ordered=True) for name in names))
+    rng = np.random.default_rng(0)
+    drawn = [(VALUES * rng.random(RECORDS) ** 2).astype(np.uint8) for _ in names]
+    write_csv(folder / "people.csv", domain, drawn, rng)
+    (folder / "people.toml").write_text(schema.to_toml(domain).replace("reviewed = false", "reviewed = true"))
+
+
+def conditions(columns: int, count: int) -> list[str]:
+    """Different conditions on three columns or more, at random."""
+    rng, found = random.Random(0), {}
+    while len(found) < count:
+        names = sorted(rng.sample(string.ascii_lowercase[:columns], rng.randint(3, min(columns, 6))))
+        sets = [sorted(rng.sample(range(VALUES), rng.randint(1, VALUES - 1))) for _ in names]
+        terms = (f"{n} in {{{', '.join(map(str, values))}}}" for n, values in zip(names, sets, strict=True))
+        found[" and ".join(terms)] = None
+    return list(found)
+
+
+@dataclass
+class Log:
+    """What clients saw: how long each answer took, in seconds, and by (analyst, key) the bytes of each."""
+
+    times: list[float] = field(default_factory=list)
+    answers: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    statuses: dict[int, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    lost: int = 0
+
+    def saw(self, analyst: int, key: str, status: int, reply: bytes) -> None:
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        if status == 200:
+            if self.answers.setdefault((analyst, key), reply) != reply:
+                self.wrong.append(f"key {key}: two answers")
+        elif status not in (402, 503):
+            self.wrong.append(f"key {key}: status {status}: {reply[:200]!r}")
+
+
+Stream = Callable[[int], tuple[str, str]]
+"""For an analyst, the key of the next request and its condition."""
+
+
+async def load(server: Server, clients: int, requests: int, stream: Stream, log: Log) -> float:
+    """So many clients in closed loops; what is lost, or refused for now, is asked again. The seconds that it took."""
+    left = iter(range(requests))
+
+    async def one(analyst: int) -> None:
+        client = Client(server.port, server.tokens[analyst])
+        for _ in left:
+            key, text = stream(analyst)
+            status = 503
+            while status == 503:
+                begun = time.perf_counter()
+                try:
+                    status, reply = await client.ask("/v1/query", {"where": text}, key)
+                except Lost:
+                    log.lost += 1
+                    await asyncio.sleep(0.02)
+                    continue
+                log.times.append(time.perf_counter() - begun)
+                log.saw(analyst, key, status, reply)
+        client.close()
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(one(i % ANALYSTS) for i in range(clients)))
+    return time.perf_counter() - begun
+
+
+def fresh(texts: Iterator[str]) -> Stream:
+    return lambda _: (os.urandom(8).hex(), next(texts))
+
+
+def mixed(texts: list[str]) -> Stream:
+    """Queries at random, and one in five the repetition of an earlier request under its key."""
+    rng = random.Random(1)
+    past: dict[int, list[tuple[str, str]]] = {i: [] for i in range(ANALYSTS)}
+
+    def choose(analyst: int) -> tuple[str, str]:
+        if past[analyst] and rng.random() < 0.2:
+            return rng.choice(past[analyst])
+        past[analyst].append((os.urandom(8).hex(), rng.choice(texts)))
+        return past[analyst][-1]
+
+    return choose
+
+
+async def fire(server: Server, kills: int) -> None:
+    """Kill a worker at a time, and in the end the whole server, which is then started again."""
+    rng = random.Random(2)
+    for _ in range(kills - 1):
+        await asyncio.sleep(rng.uniform(0.1, 0.9))
+        if children := server.children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rng.choice(children), signal.SIGKILL)
+    await asyncio.sleep(rng.uniform(0.1, 0.9))
+    assert server.process is not None
+    server.process.kill()
+    server.process.wait()
+    await asyncio.to_thread(server.start)
+
+
+def books(server: Server, log: Log) -> dict[str, Any]:
+    """What the file says, against what the clients saw; everything but the first two figures has to be 0."""
+    print(*log.wrong[:5], sep="\n", end="", file=sys.stderr)
+    with Ledger.open(server.ledger) as ledger:
+        analysts = Analysts(ledger)
+        written: dict[tuple[int, str], bytes] = {}
+        for i in range(ANALYSTS):
+            name, first = f"analyst-{i}", 1
+            while page := analysts.requests(name, first, 1000):
+                written.update({(i, r.key): r.response for r in page})
+                first += len(page)
+        spent = ledger.spent.to_json()["epsilon"] if ledger.spent else 0.0
+        ledger.history()
+        missing = sum(written.get(name) != reply for name, reply in log.answers.items())
+        paid = dict.fromkeys(range(ANALYSTS), 0.0)
+        for (i, _), reply in written.items():
+            paid[i] += sum((a["cost"] or {}).get("epsilon", 0.0) for a in json.loads(reply)["answers"])
+    wrong = {
+        "answers that the file does not hold": missing,
+        "difference of charges and costs of answers": round(abs(spent - sum(paid.values())), 9),
+        "analysts over their budget": sum(paid[i] > server.budget(i) + 1e-9 for i in paid),
+        "over the total": int(spent > server.cap),
+        "wrong replies": len(log.wrong),
+    }
+    return {"requests in the file": len(written), "spent": spent, **wrong, "wrong": sum(wrong.values())}
+
+
+def quantiles(log: Log) -> dict[str, float]:
+    times = sorted(log.times)
+    return {f"p{q}_ms": round(1e3 * times[len(times) * q // 100], 2) for q in (50, 99)}
+
+
+async def phase(server: Server, clients: int, requests: int, stream: Stream, log: Log) -> dict[str, Any]:
+    took = await load(server, clients, requests, stream, log)
+    return {"clients": clients, "requests": requests, "per_second": round(requests / took), **quantiles(log)}
+
+
+async def under_fire(arguments: argparse.Namespace, kills: int) -> dict[str, Any]:
+    """Some kills of one server, its books, and what was seen."""
+    with tempfile.TemporaryDirectory() as folder, Server(Path(folder), arguments.workers, 8, 5.0) as server:
+        log, stream, requests = Log(), mixed(conditions(8, 20_000)), 0
+        killer = asyncio.create_task(fire(server, kills))
+        while not killer.done():
+            await load(server, arguments.clients, arguments.clients, stream, log)
+            requests += arguments.clients
+        await killer
+        found = books(server, log)
+        slowest = round(server.starts[-1], 2)
+        return {
+            "kills": kills,
+            "requests": requests,
+            "connections lost": log.lost,
+            **found,
+            "slowest restart, s": slowest,
+        }
+
+
+async def bench(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    texts = conditions(6, 10_000)
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder, Server(Path(folder), arguments.workers, 6, 0.5) as server:
+        found["start"] = {"seconds": round(server.starts[0], 2)}
+        log = Log()
+        found["paid"] = await phase(server, 1, 60, fresh(iter(texts)), log)
+        found["paid"]["measured"] = sum(b'"measured"' in reply for reply in log.answers.values())
+        for clients in (1, 8, arguments.clients):
+            stream = fresh(itertools.cycle(texts[:50]))
+            found[f"free, {clients} clients"] = await phase(server, clients, arguments.requests // 10, stream, Log())
+        log = Log()
+        found["storm"] = await phase(server, arguments.clients, arguments.requests, mixed(texts), log)
+        found["storm"]["statuses"] = log.statuses
+        found["storm, books"] = books(server, log)
+    fires = [await under_fire(arguments, min(10, arguments.kills - k)) for k in range(0, arguments.kills, 10)]
+    if fires:
+        found["fire"] = {k: (max if "slowest" in k else sum)(f[k] for f in fires) for k in fires[0]}
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--json", action="store_true", help="one object")
+    arguments = parser.parse_args()
+    found = asyncio.run(bench(arguments))
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        for name, figures in found.items():
+            print(f"{name:20}" + ", ".join(f"{key} {value}" for key, value in figures.items()))
+    return int(any(figures.get("wrong") for figures in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Analysts of a ledger: who may ask through a server, how much each may spend, and what each was answered.
+
+A token is 256 random bits; the ledger holds its SHA-256 alone, which is enough for a secret that nobody can guess. An
+analyst's budget is a share of what the ledger's total allows, not a promise of its own: analysts may talk to each
+other, and what one of them paid for improves the answers of all. The promise to the people in the data is the total's.
+
+`Analysts.spend` takes a cost from an analyst's budget and `Analysts.record` writes a request down with the very bytes
+of its answer, both in the transaction in which the answer was paid for and drawn (`Ledger.transaction`). So no answer
+is without its charge, no charge is taken twice, and whoever asks again under the same key gets the same bytes.
+"""
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Final
+
+from qrelease import analyst_store as rows
+from qrelease.analyst_store import AnalystRow, RequestRow
+from qrelease.errors import InvalidInput
+from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
+from qrelease.privacy.costs import Cost, check_cost
+from qrelease.privacy.filters import Tally, after, spent
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+
+_NO_TOKEN: Final = "0" * 64  # no SHA-256 that anybody knows a text of
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """One analyst, as of now.
+
+    budget    what all that they ask may cost
+    spent     rounded up; None for nothing
+    active    whether the token is still good
+    requests  how many were answered
+    """
+
+    name: str
+    budget: Cost
+    spent: Cost | None
+    active: bool
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that was answered.
+
+    number    counts an analyst's requests from 1
+    key       the analyst's own name for it
+    time      UTC, ISO 8601
+    request   what was asked, as it was given to `record`
+    response  the very bytes of the answer
+    """
+
+    number: int
+    key: str
+    time: str
+    request: str
+    response: bytes
+
+
+class Analysts:
+    """The analysts of an open ledger. Every trouble with the file is a `LedgerError`."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._store = ledger.store
+        self._total = ledger.total
+
+    def add(self, name: str, budget: Cost) -> str:
+        """A new analyst; returns the token, which is stored nowhere.
+
+        `InvalidInput` for a name that is taken or malformed, or a budget that no total of the ledger's kind holds.
+        """
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidInput(f"an analyst's name has 1 to 64 letters, digits and . _ @ -, got {name!r}")
+        check_cost(budget)
+        if type(budget) is not type(self._total):
+            raise InvalidInput(f"an analyst's budget is of the kind of the total, {self._total}, got {budget}")
+        token = secrets.token_urlsafe(32)
+        with self._store.writing():
+            if rows.by_name(self._store, name):
+                raise InvalidInput(f"there is an analyst {name!r} already")
+            rows.add(self._store, name, _hashed(token), cost_text(budget), tally_text(Tally()))
+        return token
+
+    def revoke(self, name: str) -> None:
+        """The token of that analyst is good no longer; what was spent stays spent."""
+        with self._store.writing():
+            rows.put(self._store, self._row(name)._replace(active=0))
+
+    def list(self) -> tuple[Analyst, ...]:
+        """All of them, in the order in which they were added."""
+        with self._store.reading():
+            return tuple(map(_analyst, rows.analysts(self._store)))
+
+    def holder(self, token: str) -> Analyst | None:
+        """Whose token this is; None for a wrong or revoked one.
+
+        The look-up is by a hash, of which nobody chooses the bits, and the comparison takes constant time.
+        """
+        hashed = _hashed(token)
+        with self._store.reading():
+            row = rows.by_token(self._store, hashed)
+        same = hmac.compare_digest(hashed, row.token if row else _NO_TOKEN)
+        return _analyst(row) if row and same and row.active else None
+
+    def named(self, name: str) -> Analyst:
+        """The analyst of that name; `InvalidInput` if there is none."""
+        with self._store.reading():
+            return _analyst(self._row(name))
+
+    def admits(self, name: str, cost: Cost) -> None:
+        """`BudgetExceeded` if the cost does not fit in what the analyst has left."""
+        with self._store.reading():
+            _after(self._row(name), cost)
+
+    def spend(self, name: str, cost: Cost) -> None:
+        """Take a cost from what the analyst has left, durably; `BudgetExceeded` if it does not fit."""
+        with self._store.writing():
+            row = self._row(name)
+            rows.put(self._store, row._replace(tally=tally_text(_after(row, cost))))
+
+    def request(self, name: str, key: str) -> Request | None:
+        """What the analyst asked under that key, if anything."""
+        with self._store.reading():
+            found = rows.request(self._store, self._row(name), key)
+        return found and _request(found)
+
+    def requests(self, name: str, first: int, count: int) -> tuple[Request, ...]:
+        """Up to so many of the analyst's requests, in order, from the `first`-th."""
+        with self._store.reading():
+            return tuple(map(_request, rows.requests(self._store, self._row(name), first, count)))
+
+    def record(self, name: str, key: str, request: str, response: bytes) -> None:
+        """Write a request down, durably, under a key that the analyst has not used."""
+        with self._store.writing():
+            row = self._row(name)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            made = RequestRow(row.requests + 1, key, now, request, response)
+            rows.put(self._store, rows.add_request(self._store, row, made))
+
+    def _row(self, name: str) -> AnalystRow:
+        row = rows.by_name(self._store, name)
+        if row is None:
+            raise InvalidInput(f"there is no analyst {name!r}")
+        return row
+
+
+def _hashed(token: str) -> str:
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _analyst(row: AnalystRow) -> Analyst:
+    budget = cost_from_text(row.budget)
+    return Analyst(row.name, budget, spent(budget, tally_from_text(row.tally)), bool(row.active), row.requests)
+
+
+def _after(row: AnalystRow, cost: Cost) -> Tally:
+    return after(cost_from_text(row.budget), tally_from_text(row.tally), cost)
+
+
+def _request(row: RequestRow) -> Request:
+    return Request(*row)

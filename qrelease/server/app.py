@@ -1,0 +1,350 @@
+"""The HTTP side: routes, tokens, limits and errors. It sees nothing private: all it shows comes from the desk.
+
+Nothing is logged but the operator's own troubles, without names, tokens or queries. What a refusal says is a function
+of the request and of what is public; so is the time that it takes, since what is refused draws nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from qrelease.analysts import Analyst, Analysts
+from qrelease.domain import Domain
+from qrelease.encoding import write_csv
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
+from qrelease.server.api import ENDPOINTS, KEY, PROBLEMS, SCHEMAS, Endpoint, check, document, parameter
+from qrelease.server.desk import Busy, Desk, Fault
+from qrelease.server.limits import Rates
+from qrelease.server.service import MAX_ANSWERS, KeyReused, Public, Service, asked
+from qrelease.workload import Workload
+
+log = logging.getLogger("qrelease.server")
+
+_T = TypeVar("_T")
+
+REMEMBERED: Final = 4096
+"""Conditions whose fixed spelling is kept."""
+
+REVOKED_WITHIN: Final = 1.0
+"""Seconds after which a token that was revoked is good no longer: so long one look at the ledger lasts."""
+
+_BEARER: Final = re.compile(r"(?i:bearer) +([A-Za-z0-9_-]{1,256})")
+
+_PAGES: Final = {
+    "/": "index.html",
+    "/docs": "docs.html",
+    "/static/page.js": "page.js",
+    "/static/chart.js": "chart.js",
+    "/static/docs.js": "docs.js",
+    "/static/style.css": "style.css",
+}
+_KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+
+_HEADERS: Final = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
+        b" base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+_STATUS: Final[Mapping[type[Exception], int]] = {
+    KeyReused: 409,
+    BudgetExceeded: 402,
+    StreamHalted: 402,
+    QReleaseError: 422,
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may do.
+
+    body     bytes of a request's body
+    rate     requests a second with one token (or from one address, without a good one), in each worker
+    burst    and so many at once
+    seconds  for a body to arrive, and for the desk to answer
+    """
+
+    body: int = 1 << 16
+    rate: float = 200.0
+    burst: float = 400.0
+    seconds: float = 10.0
+
+
+class _Problem(Exception):  # noqa: N818  it becomes a response
+    """Why a request is refused, as its client is told."""
+
+    def __init__(self, status: int, detail: str, **headers: str) -> None:
+        self.status, self.detail, self.headers = status, detail, headers
+
+    def response(self) -> Response:
+        content = {"title": PROBLEMS[self.status], "status": self.status, "detail": self.detail}
+        return _json(content, self.status, "application/problem+json", **self.headers)
+
+
+class Handlers:
+    """One method an endpoint, of its name.
+
+    door  the analysts, on a connection of its own: tokens and histories are read without waiting at the desk
+    """
+
+    def __init__(self, desk: Desk, door: Analysts, public: Public, limits: Limits) -> None:
+        self._desk, self._door, self._public, self._limits = desk, door, public, limits
+        self._rates = Rates(limits.rate, limits.burst)
+        self._holders: dict[str, tuple[Analyst, float]] = {}
+        self._conditions: dict[str, str | Workload] = {}
+        self._sampling = asyncio.Semaphore(1)
+
+    def route(self, endpoint: Endpoint) -> Route:
+        """The route of an endpoint; every refusal becomes a problem here, and everything unforeseen a silent one."""
+        handler: Callable[..., Awaitable[Response]] = getattr(self, endpoint.name)
+
+        async def answer(request: Request) -> Response:
+            try:
+                given = await self._given(endpoint, request)
+                return await handler(**given)
+            except _Problem as problem:
+                return problem.response()
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except (Busy, LedgerError) as trouble:
+                if isinstance(trouble, LedgerError):
+                    log.error("%s", trouble)
+                return _Problem(503, "not now; ask again, under the same key", retry_after="1").response()
+            except QReleaseError as refusal:
+                status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
+                return _Problem(status, str(refusal)).response()
+            except Exception as error:
+                if not isinstance(error, Fault):
+                    log.error("a fault: %s", type(error).__name__)  # its text may tell too much
+                return _Problem(500, "a fault of the server; ask again, under the same key").response()
+
+        return Route(endpoint.path, answer, methods=[endpoint.method], name=endpoint.name)
+
+    async def _given(self, endpoint: Endpoint, request: Request) -> dict[str, Any]:
+        """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
+        given: dict[str, Any] = {}
+        if endpoint.public:
+            self._count(_address(request))
+        else:
+            given["analyst"] = self._analyst(request)
+        try:
+            for name, schema in (endpoint.parameters or {}).items():
+                text = request.path_params.get(name, request.query_params.get(name))
+                given[name] = parameter(text, name, schema)
+            if endpoint.key:
+                given["key"] = _key(request)
+            if endpoint.body:
+                given["body"] = await self._body(request)
+                check(given["body"], SCHEMAS[endpoint.body])
+        except InvalidInput as error:
+            raise _Problem(400, str(error)) from None
+        return given
+
+    def _analyst(self, request: Request) -> Analyst:
+        match = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        token = match.group(1) if match else ""
+        hashed = sha256(token.encode()).hexdigest()
+        # A good token has a rate of its own, so that nobody who guesses tokens can use it up.
+        known, until = self._holders.get(hashed, (None, 0.0))
+        self._count(hashed if known else _address(request))
+        if known and time.monotonic() < until:
+            return known
+        self._holders.pop(hashed, None)
+        analyst = self._door.holder(token) if token else None
+        if analyst is None:
+            raise _Problem(401, "a good token is needed: Authorization: Bearer TOKEN", www_authenticate="Bearer")
+        self._holders[hashed] = analyst, time.monotonic() + REVOKED_WITHIN
+        return analyst
+
+    def _count(self, whose: str) -> None:
+        if not self._rates.take(whose):
+            raise _Problem(429, "more requests than this server takes; ask again in a second", retry_after="1")
+
+    async def _body(self, request: Request) -> Any:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise _Problem(415, "the body must be application/json")
+        raw = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                async for part in request.stream():
+                    raw += part
+                    if len(raw) > self._limits.body:
+                        raise _Problem(413, f"a body has at most {self._limits.body:,} bytes", connection="close")
+        except TimeoutError:
+            raise _Problem(408, f"a body has {self._limits.seconds:g} s to arrive", connection="close") from None
+        try:
+            return json.loads(raw, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise _Problem(400, "the body is not JSON") from None
+
+    async def _do(self, work: Callable[[Service], _T]) -> _T:
+        return await self._desk.do(work, self._limits.seconds)
+
+    async def schema(self, analyst: Analyst) -> Response:
+        """The columns and the promise: the same for everybody."""
+        return _json(self._public.description)
+
+    async def quote(self, analyst: Analyst, body: dict[str, Any]) -> Response:
+        """What queries would cost now."""
+        queries = self._queries(body["queries"])
+        return _json({"quotes": await self._do(lambda service: service.quote(analyst.name, queries))})
+
+    async def query(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
+        """Ask one query."""
+        return await self._ask(analyst, key, {"queries": [body]})
+
+    async def batch(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
+        """Ask several."""
+        return await self._ask(analyst, key, body)
+
+    async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
+        queries, request = self._queries(body["queries"]), json.dumps(body, sort_keys=True)
+        return _bytes(await self._do(lambda service: service.ask(analyst.name, key, request, queries)))
+
+    def _queries(self, bodies: list[dict[str, Any]]) -> list[str | Workload]:
+        found = [self._asked(body) for body in bodies]
+        if sum(1 if isinstance(query, str) else len(query) for query in found) > MAX_ANSWERS:
+            raise TooLarge(f"a request has at most {MAX_ANSWERS:,} answers; ask for fewer cells at a time")
+        return found
+
+    def _asked(self, body: dict[str, Any]) -> str | Workload:
+        """`asked`, remembered for conditions, which are asked again and again."""
+        text = body.get("where")
+        if text is None:
+            return asked(self._public.domain, body)
+        known = self._conditions.get(text)
+        if known is None:
+            known = asked(self._public.domain, body)
+            if len(self._conditions) >= REMEMBERED:
+                self._conditions.clear()
+            self._conditions[text] = known
+        return known
+
+    async def budget(self, analyst: Analyst) -> Response:
+        """The analyst's account, and the whole server's."""
+        return _json(await self._do(lambda service: service.budget(analyst.name)))
+
+    async def history(self, analyst: Analyst, first: int, count: int) -> Response:
+        """The analyst's requests."""
+        found = self._door.requests(analyst.name, first, count)
+        listed = [{"number": r.number, "key": r.key, "time": r.time, **json.loads(r.request)} for r in found]
+        return _json({"requests": listed, "next": first + count if len(found) == count else None})
+
+    async def history_one(self, analyst: Analyst, number: int) -> Response:
+        """The bytes of one answer."""
+        found = self._door.requests(analyst.name, number, 1)
+        if not found:
+            raise _Problem(404, "you have made fewer requests")
+        return _bytes(found[0].response)
+
+    async def synthetic(self, analyst: Analyst, rows: int, format: str) -> Response:
+        """Records from the hypothesis: what is public already."""
+        async with self._sampling:
+            try:
+                codes = await self._do(lambda service: service.sample(rows))
+            except (TooLarge, InvalidInput) as error:
+                raise _Problem(404, f"no synthetic records: {error}") from None
+            content = await asyncio.to_thread(_table, self._public.domain, codes, format)
+        return _bytes(content, "text/csv; charset=utf-8" if format == "csv" else "application/json")
+
+    async def health(self) -> Response:
+        """Whether the desk and its ledger answer."""
+        await self._do(lambda service: None)
+        return _json({"status": "ok"})
+
+
+def application(handlers: Handlers) -> ASGIApp:
+    """The whole server, in front of a desk that is at work."""
+    folder = files("qrelease.server") / "static"
+    routes = [handlers.route(endpoint) for endpoint in ENDPOINTS]
+    routes += [
+        _fixed(path, (folder / name).read_bytes(), _KINDS[name.rpartition(".")[2]]) for path, name in _PAGES.items()
+    ]
+    routes.append(_fixed("/openapi.json", json.dumps(document()).encode(), "application/json"))
+    return _Headers(Starlette(routes=routes, exception_handlers={HTTPException: _not_there}))
+
+
+def _fixed(path: str, content: bytes, kind: str) -> Route:
+    async def answer(_: Request) -> Response:
+        return _bytes(content, kind)
+
+    return Route(path, answer, methods=["GET"])
+
+
+async def _not_there(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return _Problem(status, "see /docs", **dict(getattr(error, "headers", None) or {})).response()
+
+
+class _Headers:
+    """Adds to every response what keeps a browser from doing more with it than show it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, sending if scope["type"] == "http" else send)
+
+
+def _address(request: Request) -> str:
+    return f"from {request.client.host if request.client else 'nowhere'}"
+
+
+def _key(request: Request) -> str:
+    key = request.headers.get("idempotency-key", "")
+    if not re.fullmatch(KEY, key):
+        raise InvalidInput("an Idempotency-Key header is needed: 1 to 128 visible ASCII characters")
+    return key
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _json(content: object, status: int = 200, kind: str = "application/json", **headers: str) -> Response:
+    return _bytes(json.dumps(content).encode(), kind, status, **headers)
+
+
+def _bytes(content: bytes, kind: str = "application/json", status: int = 200, **headers: str) -> Response:
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Response(content, status, {"cache-control": "no-store", **named}, kind)
+
+
+def _table(domain: Domain, codes: Sequence[npt.NDArray[Any]], format: str) -> bytes:
+    rng = np.random.default_rng()
+    if format == "csv":
+        text = io.StringIO()
+        write_csv(text, domain, codes, rng)
+        return text.getvalue().encode()
+    columns = [a.decode(c, rng).tolist() for a, c in zip(domain, codes, strict=True)]
+    return json.dumps({"columns": domain.names, "rows": list(zip(*columns, strict=True))}).encode()

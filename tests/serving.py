@@ -1,0 +1,114 @@
+"""A server without sockets for tests: a desk and its handlers over a small table, and a client that calls the app."""
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from worlds import PEOPLE, random_table
+
+from qrelease.analysts import Analysts
+from qrelease.entropy import Entropy
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.online import Online
+from qrelease.privacy import Neighbours, PureDP
+from qrelease.release import Curator
+from qrelease.server.app import Handlers, Limits, application
+from qrelease.server.desk import Desk
+from qrelease.server.service import Public, Service
+
+CAP = PureDP(1.0)
+TABLE = random_table(PEOPLE, 20_000, 0)
+GENEROUS = Limits(rate=1e6, burst=1e6, seconds=120.0)  # a first start compiles kernels
+
+
+@dataclass
+class Reply:
+    """A response as it went over the wire."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.content)
+
+
+@dataclass
+class Client:
+    """Calls an ASGI application as one analyst; `host` is where from."""
+
+    app: object
+    token: str | None = None
+    host: str = "192.0.2.1"
+    keys: int = field(default=0)
+
+    def get(self, path, **headers):
+        return self.send("GET", path, b"", headers)
+
+    def ask(self, query, key=None):
+        """One query under a key, by default a new one."""
+        return self.post("/v1/query", query, key)
+
+    def post(self, path, body, key=None):
+        self.keys += 1
+        headers = {"content-type": "application/json", "idempotency-key": key or f"key {self.keys}".replace(" ", "-")}
+        return self.send("POST", path, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
+
+    def send(self, method, path, body, headers):
+        return asyncio.run(self.exchange(method, path, [body], headers))
+
+    async def exchange(self, method, path, parts, headers):
+        """A request whose body comes in parts; None is a part that never comes."""
+        path, _, query = path.partition("?")
+        named = {"authorization": f"Bearer {self.token}", **headers} if self.token else headers
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
+        scope |= {"method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode()}
+        scope |= {"headers": [(k.encode(), v.encode("latin-1")) for k, v in named.items()], "client": (self.host, 1)}
+        coming, sent = iter(parts), []
+
+        async def receive():
+            part = next(coming, b"")
+            if part is None:
+                await asyncio.sleep(60)
+            return {"type": "http.request", "body": part, "more_body": bool(part)}
+
+        async def send(message):
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        found = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+        return Reply(sent[0]["status"], found, b"".join(m.get("body", b"") for m in sent[1:]))
+
+
+@contextlib.contextmanager
+def worker(path: Path, *, seed=1, cap=CAP, limits=GENEROUS, mechanism=Online()):  # noqa: B008  frozen
+    """One worker on a ledger, which is made if it is new: its application and its desk."""
+    total = None if path.exists() else cap
+    with Ledger.open(path, total, neighbours=Neighbours.REPLACE_ONE) as ledger, Ledger.open(path) as door:
+        curator = Curator(TABLE, ledger, Entropy.insecure(seed))
+
+        def service():
+            return Service(curator.open(mechanism, cap, key="server"), Analysts(ledger))
+
+        desk = Desk(ledger, service, path.with_name("turn"))
+        desk.start()
+        try:
+            public = Public.of(TABLE.domain, ledger, mechanism)
+            yield application(Handlers(desk, Analysts(door), public, limits))
+        finally:
+            desk.stop()
+
+
+def admit(path, name, epsilon=1.0):
+    """The token of a new analyst."""
+    with Ledger.open(path) as ledger:
+        return Analysts(ledger).add(name, PureDP(epsilon))
+
+
+def spent(path):
+    """What the ledger's file says was spent."""
+    with Ledger.open(path) as ledger:
+        return 0.0 if ledger.spent is None else ledger.spent.epsilon

@@ -1,0 +1,584 @@
+"""The server: tokens, budgets, keys, limits, and what is on disk after whatever goes wrong."""
+
+import asyncio
+import json
+import logging
+import re
+import socket
+import sqlite3
+import time
+from dataclasses import astuple, replace
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from serving import CAP, GENEROUS, Client, admit, spent, worker
+from worlds import PEOPLE, PROPERTY
+
+from qrelease import analyst_store, ledger_store
+from qrelease.analyst_store import RequestRow
+from qrelease.analysts import Analysts
+from qrelease.cli import main
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.online import PayingSession, Quote
+from qrelease.privacy import ApproxDP, PureDP
+from qrelease.server.api import ENDPOINTS, document
+from qrelease.server.app import Limits
+from qrelease.server.limits import Rates
+from qrelease.server.service import Service
+
+WOMEN = {"where": "sex = 'F'"}
+YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "people.ledger"
+
+
+@pytest.fixture
+def server(path):
+    """A client of the analyst `ada`."""
+    with worker(path) as app:
+        yield Client(app, admit(path, "ada"))
+
+
+def problem(reply, status):
+    """The one form of every error."""
+    assert reply.status == status, reply.content
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert set(reply.json) == {"title", "status", "detail"}
+    assert "\n" not in reply.json["detail"]
+    return reply.json["detail"]
+
+
+# --- answers
+
+
+def test_queries_are_conditions_ranges_and_marginals(server):
+    (women,) = server.ask(WOMEN).json["answers"]
+    assert women["query"] == "sex = 'F'"
+    assert women["source"] == "measured"
+    assert women["cost"]["epsilon"] > 0
+    assert abs(women["value"] - 10_000) < 10_000
+    (young,) = server.ask(YOUNG).json["answers"]
+    assert young["query"] == "age in 0..39"
+    cells = server.ask({"marginal": ["age", "sex"]}).json["answers"]
+    assert len(cells) == 8
+    assert cells[0]["query"] == "sex = 'F' and age in 0..19"
+    assert sum(cell["cost"] is not None for cell in cells) <= 1  # one record is in one cell
+
+
+def test_a_query_that_was_asked_before_is_free_for_everybody(server, path):
+    first = server.ask(WOMEN).json["answers"][0]
+    other = Client(server.app, admit(path, "bob"))
+    again = other.ask({"where": "not sex = 'M'"}).json["answers"][0]
+    assert (again["value"], again["error"], again["cost"]) == (first["value"], first["error"], None)
+    assert again["source"] == "cached"
+    assert other.get("/v1/budget").json["analyst"]["spent"] is None
+
+
+def test_a_quote_is_the_price_and_asks_nothing(server, path):
+    body = {"queries": [WOMEN, {"marginal": ["grade"]}]}
+    quotes = server.post("/v1/quote", body).json["quotes"]
+    assert [q["affordable"] for q in quotes] == [True, True]
+    assert spent(path) == 0
+    assert server.ask(WOMEN).json["answers"][0]["cost"] == quotes[0]["cost"]
+    assert server.post("/v1/quote", body).json["quotes"][0] == {"source": "cached", "cost": None, "affordable": True}
+
+
+def test_schema_budget_and_synthetic_records(server):
+    schema = server.get("/v1/schema").json
+    assert [c["name"] for c in schema["columns"]] == list(PEOPLE.names)
+    assert all(server.ask({"where": c}).status == 200 for c in schema["columns"][1]["conditions"])
+    budget = server.get("/v1/budget").json
+    assert budget["name"] == "ada"
+    assert budget["analyst"]["spent"] == budget["server"]["spent"] != None  # noqa: E711
+    records = server.get("/v1/synthetic?rows=7").json
+    assert records["columns"] == list(PEOPLE.names)
+    assert len(records["rows"]) == 7
+    assert server.get("/v1/synthetic?rows=7&format=csv").content.count(b"\n") == 8
+
+
+def test_a_history_is_ones_own(server, path):
+    first = server.ask(WOMEN)
+    server.post("/v1/batch", {"queries": [WOMEN, YOUNG]})
+    other = Client(server.app, admit(path, "bob"))
+    other.ask(YOUNG)
+    history = server.get("/v1/history").json
+    assert [r["queries"] for r in history["requests"]] == [[WOMEN], [WOMEN, YOUNG]]
+    assert server.get("/v1/history/1").content == first.content
+    assert server.get("/v1/history?first=2&count=1").json["next"] == 3
+    assert [r["queries"] for r in other.get("/v1/history").json["requests"]] == [[YOUNG]]
+    problem(other.get("/v1/history/2"), 404)
+    assert "bob" not in json.dumps([server.get(p).json for p in ("/v1/history", "/v1/budget", "/v1/schema")])
+
+
+def test_a_universe_too_large_for_a_hypothesis_has_no_synthetic_records(server, monkeypatch):
+    monkeypatch.setattr(Service, "sample", lambda *_: (_ for _ in ()).throw(TooLarge("too many cells")))
+    assert "no synthetic records: too many" in problem(server.get("/v1/synthetic"), 404)
+
+
+# --- keys
+
+
+def test_a_repeated_key_gives_the_same_bytes_and_costs_nothing(server, path):
+    first = server.ask(WOMEN, "k")
+    cost = spent(path)
+    server.ask(YOUNG)
+    assert server.ask(WOMEN, "k").content == first.content
+    assert server.get("/v1/history").json["next"] is None
+    assert spent(path) == pytest.approx(2 * cost)
+    problem(server.ask(YOUNG, "k"), 409)
+    assert Client(server.app, admit(path, "bob")).ask(YOUNG, "k").status == 200  # keys are each analyst's own
+
+
+def test_other_workers_and_later_ones_know_keys_answers_and_budgets(path):
+    with worker(path, seed=1) as one, worker(path, seed=2) as two:
+        token = admit(path, "ada")
+        first = Client(one, token).ask(WOMEN, "k")
+        assert Client(two, token).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["source"] == "cached"
+        assert Client(two, token).ask(WOMEN, "k").content == first.content
+        second = Client(two, token).ask({"marginal": ["age"]}, "l").json["answers"]
+        third = Client(one, token).ask({"marginal": ["age"]}).json["answers"]
+        assert [a["value"] for a in third] == [a["value"] for a in second]
+        assert {a["cost"] is None for a in third} == {True}
+        before = Client(one, token).get("/v1/budget").json
+    with worker(path, seed=3) as later:
+        ada = Client(later, token)
+        assert ada.get("/v1/budget").json == before
+        assert ada.ask(WOMEN, "k").content == first.content
+        assert ada.ask(WOMEN).json["answers"][0]["source"] == "cached"
+
+
+def test_requests_that_come_at_once_are_charged_once(server, path):
+    async def storm():
+        headers = {"content-type": "application/json", "idempotency-key": "k"}
+        body = json.dumps(WOMEN).encode()
+        return await asyncio.gather(*(server.exchange("POST", "/v1/query", [body], headers) for _ in range(50)))
+
+    replies = asyncio.run(storm())
+    assert {r.content for r in replies} == {replies[0].content}
+    assert spent(path) == replies[0].json["answers"][0]["cost"]["epsilon"]
+    assert server.get("/v1/budget").json["requests"] == 1
+
+
+# --- budgets
+
+
+def test_an_analysts_budget_ends_and_the_others_go_on(path):
+    with worker(path) as app:
+        price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
+        poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
+        assert poor.ask(WOMEN).status == 200
+        assert "budget exceeded" in problem(poor.ask(YOUNG, "k"), 402)
+        quote = poor.post("/v1/quote", {"queries": [YOUNG]}).json["quotes"]
+        assert quote == [{"source": None, "cost": None, "affordable": False}]
+        assert spent(path) == price["epsilon"]
+        assert Client(app, admit(path, "other")).ask(YOUNG).status == 200
+        assert poor.ask(YOUNG, "k").json["answers"][0]["cost"] is None  # a refusal is not kept; by now it is cached
+
+
+def test_the_total_is_never_exceeded(path):
+    cap = PureDP(0.02)
+    with worker(path, cap=cap) as app:
+        ada = Client(app, admit(path, "ada", 10.0))
+        statuses = [ada.ask({"where": f"sex = 'F' and {c}"}).status for a in PEOPLE for c in conditions(a)]
+        assert set(statuses) == {200, 402}
+        costs = [a["cost"] for n in range(statuses.count(200)) for a in answers(ada, n + 1)]
+        assert sum(c["epsilon"] for c in costs if c) == pytest.approx(spent(path))
+        assert 0 < spent(path) <= cap.epsilon
+
+
+def conditions(attribute):
+    return [f"{attribute.name} in {{'{label}'}}" for label in attribute.labels]
+
+
+def answers(client, number):
+    return client.get(f"/v1/history/{number}").json["answers"]
+
+
+def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(path):
+    with worker(path) as app:
+        price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
+        poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
+        problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
+        budget = poor.get("/v1/budget").json
+        assert budget["requests"] == 0
+        assert budget["analyst"]["spent"] == price
+        assert poor.ask(WOMEN).json["answers"][0]["source"] == "cached"
+
+
+# --- tokens
+
+
+def test_a_token_is_needed_and_is_stored_nowhere(server, path):
+    for token in (None, "x", server.token[:-1] + ("a" if server.token[-1] != "a" else "b"), "é", "x" * 300):
+        reply = Client(server.app, token).get("/v1/schema")
+        problem(reply, 401)
+        assert reply.headers["www-authenticate"] == "Bearer"
+    stored = b"".join(p.read_bytes() for p in path.parent.iterdir())
+    assert server.token.encode() not in stored
+    assert b"ada" in stored
+    assert Client(server.app).get("/health").status == 200
+
+
+def test_the_command_line_admits_and_revokes(path, capsys):
+    with worker(path) as app:
+        assert main(["analyst", "add", "ada", "--ledger", str(path), "--epsilon", "0.5"]) == 0
+        token = capsys.readouterr().out.strip()
+        assert len(token) == 43
+        ada = Client(app, token)
+        assert ada.get("/v1/budget").json["analyst"]["total"] == {"epsilon": 0.5}
+        assert main(["analyst", "add", "ada", "--ledger", str(path), "--epsilon", "0.5"]) == 2
+        assert main(["analyst", "revoke", "ada", "--ledger", str(path)]) == 0
+        assert main(["analyst", "list", "--ledger", str(path)]) == 0
+        assert "ada  budget epsilon=0.5, 0 requests, revoked" in capsys.readouterr().out
+        assert Client(app, "x").get("/v1/budget").status == 401
+    with worker(path) as app:
+        problem(Client(app, token).get("/v1/budget"), 401)
+
+
+# --- limits and malformed requests
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b'{"where": NaN}', 400),
+        (b"\xff", 400),
+        (b"[" * 60_000, 400),
+        (b" " * 70_000, 413),
+        (b"null", 400),
+        ({"where": 1}, 400),
+        ({"where": ""}, 400),
+        ({"where": "x" * 5000}, 400),
+        (b'{"where": "\\ud800"}', 400),
+        ({"where": "sex = 'F'", "marginal": ["sex"]}, 400),
+        ({"marginal": []}, 400),
+        ({"range": {"column": "age"}}, 400),
+        ({"range": {"column": "age", "low": "0", "high": "9", "more": 1}}, 400),
+        ({"where": "sex ="}, 422),
+        ({"where": "height > 3"}, 422),
+        ({"where": "(" * 4000}, 422),
+        ({"marginal": ["height"]}, 422),
+        ({"marginal": ["sex", "sex"]}, 422),
+        ({"range": {"column": "age' or \"x", "low": "'", "high": '"'}}, 422),
+        ({"range": {"column": "sex", "low": "F", "high": "M"}}, 422),
+    ],
+)
+def test_what_is_malformed_is_refused_with_one_line(server, path, body, status):
+    problem(server.ask(body), status)
+    assert spent(path) == 0
+
+
+def test_requests_have_limits(server, path):
+    problem(server.post("/v1/batch", {"queries": [WOMEN] * 101}), 400)
+    problem(server.post("/v1/batch", {"queries": [{"marginal": list(PEOPLE.names)}] * 100}), 422)
+    problem(server.send("POST", "/v1/query", b"{}", {"idempotency-key": "k", "content-type": "text/plain"}), 415)
+    problem(server.send("POST", "/v1/query", json.dumps(WOMEN).encode(), {"content-type": "application/json"}), 400)
+    problem(server.ask(WOMEN, "k" * 129), 400)
+    for path_ in ("/v1/synthetic?rows=0", "/v1/synthetic?rows=100001", "/v1/history?count=x", "/v1/history/-1"):
+        problem(server.get(path_), 400)
+    problem(server.get("/v2"), 404)
+    problem(server.send("DELETE", "/v1/query", b"", {}), 405)
+    assert spent(path) == 0
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(path):
+    with worker(path, limits=Limits(seconds=0.05)) as app:
+        ada = Client(app, admit(path, "ada"))
+        headers = {"content-type": "application/json", "idempotency-key": "k"}
+        problem(asyncio.run(ada.exchange("POST", "/v1/query", [b"{", None], headers)), 408)
+
+
+def test_rates_are_each_tokens_own(path):
+    with worker(path, limits=Limits(rate=0.001, burst=3)) as app:
+        ada, bob = Client(app, admit(path, "ada")), Client(app, admit(path, "bob"))
+        assert ada.get("/v1/schema").status == 200
+        assert [ada.get("/v1/schema").status for _ in range(4)] == [200, 200, 200, 429]
+        guesser = Client(app, "guess", host="192.0.2.66")
+        assert [guesser.get("/v1/schema").status for _ in range(4)] == [401, 401, 401, 429]
+        assert bob.get("/v1/schema").status == 200
+
+
+def test_a_bucket_fills_up_again():
+    now = [0.0]
+    rates = Rates(2.0, 2.0, lambda: now[0])
+    assert [rates.take("a") for _ in range(3)] == [True, True, False]
+    now[0] = 0.5
+    assert [rates.take("a"), rates.take("a"), rates.take("b")] == [True, False, True]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+WORDS = st.sampled_from(
+    ["sex", "age", "=", "in", "'F'", "20..39", "and", "or", "not", "(", ")", "{", "}", ",", "?", "is"]
+)
+TEXTS = st.lists(WORDS, max_size=8).map(" ".join) | st.text(max_size=12)
+QUERIES = (
+    st.builds(lambda text: {"where": text}, TEXTS)
+    | st.builds(lambda names: {"marginal": names}, st.lists(st.sampled_from([*PEOPLE.names, "x"]), max_size=4))
+    | st.builds(lambda *v: {"range": dict(zip(("column", "low", "high"), v, strict=True))}, TEXTS, TEXTS, TEXTS)
+    | JSON
+)
+
+
+def test_no_body_makes_it_fail(tmp_path):
+    with worker(tmp_path / "people.ledger") as app:
+        ada = Client(app, admit(tmp_path / "people.ledger", "ada"))
+
+        @PROPERTY
+        @given(QUERIES | st.lists(QUERIES, max_size=3).map(lambda found: {"queries": found}))
+        def check(body):
+            for path in ("/v1/query", "/v1/batch", "/v1/quote"):
+                reply = ada.post(path, body)
+                assert reply.status in (200, 400, 402, 422), reply.content
+                if reply.status != 200:
+                    problem(reply, reply.status)
+
+        check()
+
+
+# --- troubles
+
+
+def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monkeypatch, caplog):
+    with monkeypatch.context() as patch:
+        patch.setattr(Analysts, "record", lambda *_: 1 / 0)
+        assert "same key" in problem(server.ask(WOMEN, "k"), 500)
+    assert spent(path) == 0
+    first = server.ask(WOMEN, "k").json["answers"][0]
+    assert first["source"] == "measured"
+    assert spent(path) == first["cost"]["epsilon"]
+    assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"]
+
+
+def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, monkeypatch):
+    answer = PayingSession.answer
+
+    def slow(session, query):
+        time.sleep(0.3)
+        return answer(session, query)
+
+    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+        ada = Client(app, admit(path, "ada"))
+        with monkeypatch.context() as patch:
+            patch.setattr(PayingSession, "answer", slow)
+            reply = ada.ask(WOMEN, "k")
+            problem(reply, 503)
+            assert reply.headers["retry-after"] == "1"
+            time.sleep(0.4)
+        assert ada.ask(WOMEN, "k").json["answers"][0]["source"] == "measured"
+        assert ada.get("/v1/budget").json["requests"] == 1
+
+
+def test_a_queue_has_an_end(path, monkeypatch):
+    monkeypatch.setattr("qrelease.server.desk.WAITING", 0)
+    with worker(path) as app:
+        problem(Client(app, admit(path, "ada")).ask(WOMEN), 503)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"--data": "nothing.csv"}, "nothing.csv cannot be read"),
+        ({"--schema": "nothing.toml"}, "nothing.toml cannot be read"),
+        ({"--port": "taken"}, "cannot listen on 127.0.0.1 port"),
+        ({"--port": "-1"}, "cannot listen on 127.0.0.1 port -1"),
+        ({"--workers": "0"}, "workers must be at least 1, got 0"),
+        ({"--alpha": "2"}, "alpha"),
+        ({"--epsilon": "0"}, "epsilon must be positive"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, change, said):
+    (tmp_path / "people.csv").write_text("sex\nF\n")
+    (tmp_path / "people.json").write_text('{"sex": 2}')
+    options = {"--data": "people.csv", "--schema": "people.json", "--ledger": "people.ledger", "--epsilon": "1"}
+    options |= {"--port": "0", **change}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {"taken": str(taken.getsockname()[1])}
+        files_ = {k: str(tmp_path / v) if k in ("--data", "--schema", "--ledger") else v for k, v in options.items()}
+        arguments = [part for k, v in files_.items() for part in (k, values.get(v, v))]
+        assert main(["serve", *arguments]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not (tmp_path / "people.ledger").exists()
+
+
+def test_an_answer_that_costs_more_than_its_quote_is_undone(server, path, monkeypatch):
+    monkeypatch.setattr(PayingSession, "quote", lambda *_: Quote(None, "measured"))
+    poor = Client(server.app, admit(path, "poor", 1e-9))
+    problem(poor.ask(WOMEN), 500)
+    assert spent(path) == 0
+    assert poor.get("/v1/budget").json["server"]["spent"] is None
+
+
+def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
+    answer = PayingSession.answer
+
+    def failing(session, query):
+        found = answer(session, query)
+        return 1 / 0 if query == "grade = 1" else found
+
+    async def together():
+        bodies = [{"where": f"grade = {i}"} for i in range(3)]
+        headers = [{"content-type": "application/json", "idempotency-key": str(i)} for i in range(3)]
+        asked = zip(bodies, headers, strict=True)
+        return await asyncio.gather(
+            *(server.exchange("POST", "/v1/query", [json.dumps(b).encode()], h) for b, h in asked)
+        )
+
+    monkeypatch.setattr(PayingSession, "answer", failing)
+    replies = asyncio.run(together())
+    assert [r.status for r in replies] == [200, 500, 200]
+    costs = [r.json["answers"][0]["cost"] for r in (replies[0], replies[2])]
+    assert spent(path) == pytest.approx(sum(c["epsilon"] for c in costs))
+
+
+def test_nothing_of_a_request_is_logged(server, caplog):
+    caplog.set_level(logging.DEBUG)
+    server.ask({"where": "sex = 'F' and grade = 1"}, "a-secret-key")
+    problem(server.ask({"where": "a secret"}), 422)
+    Client(server.app, "a-secret-token").get("/v1/schema")
+    text = caplog.text
+    assert not [w for w in (server.token, "secret", "sex", "ada") if w in text]
+
+
+def test_a_fault_tells_nothing(server, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("a private number: 17")
+
+    monkeypatch.setattr("qrelease.server.app.asked", fail)
+    assert "17" not in problem(server.ask({"where": "grade = 2"}), 500)
+    assert "17" not in caplog.text
+
+
+def test_a_damaged_ledger_is_noticed(path):
+    with worker(path) as app:
+        ada = Client(app, admit(path, "ada"))
+        ada.ask(WOMEN, "k")
+        ada.ask(YOUNG, "l")
+    with Ledger.open(path) as ledger:
+        forged = Analysts(ledger).request("ada", "l")
+        before = Analysts(ledger).request("ada", "k")
+    links = [analyst_store._link("", 1, RequestRow(*astuple(before)))]
+    links.append(analyst_store._link(links[0], 1, RequestRow(*astuple(replace(forged, response=b"{}")))))
+    for change in (
+        'UPDATE analysts SET tally = \'["0", "0", "0", null]\'',
+        "UPDATE analysts SET budget = '{\"epsilon\": 9.0}'",
+        "DELETE FROM analysts",
+        "DELETE FROM requests WHERE number = 1",
+        "DELETE FROM requests WHERE number = 2",
+        "UPDATE requests SET response = x'7b7d' WHERE number = 1",
+        f"UPDATE requests SET response = x'7b7d', digest = '{links[1]}' WHERE number = 2",
+        "UPDATE registry SET analysts = 2",
+    ):
+        copy = path.with_name("copy")
+        with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
+            source.backup(target)
+            target.execute(change)
+        target.close()
+        with Ledger.open(copy) as ledger, pytest.raises(LedgerError, match="damaged"):
+            analysts = Analysts(ledger)
+            analysts.list()
+            analysts.requests("ada", 1, 10)
+        if "SET response" in change:
+            with Ledger.open(copy) as ledger, pytest.raises(LedgerError, match="damaged"):
+                Analysts(ledger).request("ada", "k" if "number = 1" in change else "l")
+        copy.unlink()
+
+
+def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
+    """The same statements in the same order, whatever the noise: what takes time is the same."""
+    found = {}
+    for seed in range(6):
+        seen, connect = [], ledger_store._connect
+
+        def traced(*where, seen=seen, connect=connect):
+            connection = connect(*where)
+            connection.set_trace_callback(lambda text: seen.append(" ".join(text.split()[:4])))
+            return connection
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_store, "_connect", traced)
+            file = path.with_name(f"{seed}.ledger")
+            with worker(file, seed=seed) as app:
+                ada = Client(app, admit(file, "ada"))
+                seen.clear()
+                value = ada.ask(WOMEN).json["answers"][0]["value"]
+                found[value] = tuple(seen)
+    assert len(found) > 3
+    assert len(set(found.values())) == 1
+    statements = found.popitem()[1]
+    assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") - 1 == 1  # the token is read apart
+    assert sum(text.startswith("INSERT INTO journal") for text in statements) == 2
+
+
+def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        for name in ("", "a b", "-a", "x" * 65, "ä"):
+            with pytest.raises(InvalidInput, match="name"):
+                analysts.add(name, PureDP(1.0))
+        with pytest.raises(InvalidInput, match="kind of the total"):
+            analysts.add("ada", ApproxDP(1.0, 1e-9))
+        assert analysts.list() == ()
+        assert analysts.holder("x") is None
+        analysts.add("ada", PureDP(0.5))
+        analysts.spend("ada", PureDP(0.375))
+        with pytest.raises(BudgetExceeded):
+            analysts.spend("ada", PureDP(0.25))
+        assert analysts.named("ada").spent == PureDP(0.375)
+        with pytest.raises(InvalidInput, match="no analyst 'bob'"):
+            analysts.revoke("bob")
+
+
+# --- the page and the document
+
+
+def test_pages_are_self_contained_and_locked_down(server):
+    for page in ("/", "/docs", "/static/page.js", "/static/chart.js", "/static/docs.js", "/static/style.css"):
+        reply = Client(server.app).get(page)
+        assert reply.status == 200
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+        assert reply.headers["x-content-type-options"] == "nosniff"
+    for file in (files("qrelease.server") / "static").iterdir():
+        text = file.read_text(encoding="utf-8")
+        assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}
+        assert not re.search(r"innerHTML|eval\(|style=|onclick|document\.write", text)
+
+
+def test_the_document_names_every_endpoint_and_its_shapes(server):
+    found = Client(server.app).get("/openapi.json").json
+    assert found == document()
+    assert sum(len(operations) for operations in found["paths"].values()) == len(ENDPOINTS)
+    names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(found)))
+    assert names <= set(found["components"]["schemas"])
+
+
+def test_a_transaction_is_all_or_nothing(path):
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        analysts.add("ada", PureDP(1.0))
+        with pytest.raises(ZeroDivisionError), ledger.transaction():
+            ledger.charge(PureDP(0.5), "a query")
+            analysts.spend("ada", PureDP(0.5))
+            analysts.record("ada", "k", "{}", b"{}")
+            assert ledger.spent == PureDP(0.5)
+            1 / 0  # noqa: B018
+        assert ledger.spent is analysts.named("ada").spent is analysts.request("ada", "k") is None
+        with ledger.transaction():
+            ledger.charge(PureDP(0.25), "a query")
+            analysts.record("ada", "k", "{}", b"{}")
+    with Ledger.open(path) as ledger:
+        assert ledger.spent == PureDP(0.25)
+        assert Analysts(ledger).request("ada", "k").response == b"{}"
