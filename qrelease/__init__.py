@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qrelease import data
     from qrelease.archive import load
+    from qrelease.conjunctions import Conjunctions
     from qrelease.domain import Attribute, Domain
     from qrelease.entropy import Entropy
     from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, TooLarge
     from qrelease.ledger import Ledger
     from qrelease.mechanisms.gaussian import Gaussian
+    from qrelease.mechanisms.iterative import IterativeConstruction
     from qrelease.mechanisms.laplace import Laplace
+    from qrelease.mechanisms.matrix import Matrix
+    from qrelease.mechanisms.maxent import MaxEnt
     from qrelease.mechanisms.mwem import MWEM
     from qrelease.mechanisms.net import Net
+    from qrelease.mechanisms.online import Online
     from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
     from qrelease.mechanisms.smalldb import SmallDB
     from qrelease.planning import plan
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "load": "archive",
+    "Conjunctions": "conjunctions",
     "Attribute": "domain",
     "Domain": "domain",
     "Entropy": "entropy",
@@ -37,9 +43,13 @@ _HOMES = {
     "TooLarge": "errors",
     "Ledger": "ledger",
     "Gaussian": "mechanisms.gaussian",
+    "IterativeConstruction": "mechanisms.iterative",
     "Laplace": "mechanisms.laplace",
+    "Matrix": "mechanisms.matrix",
+    "MaxEnt": "mechanisms.maxent",
     "MWEM": "mechanisms.mwem",
     "Net": "mechanisms.net",
+    "Online": "mechanisms.online",
     "SmallDB": "mechanisms.smalldb",
     "PrivateMultiplicativeWeights": "mechanisms.pmw",
     "plan": "planning",
@@ -59,16 +69,21 @@ __all__ = [
     "ApproxDP",
     "Attribute",
     "BudgetExceeded",
+    "Conjunctions",
     "Curator",
     "Domain",
     "Entropy",
     "Gaussian",
     "InvalidInput",
+    "IterativeConstruction",
     "Laplace",
     "Ledger",
     "LedgerError",
+    "Matrix",
+    "MaxEnt",
     "Neighbours",
     "Net",
+    "Online",
     "PrivateMultiplicativeWeights",
     "PureDP",
     "QReleaseError",

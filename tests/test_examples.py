@@ -16,3 +16,4 @@ def test_example(script: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+    assert not list(tmp_path.glob("*.ledger"))  # one left behind would be in the way of a release of one's own

@@ -55,15 +55,17 @@ def test_the_demo(tmp_path: Path) -> None:
     assert files == ["answers.csv", "release.json", "report.html", "synthetic.csv"]
 
 
-def test_the_python_block_runs(folder: Path) -> None:
-    (code,) = blocks(README, "python")
-    assert len(code.strip().splitlines()) == 2 + 5
-    assert "±" in run([sys.executable, "-W", "error", "-c", code], folder)
+def test_the_python_blocks_run(folder: Path) -> None:
+    release, stream = blocks(README, "python")
+    assert len(release.strip().splitlines()) == 2 + 5
+    shown = run([sys.executable, "-W", "error", "-c", release + stream], folder)
+    assert shown.count("±") == 3
+    assert shown.count("quoted: free") == 1
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_the_python_block_runs_on_a_frame_of_ones_own(folder: Path, library: str) -> None:
-    (code,) = blocks(README, "python")
+    code, _ = blocks(README, "python")
     line, call = re.search(r"^(table = .*)  # yours: (.*)$", code, re.MULTILINE).groups()
     read = f"import {library}; frame = {library}.read_csv('people.csv')"
     run([sys.executable, "-m", "qrelease.cli", "schema", "draft", "people.csv", "--out", "people.toml"], folder)

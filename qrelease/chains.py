@@ -1,0 +1,269 @@
+"""The maximum-entropy fit for a universe of any size: Gibbs chains that follow the model while it is fitted to them.
+
+The model is that of `maxent`: N records from a log-linear p_θ ∝ e^(Σ_S θ_S), and θ where the convex function
+
+    N ln Z(θ) - r·θ + ½ θ·Qθ,    Q = s / (1 + ω J),
+
+is least, for measured residuals r of variances s, with a prior of variances ω on the interactions θ. Its gradient is
+N p_θ's residuals - r + Qθ. No table can hold p_θ here. Weighted records that were drawn from it stand for it:
+a step from θ to θ + d multiplies each weight by e^(d's sum at the record), which is exact importance weighting, until
+the records are too uneven for it; then they are drawn anew in the proportion of their weights, and each column of each
+record from its distribution given the others, which leaves p_θ as it is. This is stochastic maximum likelihood with
+persistent chains (Younes 1989; Tieleman 2008), with the weights of a sequential Monte Carlo sampler (Del Moral, Doucet
+& Jasra 2006), so that what the chains mix slowly the weights still get right. Q keeps the fit off the noise: more
+rounds change nothing once the gradient is no larger than what so many records make it by chance.
+
+**Metric.** For independent columns of distributions p the functions Π (uᵢ - E uᵢ) are uncorrelated, and each has the
+variance Π λᵢ (see `interactions`). So the steps are taken in their coefficients φ, in which J is N Π λᵢ. A product of
+centred functions is a sum of products of uncentred ones, by which φ gives θ: one column at a time the mean is taken off
+and handed to the set without it. The rest of the curvature L-BFGS finds, whose pairs stay good from round to round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from qrelease.cover import Axes
+from qrelease.interactions import Interactions
+from qrelease.maxent import prior_variance
+from qrelease.records import Codes, Tables, systematic
+from qrelease.residuals import Estimates
+
+Floats = npt.NDArray[np.float64]
+
+_STEPS = 3  # of L-BFGS on one set of records, before they move
+_MEMORY = 10  # of its pairs
+_EVEN = 0.5  # of their effective number, that the records keep in a round
+_FRESH = 0.7  # of their number: below this effective number they are drawn anew
+_REACH = 0.9  # of a first step: the standard deviation of the logarithms of the weights that it makes
+_TRIES = 8  # of a step's length
+_BEND = 0.3  # of the slope at its begin, that a step may have at its end
+_CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kept
+_WINDOW = 5  # rounds that are taken together to see whether the fit still improves
+_STILL = 0.8  # of what the rounds before promised
+_SMALL = 1e-4  # of the records: a cell of a column is not taken to have fewer
+
+
+@dataclass
+class Chains:
+    """Weighted records that stand for a log-linear model: codes (d, n), and weights (n,) with sum 1."""
+
+    codes: Codes
+    weights: Floats
+
+    @property
+    def even(self) -> float:
+        """The effective number of records, over their number."""
+        return float(1 / (self.weights @ self.weights) / len(self.weights))
+
+    def tilted(self, sums: Floats) -> Chains:
+        """The same records with weights times e^sums (n,)."""
+        weights = self.weights * np.exp(sums - sums.max())
+        return Chains(self.codes, weights / weights.sum())
+
+    def evened(self, count: int, rng: np.random.Generator) -> Chains:
+        """So many records of equal weights, each as often as its weight says."""
+        which = systematic(self.weights, count, rng)
+        return Chains(np.ascontiguousarray(self.codes[:, which]), np.full(count, 1 / count))
+
+
+_Link = tuple[slice, slice, tuple[int, int, int], Floats]
+"""Coordinates of a set of columns, those of the set without one of them, the former's shape, that column's means."""
+
+
+@final
+class _Objective:
+    """The function that the fit makes least, in the coordinates of `Interactions`."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        domain, residuals = estimates.domain, estimates.residuals
+        self.total = max(float(residuals[()].values), 1.0)
+        self.singles = [_single(estimates, a, self.total) for a in range(len(domain))]
+        self.basis = Interactions([s for s in residuals if s], self.singles)
+        sets = self.basis.sets
+        self.tables = Tables(domain.shape, sets)
+        owner = self.basis.owner
+        noise = np.array([residuals[s].variance for s in sets])[owner]
+        prior = np.array([prior_variance(k) for k in self.basis.orders.tolist()])[owner]
+        self.target = self.basis.coordinates(np.concatenate([residuals[s].values.reshape(-1) for s in sets]))
+        self.fisher = self.total * self.basis.spectrum
+        self.ridge = noise / (1 + prior * self.fisher)
+        self._curvature = self.fisher + self.ridge
+        self._links = [*self._linked(domain.shape)]
+
+    @property
+    def alone(self) -> Floats:
+        """θ of independent columns."""
+        return self.coordinates({(a,): np.log(p) for a, p in enumerate(self.singles)})
+
+    def coordinates(self, interactions: Mapping[Axes, Floats]) -> Floats:
+        """θ from tables (cells,), where there are any."""
+        shape = self.tables.shape
+        tables = [interactions.get(s, np.zeros(prod(shape[a] for a in s))) for s in self.basis.sets]
+        return self.basis.coordinates(np.concatenate(tables))
+
+    def interactions(self, theta: Floats) -> dict[Axes, Floats]:
+        """The tables of θ."""
+        parts = np.split(self.basis.tables(theta), self.tables.offsets[1:-1])
+        return dict(zip(self.basis.sets, parts, strict=True))
+
+    def _linked(self, shape: Sequence[int]) -> Iterator[_Link]:
+        sets = self.basis.sets
+        bounds = np.cumsum([0, *(prod(shape[a] - 1 for a in s) for s in sets)])
+        places = {s: slice(bounds[j], bounds[j + 1]) for j, s in enumerate(sets)}
+        means = [p @ self.basis.spread((a,))[0][:, 1:] for a, p in enumerate(self.singles)]
+        for column, mean in enumerate(means):
+            for s in sets:
+                rest = tuple(a for a in s if a != column)
+                if rest != s and rest in places:
+                    before = prod(shape[a] - 1 for a in s[: s.index(column)])
+                    yield places[s], places[rest], (before, len(mean), -1), mean
+
+    def gradient(self, chains: Chains, theta: Floats) -> Floats:
+        """At θ, of which the records are a sample."""
+        found = self.basis.coordinates(self.tables.marginals(chains.codes, chains.weights))
+        return self.total * found - self.target + self.ridge * theta
+
+    def scaled(self, gradient: Floats) -> Floats:
+        """The inverse of the curvature for independent columns, times a gradient."""
+        step = gradient.copy()
+        for upper, lower, shape, mean in reversed(self._links):
+            step[upper] -= (step[lower].reshape(shape[0], 1, -1) * mean[:, None]).reshape(-1)
+        step /= self._curvature
+        for upper, lower, shape, mean in self._links:
+            step[lower] -= np.einsum("aib,i->ab", step[upper].reshape(shape), mean).reshape(-1)
+        return step
+
+    def first(self, records: int, rng: np.random.Generator) -> Chains:
+        """Records of independent columns: a sample of the model at `alone`."""
+        columns = [rng.choice(len(p), records, p=p) for p in self.singles]
+        return Chains(np.stack(columns).astype(np.uint16), np.full(records, 1 / records))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit ended with.
+
+    chains        the records
+    interactions  θ of each set of columns, (cells,), in C order
+    total         the number of records in all that they stand for
+    rounds        in how many rounds
+    """
+
+    chains: Chains
+    interactions: Mapping[Axes, Floats]
+    total: float
+    rounds: int
+
+
+def fit(
+    estimates: Estimates,
+    records: int,
+    *,
+    rounds: int,
+    rng: np.random.Generator,
+    start: Fitted | None = None,
+    seen: Callable[[Chains], None] = lambda _: None,
+) -> Fitted:
+    """Fit so many weighted records to measured residuals, in so many rounds at most.
+
+    estimates  of residuals of sets of columns
+    start      where to go on from: what was fitted to some of them
+    seen       is shown the records after every round
+
+    It ends when the last `_WINDOW` rounds promised hardly less than as many before them.
+    """
+    problem = _Objective(estimates)
+    chains = problem.first(records, rng) if start is None else start.chains
+    if len(chains.weights) != records:
+        chains = chains.evened(records, rng)
+    theta = problem.alone if start is None else problem.coordinates(start.interactions)
+    pairs: list[tuple[Floats, Floats]] = []
+    promised: list[float] = []
+    for _ in tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None):
+        theta, chains, promise = _descend(problem, theta, chains, pairs)
+        promised.append(promise)
+        seen(chains)
+        if len(promised) == rounds or _settled(promised):
+            break
+        if chains.even < _FRESH:
+            chains = chains.evened(records, rng)
+        problem.tables.redraw(chains.codes, problem.basis.tables(theta), rng)
+    return Fitted(chains, problem.interactions(theta), problem.total, len(promised))
+
+
+def _settled(promised: Sequence[float]) -> bool:
+    last, before = promised[-_WINDOW:], promised[-2 * _WINDOW : -_WINDOW]
+    return len(before) == _WINDOW and sum(last) > _STILL * sum(before)
+
+
+def _descend(
+    problem: _Objective, theta: Floats, chains: Chains, pairs: list[tuple[Floats, Floats]]
+) -> tuple[Floats, Chains, float]:
+    """Some steps on one set of records; with how much a first one promised to gain, per dimension, in counts.
+
+    A step is as long as leaves the weights even enough, and its slope at its end small or negative.
+    """
+    floor, first = _EVEN * chains.even, np.inf
+    gradient = problem.gradient(chains, theta)
+    for _ in range(_STEPS):
+        direction = -_two_loops(gradient, problem.scaled, pairs)
+        slope = float(gradient @ direction)
+        first = min(first, -slope / len(theta))
+        sums = problem.tables.sums(chains.codes, problem.basis.tables(direction))
+        # The effective number falls about as 1 / (1 + variance of the logarithms).
+        length = min(1.0, _REACH / max(float(sums.std()), _REACH))
+        crowded = length < 1
+        for _ in range(_TRIES):
+            tilted = chains.tilted(length * sums)
+            if tilted.even < floor:
+                length, crowded = 0.6 * length, True
+                continue
+            bent = problem.gradient(tilted, theta + length * direction)
+            end = float(bent @ direction)
+            if end <= -_BEND * slope:
+                break
+            length *= min(max(slope / (slope - end), 0.1), 0.7)
+        else:
+            break
+        step, change = length * direction, bent - gradient
+        if step @ change > -_CURVED * length * slope:
+            pairs.append((step, change))
+            del pairs[:-_MEMORY]
+        theta, chains, gradient = theta + step, tilted, bent
+        if crowded:
+            break
+    return theta, chains, first
+
+
+def _two_loops(gradient: Floats, inverse: Callable[[Floats], Floats], pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """The inverse curvature of L-BFGS times a gradient (Nocedal 1980)."""
+    found: Floats = gradient.copy()
+    parts: list[float] = []
+    for step, change in reversed(pairs):
+        part = float(step @ found) / float(step @ change)
+        found -= part * change
+        parts.append(part)
+    found = inverse(found)
+    for (step, change), part in zip(pairs, reversed(parts), strict=True):
+        found += step * (part - float(change @ found) / float(step @ change))
+    return found
+
+
+def _single(estimates: Estimates, axis: int, total: float) -> Floats:
+    """A column's distribution (n,), positive: its noisy marginal, where that is above its noise."""
+    cells = estimates.domain.shape[axis]
+    measured = estimates.residuals.get((axis,))
+    if measured is None:
+        return np.full(cells, 1 / cells)
+    table = measured.values + total / cells
+    found = np.maximum(table, max(np.sqrt(measured.variance), _SMALL * total))
+    distribution: Floats = found / found.sum()
+    return distribution

@@ -1,0 +1,284 @@
+"""Weighted records, their tables and Gibbs moves, the fit, and the mechanism: brute force, known models, refusals."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, mixed, private, random_table, true_answers
+
+from qrelease.audit import audit_mechanism
+from qrelease.chains import fit
+from qrelease.domain import Domain
+from qrelease.entropy import Entropy
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.records import Records
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.records import Tables, WeightedCodes, systematic
+from qrelease.release import Curator
+from qrelease.residuals import Estimates, Plan
+from qrelease.table import Table
+from qrelease.workload import Workload
+
+ADD, SWAP = BOTH
+COST = ApproxDP(1.0, 1e-6)
+SHAPE = (3, 2, 4)
+SETS = [(0,), (2,), (0, 1), (1, 2), (0, 1, 2)]
+
+
+def some(seed, count=40, shape=SHAPE):
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(n, size=count) for n in shape]).astype(np.uint16)
+    return codes, rng.dirichlet(np.ones(count)), rng
+
+
+# --- tables
+
+
+@given(st.integers(0, 2**32))
+@PROPERTY
+def test_marginals_and_their_adjoint(seed):
+    codes, weights, rng = some(seed)
+    tables = Tables(SHAPE, SETS)
+    expected = []
+    for s in SETS:
+        table = np.zeros([SHAPE[a] for a in s])
+        np.add.at(table, tuple(codes[a] for a in s), weights)
+        expected.append(table.reshape(-1))
+    found = tables.marginals(codes, weights)
+    np.testing.assert_allclose(found, np.concatenate(expected), atol=1e-12)
+    values = rng.normal(size=len(found))
+    np.testing.assert_allclose(tables.sums(codes, values) @ weights, values @ found, atol=1e-10)
+
+
+def test_no_order_of_the_records_changes_a_marginal():
+    codes, weights, rng = some(1, 9_000)
+    tables, other = Tables(SHAPE, SETS), rng.permutation(9_000)
+    assert (tables.marginals(codes, weights) == tables.marginals(codes[:, other], weights[other])).all()
+
+
+def log_linear(seed, scale=1.0):
+    """Tables of some sets, and the distribution (3, 2, 4) that they make."""
+    rng = np.random.default_rng(seed)
+    tables = Tables(SHAPE, SETS)
+    values = scale * rng.normal(size=tables.offsets[-1])
+    cells = np.indices(SHAPE).reshape(3, -1)
+    chances = np.exp(tables.sums(cells.astype(np.uint16), values))
+    return tables, values, chances / chances.sum()
+
+
+def histogram(codes):
+    return np.bincount(np.ravel_multi_index(tuple(codes.astype(np.int64)), SHAPE), minlength=24)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_a_sweep_leaves_the_model_and_leads_to_it(scale):
+    tables, values, chances = log_linear(3, scale)
+    rng = np.random.default_rng(0)
+    count = 60_000
+    drawn = np.stack(np.unravel_index(rng.choice(24, count, p=chances), SHAPE)).astype(np.uint16)
+    far = np.zeros((3, count), np.uint16)
+    for codes, sweeps in ((drawn, 1), (far, 40)):
+        before = codes.copy()
+        for _ in range(sweeps):
+            tables.redraw(codes, values, rng)
+        assert (codes != before).mean() > 0.2
+        chi = ((histogram(codes) - count * chances) ** 2 / (count * chances)).sum()
+        assert chi < 60  # 23 degrees of freedom; a model off by 30 % in one cell of 24 gives above 200
+
+
+def test_impossible_cells_are_never_drawn():
+    tables, values, chances = log_linear(4)
+    blocked = np.arange(24) % 3 == 1
+    values[tables.offsets[4] :][blocked] = -np.inf
+    rng = np.random.default_rng(1)
+    codes = np.zeros((3, 20_000), np.uint16)
+    for _ in range(20):
+        tables.redraw(codes, values, rng)
+    found = histogram(codes)
+    assert not found[blocked].any()
+    expected = 20_000 * chances[~blocked] / chances[~blocked].sum()
+    assert ((found[~blocked] - expected) ** 2 / expected).sum() < 50
+
+
+def test_systematic_rounding():
+    weights = np.random.default_rng(0).dirichlet(np.ones(50))
+    found = np.bincount(systematic(weights, 1_000, np.random.default_rng(1)), minlength=50)
+    assert found.sum() == 1_000
+    assert (np.abs(found - 1_000 * weights) < 1).all()
+
+
+# --- the synopsis
+
+
+def weighted(seed, total=30.0):
+    codes, weights, _ = some(seed, 7, PEOPLE.shape)
+    return WeightedCodes(PEOPLE, codes, weights, total)
+
+
+def test_answers_are_those_of_its_histogram():
+    made = weighted(5)
+    cells = np.ravel_multi_index(tuple(made.codes.astype(np.int64)), PEOPLE.shape)
+    expected = full_matrix(mixed()) @ np.bincount(cells, made.weights * made.total, 24)
+    np.testing.assert_allclose(made.answer(mixed()), expected, atol=1e-9)
+
+
+def test_a_universe_beyond_any_number():
+    domain = Domain.coded({f"c{i}": 181 for i in range(35)})  # 2^262
+    codes = np.random.default_rng(0).integers(181, size=(35, 100)).astype(np.uint16)
+    made = WeightedCodes(domain, codes, np.full(100, 0.01), 100.0)
+    asked = Workload.marginals(domain, [["c0", "c34"], ["c1", "c2", "c3"]])
+    assert made.answer(asked).sum() == pytest.approx(200)
+    again = WeightedCodes.from_json(domain, json.loads(json.dumps(made.to_json())), ())
+    assert (again.answer(asked) == made.answer(asked)).all()
+    assert sorted(made.sample(100, np.random.default_rng(1))[7]) == sorted(codes[7])
+
+
+@pytest.mark.parametrize(
+    ("codes", "weights", "why"),
+    [
+        (np.zeros((3, 0)), [], "one weight each"),
+        (np.zeros((3, 2)), [1.0], "one weight each"),
+        (np.zeros((2, 1)), [1.0], "3 codes"),
+        (np.full((3, 1), 9), [1.0], "below its column's size"),
+        (np.zeros((3, 2)), [1.5, -0.5], "must not be negative"),
+        (np.zeros((3, 2)), [0.5, 0.4], "sum to 1"),
+    ],
+)
+def test_records_that_are_none(codes, weights, why):
+    with pytest.raises(InvalidInput, match=why):
+        WeightedCodes(PEOPLE, codes.astype(np.uint16), np.array(weights), 1.0)
+
+
+# --- the fit
+
+
+def estimates_of(table, cost, order=2, seed=0):
+    sets = [s for k in range(1, order + 1) for s in combinations(range(len(table.domain)), k)]
+    plan = Plan.choose(table.domain, sets)
+    made = private(table, cost, entropy=Entropy.insecure(seed))
+    return Estimates.of(table.domain, made.measure(plan.workload, cost)), Workload.marginals(table.domain, order)
+
+
+def answers(fitted, domain, workload):
+    return WeightedCodes(domain, fitted.chains.codes, fitted.chains.weights, fitted.total).answer(workload)
+
+
+def test_without_noise_the_fit_has_what_was_measured():
+    table = random_table(coded(3, 2, 5, 4), 4_000, 2)
+    estimates, workload = estimates_of(table, ZCDP(100.0))
+    fitted = fit(estimates, 20_000, rounds=40, rng=np.random.default_rng(0))
+    off = np.abs(answers(fitted, table.domain, workload) - true_answers(workload, table))
+    assert off.max() < 0.004 * 4_000
+
+
+def test_of_distributions_with_those_pairs_it_is_the_one_of_largest_entropy():
+    table = random_table(coded(3, 2, 3), 4_000, 7)
+    estimates, workload = estimates_of(table, ZCDP(100.0))
+    p = np.full((3, 2, 3), 1 / 18)  # by iterative proportional fitting (Deming & Stephan 1940)
+    tables = np.split(true_answers(workload, table) / 4_000, workload.bounds[1:-1])
+    for _ in range(500):
+        for axes, q in zip(workload.sets, tables, strict=True):
+            (away,) = {0, 1, 2} - set(axes)
+            now = p.sum(axis=away, keepdims=True)
+            p = p * np.divide(q.reshape(now.shape), now, out=np.zeros_like(now), where=now > 0)
+    fitted = fit(estimates, 40_000, rounds=40, rng=np.random.default_rng(0))
+    whole = Workload.marginals(table.domain, 3)
+    assert np.abs(answers(fitted, table.domain, whole) / fitted.total - p.reshape(-1)).max() < 0.01
+
+
+def test_noise_is_not_fitted_and_more_rounds_change_little():
+    table = random_table(coded(4, 4, 4, 4), 500, 1)
+    estimates, workload = estimates_of(table, ZCDP(1e-3))
+    true = true_answers(workload, table) / 500
+    seen = []
+
+    def error(chains):
+        made = WeightedCodes(table.domain, chains.codes, chains.weights, 1.0)
+        seen.append(np.abs(made.answer(workload) - true).sum() / 6)
+
+    end = fit(estimates, 20_000, rounds=60, rng=np.random.default_rng(0), seen=error).rounds
+    noisy = np.abs(estimates.answer(workload)[0] / 500 - true).sum() / 6
+    assert end < 60
+    assert max(seen[end // 2 :]) < 0.5 * noisy
+
+
+def test_a_fit_goes_on_where_another_ended():
+    table = random_table(coded(3, 2, 3), 2_000, 7)
+    first, _ = estimates_of(table, ZCDP(10.0), order=1)
+    both, workload = estimates_of(table, ZCDP(10.0))
+    begun = fit(first, 10_000, rounds=3, rng=np.random.default_rng(0))
+    done = fit(both, 10_000, rounds=20, rng=np.random.default_rng(1), start=begun)
+    assert np.abs(answers(done, table.domain, workload) - true_answers(workload, table)).max() < 30
+
+
+# --- the mechanism
+
+
+def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):
+    ledger = Ledger.open(None, cost, neighbours=relation)
+    made = mechanism or Records(records=4_000)
+    return Curator(table, ledger, Entropy.insecure(seed)).release(made, workload, cost)
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", [ApproxDP(2.0, 1e-6), ZCDP(0.1)])
+def test_a_release(relation, cost):
+    table = random_table(coded(4, 3, 1, 5, 2), 3_000, 5)
+    workload = Workload.marginals(table.domain, 3)
+    made = released(table, workload, cost, relation)
+    true = true_answers(workload, table)
+    assert np.abs(made.answers() - true).mean() < 0.01 * 3_000
+    assert (released(table, workload, cost, relation).answers() == made.answers()).all()
+    assert (released(table, workload, cost, relation, seed=1).answers() != made.answers()).any()
+    if relation is SWAP:
+        assert made.synopsis.total == 3_000
+    noisy, widths = made.error_bars(Workload.marginals(table.domain, 1))
+    assert (np.abs(noisy - true_answers(Workload.marginals(table.domain, 1), table)) <= widths).mean() > 0.8
+    assert len(made.synthetic(100, seed=1)["a"]) == 100
+
+
+def test_marginals_that_have_more_structure_are_selected():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(5, size=(2, 5_000))
+    domain = coded(5, 5, 5)
+    made = released(Table(domain, (a, b, a)), Workload.marginals(domain, 2), ApproxDP(0.5, 1e-6))
+    assert ["a", "c"] in made.parameters["selected"]
+
+
+@pytest.mark.slow
+def test_the_mechanism_is_acquitted_as_a_whole():
+    found = audit_mechanism(Records(records=16), ApproxDP(4.0, 1e-3), ADD, samples=1_000, entropy=Entropy.insecure(9))
+    assert not found.convicted
+
+
+@pytest.mark.parametrize(
+    ("domain", "cost", "error", "why"),
+    [
+        (coded(2, 2), PureDP(1.0), InvalidInput, "delta above 0"),
+        (coded(2, 2), ApproxDP(1.0, 0.0), InvalidInput, "delta above 0"),
+        (coded(1, 1), COST, InvalidInput, "one cell"),
+        (coded(70_000, 2), COST, TooLarge, "65,536 cells"),
+        (coded(2, 2), ZCDP(1e-30), InvalidInput, "noise beyond"),
+    ],
+)
+def test_refused_before_any_charge(domain, cost, error, why):
+    table = random_table(domain, 5, 0)
+    ledger = Ledger.open(None, cost)
+    with pytest.raises(error, match=why):
+        Curator(table, ledger, Entropy.insecure(0)).release(Records(), Workload.marginals(domain, 2), cost)
+    assert [entry.kind for entry in ledger.history()] == ["total"]
+
+
+@pytest.mark.parametrize(("field", "value"), [("order", 1), ("records", 0), ("records", 1.5), ("order", True)])
+def test_parameters_that_are_none(field, value):
+    with pytest.raises(InvalidInput, match=field):
+        Records(**{field: value})
+
+
+def test_more_records_than_memory():
+    with pytest.raises(TooLarge, match="weighted records"):
+        Records(records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
