@@ -36,6 +36,7 @@ from qrelease.mechanisms.matrix import LeastSquares
 from qrelease.mechanisms.maxent import Linear, Modelled
 from qrelease.nets import Listed
 from qrelease.privacy import Filter, Neighbours, cost_from_json
+from qrelease.records import WeightedCodes
 from qrelease.release import Release, Synopsis, generator
 from qrelease.report import html
 from qrelease.synopses import Scaled, WeightedRecords
@@ -233,6 +234,8 @@ def _synopsis(
             return Linear.from_json(domain, content, measurements)
         case "least squares":
             return LeastSquares.from_json(domain, content, measurements)
+        case "weighted codes":
+            return WeightedCodes.from_json(domain, content, measurements)
         case "weighted records":
             return WeightedRecords.from_json(domain, content)
         case "scaled":

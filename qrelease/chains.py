@@ -31,12 +31,14 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from qrelease.cover import Axes
+from qrelease.errors import InvalidInput
 from qrelease.interactions import Interactions
 from qrelease.maxent import prior_variance
 from qrelease.records import Codes, Tables, systematic
 from qrelease.residuals import Estimates
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 _STEPS = 3  # of L-BFGS on one set of records, before they move
 _MEMORY = 10  # of its pairs
@@ -46,12 +48,14 @@ _REACH = 0.9  # of a first step: the standard deviation of the logarithms of the
 _TRIES = 8  # of a step's length
 _BEND = 0.3  # of the slope at its begin, that a step may have at its end
 _CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kept
-_WINDOW = 5  # rounds that are taken together to see whether the fit still improves
-_STILL = 0.8  # of what the rounds before promised
+_ENTRY = 10  # sweeps, by which records leave impossible cells
+_WINDOW = 8  # rounds that are taken together to see whether the fit still improves
+_STILL = 0.9  # of what the rounds before promised
 _SMALL = 1e-4  # of the records: a cell of a column is not taken to have fewer
 
 
-@dataclass
+@final
+@dataclass(frozen=True, eq=False)
 class Chains:
     """Weighted records that stand for a log-linear model: codes (d, n), and weights (n,) with sum 1."""
 
@@ -82,13 +86,16 @@ _Link = tuple[slice, slice, tuple[int, int, int], Floats]
 class _Objective:
     """The function that the fit makes least, in the coordinates of `Interactions`."""
 
-    def __init__(self, estimates: Estimates) -> None:
+    def __init__(self, estimates: Estimates, impossible: Mapping[Axes, Mask]) -> None:
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0)
         self.singles = [_single(estimates, a, self.total) for a in range(len(domain))]
         self.basis = Interactions([s for s in residuals if s], self.singles)
         sets = self.basis.sets
         self.tables = Tables(domain.shape, sets)
+        self._impossible = impossible
+        self._walls = np.concatenate([np.where(m, -np.inf, 0.0) for m in impossible.values()] or [np.empty(0)])
+        self._all = Tables(domain.shape, [*sets, *impossible])
         owner = self.basis.owner
         noise = np.array([residuals[s].variance for s in sets])[owner]
         prior = np.array([prior_variance(k) for k in self.basis.orders.tolist()])[owner]
@@ -141,10 +148,22 @@ class _Objective:
             step[lower] -= np.einsum("aib,i->ab", step[upper].reshape(shape), mean).reshape(-1)
         return step
 
+    def redraw(self, codes: Codes, theta: Floats, rng: np.random.Generator) -> None:
+        """A sweep of Gibbs sampling at θ, that enters no impossible cell."""
+        self._all.redraw(codes, np.concatenate([self.basis.tables(theta), self._walls]), rng)
+
     def first(self, records: int, rng: np.random.Generator) -> Chains:
-        """Records of independent columns: a sample of the model at `alone`."""
+        """Records of independent columns: a sample of the model at `alone`, or, where cells are impossible, near it."""
         columns = [rng.choice(len(p), records, p=p) for p in self.singles]
-        return Chains(np.stack(columns).astype(np.uint16), np.full(records, 1 / records))
+        chains = Chains(np.stack(columns).astype(np.uint16), np.full(records, 1 / records))
+        if not self._impossible:
+            return chains
+        for _ in range(_ENTRY):
+            self.redraw(chains.codes, self.alone, rng)
+        possible = Tables(self.tables.shape, [*self._impossible]).sums(chains.codes, self._walls) == 0
+        if not possible.any():
+            raise InvalidInput("the impossible cells leave no record that is possible")
+        return Chains(chains.codes, possible / possible.sum()).evened(records, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,21 +188,27 @@ def fit(
     *,
     rounds: int,
     rng: np.random.Generator,
+    impossible: Mapping[Axes, Mask] | None = None,
     start: Fitted | None = None,
     seen: Callable[[Chains], None] = lambda _: None,
 ) -> Fitted:
     """Fit so many weighted records to measured residuals, in so many rounds at most.
 
     estimates  of residuals of sets of columns
+    impossible cells (cells,) of marginals, by their columns, that no record is in: a public rule
     start      where to go on from: what was fitted to some of them
     seen       is shown the records after every round
 
-    It ends when the last `_WINDOW` rounds promised hardly less than as many before them.
+    It ends when the last `_WINDOW` rounds promised hardly less than as many before them. Raises `InvalidInput` where no
+    record is found that is possible.
     """
-    problem = _Objective(estimates)
-    chains = problem.first(records, rng) if start is None else start.chains
-    if len(chains.weights) != records:
-        chains = chains.evened(records, rng)
+    problem = _Objective(estimates, impossible or {})
+    if start is None:
+        chains = problem.first(records, rng)
+    elif len(start.chains.weights) != records:
+        chains = start.chains.evened(records, rng)
+    else:
+        chains = Chains(start.chains.codes.copy(), start.chains.weights)  # the moves write into the codes
     theta = problem.alone if start is None else problem.coordinates(start.interactions)
     pairs: list[tuple[Floats, Floats]] = []
     promised: list[float] = []
@@ -195,7 +220,7 @@ def fit(
             break
         if chains.even < _FRESH:
             chains = chains.evened(records, rng)
-        problem.tables.redraw(chains.codes, problem.basis.tables(theta), rng)
+        problem.redraw(chains.codes, theta, rng)
     return Fitted(chains, problem.interactions(theta), problem.total, len(promised))
 
 

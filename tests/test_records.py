@@ -1,6 +1,7 @@
 """Weighted records, their tables and Gibbs moves, the fit, and the mechanism: brute force, known models, refusals."""
 
 import json
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -282,3 +283,41 @@ def test_parameters_that_are_none(field, value):
 def test_more_records_than_memory():
     with pytest.raises(TooLarge, match="weighted records"):
         Records(records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
+
+
+def test_columns_alone_get_the_whole_budget():
+    table = random_table(coded(6, 2), 2_000, 3)
+    made = released(table, Workload.marginals(table.domain, 1))
+    assert len(made.spends) == 1
+    assert made.parameters["selected"] == []
+    assert np.abs(made.answers() - true_answers(made.workload, table)).max() < 60
+
+
+@pytest.mark.parametrize("relation", BOTH)
+def test_all_that_is_spent_is_within_the_cost(relation):
+    table = random_table(coded(4, 3, 5, 2), 20_000, 5)
+    made = released(table, Workload.marginals(table.domain, 3), ZCDP(0.1), relation)
+    spent = sum(Fraction(s.cost.rho) for s in made.spends)
+    assert Fraction(0.0999) < spent <= Fraction(0.1)
+    assert made.parameters["pairs"] > 0
+
+
+def test_what_is_impossible_is_in_no_answer_and_in_no_row():
+    table = random_table(coded(4, 3, 5), 2_000, 5)
+    workload = Workload.marginals(table.domain, 2)
+    mechanism = Records(
+        records=4_000, impossible=("a = 0 and b = 1", "a in 1..2 and c > 3", "a = 3 and b = 2 and c = 0")
+    )
+    made = released(table, workload, mechanism=mechanism)
+    a, b, c = (np.asarray(column) for column in made.codes(10_000, np.random.default_rng(0)))
+    assert not ((a == 0) & (b == 1)).any()
+    assert not (((a == 1) | (a == 2)) & (c == 4)).any()
+    assert not ((a == 3) & (b == 2) & (c == 0)).any()
+    assert float(made.answer("a = 0 and b = 1")) == 0
+    assert len(set(zip(a.tolist(), b.tolist(), c.tolist(), strict=True))) > 25
+
+
+@pytest.mark.parametrize("impossible", [("a in 0..1",), ("a = 0", "a = 1"), ("a = 0 and b = 0", "a = 1", "b = 1")])
+def test_constraints_that_leave_nothing(impossible):
+    with pytest.raises(InvalidInput, match="no record that is possible"):
+        Records(impossible=impossible).check(Workload.marginals(coded(2, 2), 2), COST, ADD)

@@ -10,7 +10,7 @@ measurements so far (`chains`). When a measurement shows nothing but noise, the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import pi, sqrt
@@ -19,7 +19,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease import memory
+from qrelease import memory, predicate
 from qrelease.chains import Fitted, fit
 from qrelease.cover import Axes
 from qrelease.domain import Domain
@@ -31,27 +31,29 @@ from qrelease.privacy.costs import check_cost
 from qrelease.queries import Cells
 from qrelease.records import LARGEST_COLUMN, Tables, WeightedCodes
 from qrelease.release import Draft, generator
-from qrelease.residuals import Estimates, Plan
+from qrelease.residuals import Estimates, Plan, Residual
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
-MOST_CELLS = 1 << 24
+MOST_CELLS = 1 << 23
 """Cells of all marginals together among which is selected: the smallest ones."""
 
-SINGLES = 0.1
+SINGLES = 0.15
 """The share of the budget that measures each column by itself."""
 
 SELECTION = 0.1
 """The share of each round that selects."""
 
 _MOST_ROUNDS = 400
+_SEARCHED = 1_000  # records that look for a possible one
 _CLEAR = 3_000.0  # n√ρ from which all pairs are measured: below, only selected ones stand out
 _PAIRS, _ENOUGH = 0.7, 10_000.0  # their share of what is left, at most, and n√ρ of what they get, at most
 _FIT = 30  # rounds of the fit to all pairs
 _REFIT = 4  # after each selected marginal
 _LAST = 40  # in the end
-_CELL = 100  # bytes for a cell of the marginals among which is selected
+_CELL = 400  # bytes for a cell of those: its count, and, once measured, the steps that L-BFGS remembers
 _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positions, and copies of them
 
 
@@ -60,16 +62,19 @@ _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positio
 class Records:
     """Adaptive selection of marginals, and weighted records fitted to their measured residuals.
 
-    order    of the largest marginals that may be selected
-    records  weighted records that are fitted: the more, the less their sampling shows
+    order       of the largest marginals that may be selected
+    records     weighted records that are fitted: the more, the less their sampling shows
+    impossible  conditions that no record satisfies, as the public knows: `age < 16 and income = '>50K'`
 
     Costs are (ε, δ) or ρ, spent as ρ-zCDP.
     """
 
     order: int = 3
     records: int = 1 << 17
+    impossible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "impossible", tuple(self.impossible))
         object.__setattr__(self, "order", whole("order", self.order, least=2))
         object.__setattr__(self, "records", whole("records", self.records, least=1))
 
@@ -88,6 +93,7 @@ class Records:
             raise TooLarge(f"columns may have {LARGEST_COLUMN:,} cells, got one of {max(domain.shape):,}")
         if max(domain.shape) == 1:
             raise InvalidInput("the universe has one cell: there is nothing to fit")
+        _check_possible(domain, _masks(domain, self.impossible))
         memory.check(memory.ANSWER * len(workload), f"{len(workload):,} answers", "ask fewer")
         cells = sum(domain.cells(s) for s in _candidates(workload, self.order))
         needed = _CELL * cells + (_RECORD + 4 * len(domain)) * self.records
@@ -96,43 +102,81 @@ class Records:
         noise_for(_residuals(domain, (), neighbours), singles, neighbours)
         least, _ = split(rest, [1 - SELECTION, _MOST_ROUNDS])
         for s in _candidates(workload, self.order)[-1:]:
-            noise_for(Plan.choose(domain, [s], neighbours=neighbours).workload, least, neighbours)
+            noise_for(_residuals_below(domain, s, neighbours), least, neighbours)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Measure the columns, perhaps the pairs, then select, measure and fit until the budget is spent."""
         domain, neighbours = workload.domain, private.neighbours
-        public = float(len(private.table)) if neighbours is Neighbours.REPLACE_ONE else None
-        singles, rest = _shares(cost)
-        measured = private.measure(_residuals(domain, (), neighbours), singles)
-        rng = generator(_seed(measured))
-        fewer = max(self.records // 2, 1)
-        fitted = fit(Estimates.of(domain, measured, public), fewer, rounds=1, rng=rng)
         candidates = _Candidates(private, workload, self.order)
-        share = _pairs(fitted.total, rest) if candidates.pairs else 0.0
-        if share:
-            cost_of_pairs, rest = split(rest, [share, 1 - share])
-            measured += private.measure(_residuals(domain, candidates.pairs, neighbours), cost_of_pairs)
-            fitted = fit(Estimates.of(domain, measured, public), fewer, rounds=_FIT, rng=rng, start=fitted)
-        rounds = _rounds(fitted.total, rest, after_pairs=share > 0) if candidates.sets else 0
-        left, units = rounds, 1
-        chosen: list[list[str]] = []
-        while left:
-            units = left if left < 2 * units else units
-            measuring, selecting = _round(rest, units, rounds)
-            axes, said = candidates.select(private, fitted, selecting, measuring)
-            chosen.append([domain.names[a] for a in axes])
-            measured += private.measure(Plan.choose(domain, [axes], neighbours=neighbours).workload, measuring)
-            left -= units
-            estimates = Estimates.of(domain, measured, public)
-            table, variance = estimates.marginal(axes)
-            if np.abs(table.reshape(-1) - said).mean() < sqrt(2 / pi * variance):
-                units *= 2
-            if left:
-                fitted = fit(estimates, fewer, rounds=_REFIT, rng=rng, start=fitted)
-        fitted = fit(Estimates.of(domain, measured, public), self.records, rounds=_LAST, rng=rng, start=fitted)
-        chains = fitted.chains
-        synopsis = WeightedCodes(domain, chains.codes, chains.weights, fitted.total, tuple(measured))
-        return Draft(synopsis, tuple(measured), {"pairs": share, "selected": chosen, "fitted rounds": fitted.rounds})
+        singles, rest = _shares(cost) if candidates.sets else (_zcdp(cost), None)
+        measured = private.measure(_residuals(domain, (), neighbours), singles)
+        learned = _Learned(private, domain, measured, _masks(domain, self.impossible))
+        fewer = max(self.records // 2, 1)
+        learned.fit(fewer, 1)
+        share, chosen = 0.0, []
+        if rest is not None:
+            share = _pairs(learned.fitted.total, rest) if candidates.pairs else 0.0
+            if share:
+                together, rest = split(rest, [share, 1 - share])
+                learned.measured += private.measure(_residuals(domain, candidates.pairs, neighbours), together)
+                learned.fit(fewer, _FIT)
+            chosen = _adapt(private, learned, candidates, rest, fewer, halved=share > 0)
+        learned.fit(self.records, _LAST)
+        chains, known = learned.fitted.chains, tuple(learned.measured)
+        synopsis = WeightedCodes(domain, chains.codes, chains.weights, learned.fitted.total, known)
+        selected = [[domain.names[a] for a in axes] for axes in chosen]
+        choices = {"pairs": share, "selected": selected, "fitted rounds": learned.fitted.rounds}
+        return Draft(synopsis, known, choices)
+
+
+@final
+class _Learned:
+    """What was measured, and what was fitted to it last: public."""
+
+    fitted: Fitted
+
+    def __init__(
+        self, private: Private, domain: Domain, measured: list[Measurement], impossible: Mapping[Axes, Mask]
+    ) -> None:
+        self.domain, self.measured, self._impossible = domain, measured, impossible
+        self._records = float(len(private.table)) if private.neighbours is Neighbours.REPLACE_ONE else None
+        self._rng = generator(_seed(measured))
+        self._start: Fitted | None = None
+
+    @property
+    def estimates(self) -> Estimates:
+        """From all measurements."""
+        return Estimates.of(self.domain, self.measured, self._records)
+
+    def fit(self, records: int, rounds: int) -> None:
+        """So many records, in so many rounds at most, from those that were fitted before."""
+        self.fitted = fit(
+            self.estimates, records, rounds=rounds, rng=self._rng, impossible=self._impossible, start=self._start
+        )
+        self._start = self.fitted
+
+
+def _adapt(
+    private: Private, learned: _Learned, candidates: _Candidates, cost: ZCDP, records: int, *, halved: bool
+) -> list[Axes]:
+    """Select, measure and fit until a cost is spent; the sets that were selected."""
+    domain = learned.domain
+    rounds = _rounds(learned.fitted.total, cost, halved=halved)
+    left, units = rounds, 1
+    chosen: list[Axes] = []
+    while left:
+        units = left if left < 2 * units else units
+        measuring, selecting = _round(cost, units, rounds)
+        axes, said = candidates.select(private, learned.fitted, selecting, measuring)
+        chosen.append(axes)
+        learned.measured += private.measure(_residuals_below(domain, axes, private.neighbours), measuring)
+        left -= units
+        table, variance = learned.estimates.marginal(axes)
+        if np.abs(table.reshape(-1) - said).mean() < sqrt(2 / pi * variance):
+            units *= 2
+        if left:
+            learned.fit(records, _REFIT)
+    return chosen
 
 
 @final
@@ -185,13 +229,41 @@ def _residuals(domain: Domain, pairs: Sequence[Axes], neighbours: Neighbours) ->
     return Plan.choose(domain, sets, weights=weights, neighbours=neighbours).workload
 
 
+def _residuals_below(domain: Domain, axes: Axes, neighbours: Neighbours) -> Workload:
+    """Of all subsets of a set of columns: they say what noisy counts of the marginal's cells would."""
+    return Plan.choose(domain, [axes], neighbours=neighbours).workload
+
+
+def _zcdp(cost: Cost) -> ZCDP:
+    found = currency(cost)
+    if not isinstance(found, ZCDP):
+        raise InvalidInput(f"a cost of (ε, δ) or ρ is needed, got {cost}")
+    return found
+
+
 def _shares(cost: Cost) -> tuple[ZCDP, ZCDP]:
     """What measures the columns, and what is left for the rounds."""
-    whole_cost = currency(cost)
-    if not isinstance(whole_cost, ZCDP):
-        raise InvalidInput(f"a cost of (ε, δ) or ρ is needed, got {cost}")
-    singles, rest = split(whole_cost, [SINGLES, 1 - SINGLES])
+    singles, rest = split(_zcdp(cost), [SINGLES, 1 - SINGLES])
     return singles, rest
+
+
+def _masks(domain: Domain, impossible: Sequence[str]) -> dict[Axes, Mask]:
+    """The cells that conditions rule out, by the columns they are about. `InvalidInput` for one that is none."""
+    found: dict[Axes, Mask] = {}
+    for text in impossible:
+        condition = predicate.parse(text, domain)
+        found[condition.axes] = found.get(condition.axes, False) | condition.mask()
+    return found
+
+
+def _check_possible(domain: Domain, impossible: Mapping[Axes, Mask]) -> None:
+    """`InvalidInput` unless some record is possible, as far as a search from `_SEARCHED` uniform ones finds."""
+    if impossible:
+        even: dict[Axes, Residual] = {
+            (a,): Residual((a,), np.zeros(n), 1.0) for a, n in enumerate(domain.shape) if n > 1
+        }
+        even[()] = Residual((), np.array(float(_SEARCHED)), 1.0)
+        fit(Estimates(domain, even), _SEARCHED, rounds=1, rng=generator(0), impossible=impossible)
 
 
 def _pairs(total: float, cost: ZCDP) -> float:
@@ -200,9 +272,9 @@ def _pairs(total: float, cost: ZCDP) -> float:
     return 0.0 if signal < _CLEAR else min(_PAIRS, _ENOUGH / signal)
 
 
-def _rounds(total: float, cost: ZCDP, *, after_pairs: bool) -> int:
-    """How many measurements a cost is cut into; found in trials."""
-    rounds = (0.75 if after_pairs else 1.5) * (total * sqrt(cost.rho)) ** 0.4
+def _rounds(total: float, cost: ZCDP, *, halved: bool) -> int:
+    """How many measurements a cost is cut into, half as many once all pairs are known; found in trials."""
+    rounds = (0.75 if halved else 1.5) * (total * sqrt(cost.rho)) ** 0.4
     return int(min(max(round(rounds), 1), _MOST_ROUNDS))
 
 
