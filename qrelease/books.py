@@ -199,7 +199,7 @@ class Books:
         purchase = self.owed.pop(entry["of"])
         values = entry["values"]
         if purchase.kind == "count":
-            if values[0] * purchase.entry["epsilon"] >= self._enough:
+            if values[0] * purchase.entry["epsilon"] >= self._enough and self._alpha * values[0] >= 2:
                 self._know(values[0])
         elif purchase.offer is not None:
             self._add_synopsis(purchase.offer, values)

@@ -359,11 +359,18 @@ class SharedJournal:
         self.key, self.cap = key, cap
         self._ledger, self._session = ledger, session
         self._length, self._last = 0, ""
+        self._undone: int | None = None  # how many transactions were, when news came inside one that is not over
+
+    def check_kept(self) -> None:
+        """`LedgerError` if a transaction from inside which there was news was undone: they are not in the ledger."""
+        if self._undone not in (None, self._ledger.store.undone):
+            raise LedgerError(f"what the session with key {self.key!r} drew was undone; open it again")
 
     def read(self) -> list[bytes]:
         """What was written down since the last look, in order; at first everything."""
+        inside = self._ledger.store.in_writing
         with self._ledger.store.reading():
-            return self._news()
+            return self._news(inside)
 
     @contextmanager
     def writing(self) -> Iterator[list[bytes]]:
@@ -371,13 +378,20 @@ class SharedJournal:
 
         On an exception nothing is bought or appended.
         """
+        inside = self._ledger.store.in_writing
         with self._ledger.store.writing():
-            yield self._news()
+            yield self._news(inside)
 
-    def _news(self) -> list[bytes]:
+    def _news(self, inside: bool) -> list[bytes]:
+        """inside  whether in a transaction that is not over with this look"""
+        self.check_kept()
+        if not inside:
+            self._undone = None  # whatever there was is on disk
         news = self._ledger.store.journal_after(self._session, self._length, self._last)
         if news:
             self._length, self._last = self._length + len(news), news[-1][1]
+            if inside:
+                self._undone = self._ledger.store.undone
         return [entry for entry, _ in news]
 
     def check(self, cost: Cost) -> None:

@@ -126,6 +126,7 @@ class Store:
         self._pid = os.getpid()
         self._closed = False
         self._writer: int | None = None
+        self.undone = 0  # transactions that came to nothing
         _stores.add(self)
 
     @classmethod
@@ -197,6 +198,9 @@ class Store:
             self._writer = threading.get_ident()
             try:
                 yield
+            except BaseException:
+                self.undone += 1
+                raise
             finally:
                 self._writer = None
 

@@ -18,7 +18,7 @@ from qrelease import memory
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy, WordSource, is_insecure
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.ledger import Journal, Ledger, SharedJournal
 from qrelease.measure import RECORDS, Measurement, Private, Spend
 from qrelease.privacy import Cost, Filter, Neighbours
@@ -412,6 +412,8 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
+        if self._ledger.store.in_writing:
+            raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         neighbours = self._ledger.neighbours
         mechanism.check(workload, cost, neighbours)
         self._ledger.charge(cost, f"{mechanism.name}: {len(workload):,} queries")

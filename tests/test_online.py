@@ -19,13 +19,15 @@ from qrelease.conjunctions import Conjunctions, Everything, Parities
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.ledger import Ledger
+from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online import Online
 from qrelease.pricing import ALONE, Tariff
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.products import Rows
 from qrelease.queries import Cells
 from qrelease.release import Curator
 from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.workload import Group, Workload
 
 SWAP, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 CAPS = [PureDP(50.0), ZCDP(50.0), ApproxDP(50.0, 1e-6)]
@@ -571,9 +573,39 @@ def test_inside_a_transaction_all_is_one(tmp_path):
     with pytest.raises(ZeroDivisionError), ledger.transaction():
         session.answer("b = 0")
         raise ZeroDivisionError
+    # What was drawn and undone was paid for by nobody: the session that saw it says no more.
+    for use in (lambda: session.answer("b = 0"), lambda: session.quote("a = 0"), lambda: session.synopsis):
+        with pytest.raises(LedgerError, match="was undone; open it again"):
+            use()
     again = source.open(ONLINE, CAPS[0], key="s")
     assert (again.spent, again.answer("a = 0").value) == (first.cost, first.value)
     assert again.quote("b = 0").cost is not None
+    with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
+        source.release(Laplace(), Workload.marginals(TABLE.domain, 1), PureDP(0.01))
+    again.answer("a = 0")
+
+
+def test_a_refused_purchase_undoes_nothing_of_the_session(tmp_path):
+    session = opened(cap=PureDP(0.02), path=tmp_path / "l")
+    first = session.answer("a = 0")
+    with pytest.raises(BudgetExceeded):
+        for query, _ in BOXES:
+            session.answer(query)
+    assert session.answer("a = 0").value == first.value
+
+
+def test_too_few_records_are_refused_and_not_divided_by():
+    with pytest.raises(InvalidInput, match="too few records"):
+        for seed in range(60):
+            few = Table(DOMAIN, [np.zeros(6, np.uint8) for _ in DOMAIN])
+            session = opened(Online(alpha=0.1, beta=0.5), PureDP(50.0), ADD, few, seed=seed)
+            session.answer("a = 0")
+
+
+def test_unbounded_queries_are_refused():
+    rows = Workload(DOMAIN, (Group((0,), Rows(np.array([[-1, 9] + [0] * (DOMAIN.shape[0] - 2)]), 1.0)),))
+    with pytest.raises(InvalidInput, match=r"\[0, 1\]"):
+        opened().answer(rows)
 
 
 # --- what is refused

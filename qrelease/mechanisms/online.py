@@ -171,6 +171,7 @@ class PayingSession:
         `TooLarge` for a universe without one. Later answers change it.
         """
         with self._lock:
+            self._journal.check_kept()
             if self._books.learner is None:
                 raise TooLarge(f"a hypothesis over {self.domain.size:,} cells is not kept; at most {HYPOTHESIS:,} are")
             return self._books.learner.state
@@ -200,6 +201,7 @@ class PayingSession:
         Raises as `answer` does.
         """
         with self._lock:
+            self._journal.check_kept()
             found = [self._quoted(unit) for unit in self._units(query)]
         costs = [q.cost for q in found if q.cost is not None]
         return Quote(_sum(costs), next((q.source for q in found if q.cost is not None), found[0].source))
@@ -240,12 +242,14 @@ class PayingSession:
             raise InvalidInput(f"a query is a condition or a workload, got {type(query).__name__}")
         if query.domain != self.domain:
             raise InvalidInput("the query is over another domain than the table")
+        query.check_bounded()
         return [Unit.of(self.domain, g) for g in query.groups]
 
     def _serve(self, unit: Unit) -> list[OnlineAnswer]:
         with self._lock:
             if self._closed:
                 raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
+            self._journal.check_kept()
             before = [self._books.known(a) for a in unit.asked]
             cost = None if all(before) else self._obtain(unit)
             found = []
@@ -282,42 +286,46 @@ class PayingSession:
             number = books.waiting(unit) if unit else next(iter(books.owed), None)
             if number is not None:
                 return number, False
+            was_open = self._sparse is not None
             guess = self._compared(unit)
             if guess is not None and unit:
                 self._journal.append(_line({"free": unit.asked[0].to_text(), "value": guess, "order": unit.order}))
             else:
                 number = len(books.purchases)
-                self._buy(unit)
+                # An answer that ended a sparse vector does not begin another: its price was quoted without.
+                self._buy(unit, sparse=not was_open)
         self.catch_up()
         return number, number is not None
 
-    def _buy(self, unit: Unit | None) -> None:
-        purchase = self._chosen(unit)
+    def _buy(self, unit: Unit | None, *, sparse: bool) -> None:
+        purchase = self._chosen(unit, sparse=sparse)
         self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
         self._journal.append(_line(purchase.entry))
 
-    def _chosen(self, unit: Unit | None) -> Purchase:
+    def _chosen(self, unit: Unit | None, *, sparse: bool) -> Purchase:
         """The first that cap and ledger cover of those that are worth buying; `BudgetExceeded` for the last of them."""
-        *better, last = self._choices(unit)
+        *better, last = self._choices(unit, sparse=sparse)
         for purchase in better:
             with suppress(BudgetExceeded):
-                self._check(purchase)
+                # A sparse vector may leave the answer to be bought after it.
+                self._check(_sum([purchase.cost, last.cost]) if purchase.kind == "sparse" else purchase.cost)
                 return purchase
-        self._check(last)
+        self._check(last.cost)
         return last
 
-    def _check(self, purchase: Purchase) -> None:
-        after(self.cost, self._books.tally, purchase.cost)
-        self._journal.check(purchase.cost)
+    def _check(self, cost: Cost | None) -> None:
+        assert isinstance(cost, PureDP | ZCDP)
+        after(self.cost, self._books.tally, cost)
+        self._journal.check(cost)
 
-    def _choices(self, unit: Unit | None) -> Iterator[Purchase]:
+    def _choices(self, unit: Unit | None, *, sparse: bool) -> Iterator[Purchase]:
         if unit is None:
             yield self._books.count()
             return
         yield from self._books.synopses(unit)
-        sparse = self._books.sparse(unit) if self._sparse is None else None
-        if sparse is not None:
-            yield sparse
+        vector = self._books.sparse(unit) if sparse and self._sparse is None else None
+        if vector is not None:
+            yield vector
         yield self._books.alone(unit)
 
     def _quoted(self, unit: Unit) -> Quote:
@@ -328,7 +336,7 @@ class PayingSession:
             return Quote(None, "cached" if source == "measured" else source)
         if books.waiting(unit) is not None:
             return Quote(None, "measured")
-        purchase, alone = self._chosen(unit), books.alone(unit)
+        purchase, alone = self._chosen(unit, sparse=self._sparse is None), books.alone(unit)
         if purchase.kind == "sparse":
             return Quote(_sum([purchase.cost, alone.cost]), "hypothesis")
         if purchase.kind == "answers" and self._sparse is not None and books.trusted(unit):

@@ -286,7 +286,9 @@ def application(handlers: Handlers) -> ASGIApp:
         _fixed(path, (folder / name).read_bytes(), _KINDS[name.rpartition(".")[2]]) for path, name in _PAGES.items()
     ]
     routes.append(_fixed("/openapi.json", json.dumps(document()).encode(), "application/json"))
-    return _Headers(Starlette(routes=routes, exception_handlers={HTTPException: _not_there}))
+    served = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
+    served.router.redirect_slashes = False  # it would redirect to whatever Host a request names
+    return _Headers(served)
 
 
 def _fixed(path: str, content: bytes, kind: str) -> Route:
