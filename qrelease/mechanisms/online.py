@@ -56,7 +56,8 @@ from qrelease.release import OnlineAnswer
 from qrelease.sparse_vector import SparseVector
 from qrelease.workload import Group, Workload
 
-_REMEMBERED: Final = 1 << 16  # texts that are looked up instead of being parsed
+_REMEMBERED: Final = 1 << 12  # texts that are looked up instead of being parsed
+_SMALL: Final = 1 << 12  # cells of the marginal of such a text, at 8 bytes and more
 
 
 @final
@@ -236,7 +237,8 @@ class PayingSession:
                 known = Unit.of(self.domain, Workload.predicates(self.domain, query).groups[0])
                 if len(self._texts) >= _REMEMBERED:
                     self._texts.clear()
-                self._texts[query] = known
+                if known.group.queries.cells <= _SMALL:
+                    self._texts[query] = known
             return [known]
         if not isinstance(query, Workload):
             raise InvalidInput(f"a query is a condition or a workload, got {type(query).__name__}")
