@@ -135,6 +135,7 @@ class Books:
         self.purchases: list[Purchase] = []
         self.owed: dict[int, Purchase] = {}
         self.records = 0
+        self.insecure = False  # whether any of its noise came from anything but the system's entropy
         self.learner: Learner | None = None
         self.tariff = Tariff(domain, neighbours, 0.0, beta, self.gaussian)
         self._alpha, self._declared = alpha, declared
@@ -162,6 +163,7 @@ class Books:
     def replay(self, entries: Iterable[bytes]) -> None:
         """Take in what was written down."""
         for entry in map(json.loads, entries):
+            self.insecure |= "insecure" in entry
             if "buy" in entry:
                 self._bought(entry)
             elif "of" in entry:

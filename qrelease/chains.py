@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from qrelease.cover import Axes
 from qrelease.errors import InvalidInput
-from qrelease.interactions import Interactions
+from qrelease.interactions import Interactions, singles
 from qrelease.maxent import prior_variance
 from qrelease.records import Codes, Tables, systematic
 from qrelease.residuals import Estimates
@@ -51,7 +51,6 @@ _CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kep
 _ENTRY = 10  # sweeps, by which records leave impossible cells
 _WINDOW = 8  # rounds that are taken together to see whether the fit still improves
 _STILL = 0.9  # of what the rounds before promised
-_SMALL = 1e-4  # of the records: a cell of a column is not taken to have fewer
 
 
 @final
@@ -89,7 +88,7 @@ class _Objective:
     def __init__(self, estimates: Estimates, impossible: Mapping[Axes, Mask]) -> None:
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0)
-        self.singles = [_single(estimates, a, self.total) for a in range(len(domain))]
+        self.singles = singles(estimates)
         self.basis = Interactions([s for s in residuals if s], self.singles)
         sets = self.basis.sets
         self.tables = Tables(domain.shape, sets)
@@ -280,15 +279,3 @@ def _two_loops(gradient: Floats, inverse: Callable[[Floats], Floats], pairs: Seq
     for (step, change), part in zip(pairs, reversed(parts), strict=True):
         found += step * (part - float(change @ found) / float(step @ change))
     return found
-
-
-def _single(estimates: Estimates, axis: int, total: float) -> Floats:
-    """A column's distribution (n,), positive: its noisy marginal, where that is above its noise."""
-    cells = estimates.domain.shape[axis]
-    measured = estimates.residuals.get((axis,))
-    if measured is None:
-        return np.full(cells, 1 / cells)
-    table = measured.values + total / cells
-    found = np.maximum(table, max(np.sqrt(measured.variance), _SMALL * total))
-    distribution: Floats = found / found.sum()
-    return distribution

@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from itertools import groupby
-from math import prod
-from typing import final
+from math import prod, sqrt
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease.cover import Axes
+from qrelease.residuals import Estimates
 
 Floats = npt.NDArray[np.float64]
+
+_LEAST: Final = 1e-4
+"""Of the records: a cell of a column is not taken to have fewer."""
 
 
 @final
@@ -88,6 +92,21 @@ class Interactions:
         Their Kronecker product takes the coordinates of all subsets to cells: the even part is the first of each axis.
         """
         return [np.column_stack([np.full(len(u), 1 / len(u)), u]) for u in (self._vectors[a] for a in axes)]
+
+
+def singles(estimates: Estimates) -> list[Floats]:
+    """A distribution of each column, (n,), all positive: its marginal, lifted to the noise where that drowns it."""
+    return [_single(estimates, axis) for axis in range(len(estimates.domain))]
+
+
+def _single(estimates: Estimates, axis: int) -> Floats:
+    size, total = estimates.domain.shape[axis], max(float(estimates.residuals[()].values), 1.0)
+    measured = estimates.residuals.get((axis,))
+    if measured is None:
+        return np.full(size, 1 / size)
+    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST * total))
+    found: Floats = counts / counts.sum()
+    return found
 
 
 def _eigen(distribution: Floats) -> tuple[Floats, Floats]:

@@ -47,7 +47,7 @@ from tqdm import tqdm
 
 from qrelease.cover import Axes
 from qrelease.histogram import Histogram
-from qrelease.interactions import Interactions
+from qrelease.interactions import Interactions, singles
 from qrelease.products import query_rows
 from qrelease.queries import Cells
 from qrelease.residuals import Estimates
@@ -72,7 +72,6 @@ _LEVEL_STEPS = 8  # of L-BFGS at each level of noise
 _LOUD, _QUIETER = 0.2, 8.0  # the first level, a fraction of the records, and how much quieter each is than the last
 _HALVINGS = 6  # of a step, at most
 _PAST = 0.3  # of the slope at its start is what a step may end with beyond its lowest point
-_LEAST = 1e-4  # of the records, in any cell of the one-way marginals that the basis and the start are made from
 _DAMPED = 4.0  # the largest exponent of a step to the solution of a linear model
 _SOLVED, _CLOSE = 0.02, 0.1  # root mean squared errors of (1), in units of the noise
 _MOST = 8  # steps of Anderson's in a round
@@ -159,8 +158,8 @@ class _Problem:
     def __init__(self, estimates: Estimates) -> None:
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0)
-        singles = [_single(estimates, a, self.total) for a in range(len(domain))]
-        self.basis = basis = Interactions([s for s in residuals if s], singles)
+        columns = singles(estimates)
+        self.basis = basis = Interactions([s for s in residuals if s], columns)
         tables = [residuals[s].values.reshape(-1) for s in basis.sets]
         self.target = basis.coordinates(np.concatenate([np.zeros(0), *tables]))
         self.noise = np.array([residuals[s].variance for s in basis.sets], np.float64)[basis.owner]
@@ -169,7 +168,7 @@ class _Problem:
         self.interactions = np.zeros(len(self.target))
         self.found = np.zeros(len(self.target))  # the hypothesis' coordinates
         if basis.sets:
-            ones = [np.log(singles[s[0]]) if len(s) == 1 else np.zeros(domain.cells(s)) for s in basis.sets]
+            ones = [np.log(columns[s[0]]) if len(s) == 1 else np.zeros(domain.cells(s)) for s in basis.sets]
             self.move(basis.coordinates(np.concatenate(ones)))
 
     def move(self, interactions: Floats) -> None:
@@ -423,15 +422,4 @@ def _two_loops(gradient: Floats, ridge: _Ridge, steps: Sequence[tuple[Floats, Fl
     found = ridge.solve(found)
     for (step, change), share in zip(steps, reversed(shares), strict=True):
         found += step * (share - (change @ found) / (step @ change))
-    return found
-
-
-def _single(estimates: Estimates, axis: int, total: float) -> Floats:
-    """A distribution of one column, all positive: measured, with what drowns in the noise lifted to its level."""
-    size = estimates.domain.shape[axis]
-    measured = estimates.residuals.get((axis,))
-    if measured is None:
-        return np.full(size, 1 / size)
-    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST * total))
-    found: Floats = counts / counts.sum()
     return found

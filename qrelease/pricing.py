@@ -47,8 +47,8 @@ from qrelease.domain import Domain
 from qrelease.errors import TooLarge
 from qrelease.privacy import ZCDP, Neighbours, PureDP
 from qrelease.privacy.costs import round_up
-from qrelease.queries import LARGEST_SCALE, Cells, Queries, Residuals
-from qrelease.residuals import Plan
+from qrelease.queries import Cells, Queries, Residuals
+from qrelease.residuals import Plan, on_grid
 from qrelease.sparse_vector import SparseVector
 from qrelease.workload import Group, Workload
 
@@ -61,7 +61,6 @@ _FALSE: Final = 64
 """A comparison of a perfect hypothesis comes out above once in so many."""
 
 _FINE: Final = 1.001
-_GRID: Final = 4096  # the least scale of residuals, where the largest allows it
 
 MOST_CELLS: Final = 1 << 20
 """Cells of a noisy table."""
@@ -187,21 +186,11 @@ def residual_reach(
     best = np.zeros(len(sizes))
     for _ in range(3):  # the simplex may get stuck where two conjunctions are equally bad
         best = optimize.minimize(worst, best, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6}).x
-    workload, variances = _shared(plan, np.exp(best), neighbours)
+    factors = np.exp(best)
+    privacy = {g.axes: factors[len(g.axes)] * norms[g.axes] / plan.variances[g.axes] for g in plan.workload.groups}
+    workload, variances = on_grid(domain, privacy, neighbours)
     parts, counts = _variances(domain, axes, conjunctions, variances)
     return workload, variances, tails.gaussian_union(np.sqrt(parts.sum(axis=1)), counts, beta)
-
-
-def _shared(plan: Plan, factors: Floats, neighbours: Neighbours) -> tuple[Workload, dict[Axes, float]]:
-    """A plan with the privacy of each order multiplied by a factor, on the integer grid; and its variances at σ = 1."""
-    axes, frames = zip(*((g.axes, cast(Residuals, g.queries)) for g in plan.workload.groups), strict=True)
-    exact = np.array([f.scale * math.sqrt(factors[len(s)]) for s, f in zip(axes, frames, strict=True)])
-    largest = float((exact * [f.cells for f in frames]).max())
-    scales = np.maximum(np.rint(exact * min(_GRID / exact.min(), LARGEST_SCALE / largest / 2)), 1).astype(np.int64)
-    groups = (Group(s, Residuals(f.shape, m)) for s, f, m in zip(axes, frames, scales.tolist(), strict=True))
-    workload = Workload(plan.domain, tuple(groups))
-    moved = workload.moved(2, replace=neighbours is Neighbours.REPLACE_ONE)
-    return workload, {(): 0.0} | {g.axes: moved / cast(Residuals, g.queries).multiple ** 2 for g in workload.groups}
 
 
 def _variances(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.queries import Cells, Intervals, Number, Queries
+from qrelease.queries import Cells, Explicit, Intervals, Number, Queries
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ _ENTRIES = 1 << 20  # of a matrix of queries at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Explicit):
     """Integer rows (k, cells) of either sign, in units of a power of two: a strategy to measure, not to ask."""
 
     rows: Ints
@@ -44,45 +44,11 @@ class Rows:
         if not (self.rows.astype(np.float64) ** 2).sum(axis=0).max() < _LARGEST:
             raise InvalidInput("a column of integer rows must have a squared norm below 2^50")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @cached_property
-    def _key(self) -> tuple[bytes, float, int]:
-        return self.rows.tobytes(), self.unit, len(self.rows)
-
-    @property
-    def cells(self) -> int:
-        """Number of columns."""
-        return int(self.rows.shape[1])
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
-
     @cached_property
     def products(self) -> Floats:
         """The inner products of all columns, (cells, cells), exact integers, in units squared."""
         dense = self.rows.astype(np.float64)
         return dense.T @ dense
-
-    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Matrix times vector, or times a matrix (cells, m)."""
-        return self.rows @ table  # type: ignore[operator, no-any-return]
-
-    def adjoint(self, weights: Floats) -> Floats:
-        """Vector times matrix."""
-        product: Floats = weights @ self.rows
-        return product
-
-    def squares(self) -> Floats:
-        """Sums over the columns."""
-        total: Floats = ((self.rows * self.unit) ** 2).sum(axis=1)
-        return total
 
     def sensitivity(self, order: int, *, replace: bool) -> int:
         """The largest norm of a column, or of a difference of two; under order 1 and replacement an upper bound."""

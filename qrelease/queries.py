@@ -186,8 +186,50 @@ class Intervals:
         return {"type": "prefixes" if self.prefixes else "ranges"}
 
 
+class Explicit:
+    """What families that hold their rows W (k, cells) share; `rows` are int64, in units of `unit`."""
+
+    rows: Ints
+    unit: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Explicit) and type(other) is type(self) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple[bytes, float, int]:
+        return self.rows.tobytes(), self.unit, len(self.rows)
+
+    @property
+    def cells(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Matrix times vector, or times a matrix (cells, m)."""
+        # Exact for integer tables; numpy's stubs do not know what a product of two number types is.
+        return self.rows @ table  # type: ignore[operator, no-any-return]
+
+    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Vector times matrix."""
+        product: npt.NDArray[np.float64] = weights @ self.rows
+        return product
+
+    def squares(self) -> npt.NDArray[np.float64]:
+        """Sums over the columns."""
+        total: npt.NDArray[np.float64] = ((self.rows * self.unit) ** 2).sum(axis=1)
+        return total
+
+
 @dataclass(frozen=True, eq=False)
-class Vectors:
+class Vectors(Explicit):
     """Explicit queries: rows (k, cells) int64 in units; `conditions` names each where they come from predicates."""
 
     rows: Ints
@@ -210,11 +252,6 @@ class Vectors:
         object.__setattr__(self, "rows", self.rows.copy())
         self.rows.setflags(write=False)
 
-    @property
-    def cells(self) -> int:
-        """Number of columns."""
-        return int(self.rows.shape[1])
-
     @classmethod
     def of_predicate(cls, predicate: Predicate) -> Vectors:
         """The one query that counts the records for which a predicate holds."""
@@ -233,36 +270,6 @@ class Vectors:
             raise InvalidInput("query vectors must have entries in [0, 1]")
         unit = 1.0 if (dense == np.rint(dense)).all() else GRID
         return cls(np.rint(dense / unit).astype(np.int64), unit)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vectors) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @cached_property
-    def _key(self) -> tuple[bytes, float, int]:
-        return self.rows.tobytes(), self.unit, len(self.rows)
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
-
-    def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Matrix times vector."""
-        # Exact for integer tables; numpy's stubs do not know what a product of two number types is.
-        return self.rows @ table  # type: ignore[operator, no-any-return]
-
-    def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Vector times matrix."""
-        product: npt.NDArray[np.float64] = weights @ self.rows
-        return product
-
-    def squares(self) -> npt.NDArray[np.float64]:
-        """Sums over the columns."""
-        total: npt.NDArray[np.float64] = ((self.rows * self.unit) ** 2).sum(axis=1)
-        return total
 
     def sensitivity(self, order: int, *, replace: bool) -> int:
         """The largest norm of a column, or of a difference of two columns."""

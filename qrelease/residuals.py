@@ -118,10 +118,10 @@ class Plan:
                 raise InvalidInput("expected residuals are for the least total, not for the largest variance")
             part = _filled(part, below, np.array([expected(s) for s in below.sets]))
         replaced = neighbours is Neighbours.REPLACE_ONE
-        workload = _scaled(domain, below.sets[1:] if replaced else below.sets, part[1:] if replaced else part)
-        variances = {g.axes: s for g, s in zip(workload.groups, _variances(workload, replaced), strict=True)}
+        parts = dict(zip(below.sets, part.tolist(), strict=True))
         if replaced:
-            variances[()] = 0.0
+            del parts[()]
+        workload, variances = on_grid(domain, parts, neighbours)
         cell = weight * below.variances(np.array([variances[s] for s in below.sets]))
         error, mass = (cell.max(), 1.0) if largest else (cell @ below.cells, weight @ below.cells)
         return cls(domain, workload, variances, sqrt(error / mass), sqrt(bound / mass))
@@ -247,25 +247,24 @@ def _filled(part: Floats, below: _Below, expected: Floats) -> Floats:
     return found
 
 
-def _scaled(domain: Domain, sets: Sequence[Axes], part: Floats) -> Workload:
-    """The residuals of some sets, at the integer scales nearest to giving each its part of the privacy."""
-    if not len(part):
+def on_grid(domain: Domain, parts: Mapping[Axes, float], neighbours: Neighbours) -> tuple[Workload, dict[Axes, float]]:
+    """The residuals of some sets, at the integer scales nearest to giving each its part of privacy; and sₛ at σ = 1.
+
+    Under replace-one () is no set of them, and has a variance of 0.
+    """
+    if not parts:
         raise InvalidInput("under replace-one the number of records is public: there is nothing to measure")
     size = domain.shape
-    shapes = [tuple(size[a] for a in s) for s in sets]
+    shapes = [tuple(size[a] for a in s) for s in parts]
     cells = np.array([prod(shape) for shape in shapes], np.float64)
     norms = np.array([prod(n * (n - 1) for n in shape) for shape in shapes], np.float64)
-    exact = np.sqrt(part / norms)
+    exact = np.sqrt(np.fromiter(parts.values(), np.float64) / norms)
     factor = min(_FINEST / exact.min(), LARGEST_SCALE / (exact * cells).max() / 2)
     scales = np.maximum(np.rint(exact * factor), 1).astype(np.int64).tolist()
-    groups = (Group(s, Residuals(shape, m)) for s, shape, m in zip(sets, shapes, scales, strict=True))
-    return Workload(domain, tuple(groups))
-
-
-def _variances(workload: Workload, replaced: bool) -> list[float]:
-    """sₛ of each group at σ = 1: the squared sensitivity of the whole, over the square of `scale` N."""
-    step = workload.moved(2, replace=replaced)
-    return [step / _frame(g.queries).multiple ** 2 for g in workload.groups]
+    groups = (Group(s, Residuals(shape, m)) for s, shape, m in zip(parts, shapes, scales, strict=True))
+    workload = Workload(domain, tuple(groups))
+    step = workload.moved(2, replace=neighbours is Neighbours.REPLACE_ONE)
+    return workload, {(): 0.0} | {g.axes: step / _frame(g.queries).multiple ** 2 for g in workload.groups}
 
 
 def _frame(queries: Queries) -> Residuals:

@@ -585,6 +585,21 @@ def test_inside_a_transaction_all_is_one(tmp_path):
     again.answer("a = 0")
 
 
+def test_a_session_with_insecure_noise_stays_marked(tmp_path):
+    session = opened(path=tmp_path / "l", key="s")
+    session.answer("a = 0")
+    assert session.insecure
+    session.close()
+    with Ledger.open(tmp_path / "l") as ledger:
+        again = Curator(TABLE, ledger, Entropy()).open(ONLINE, CAPS[0], key="s")
+        assert again.insecure
+        assert "INSECURE" in repr(again)
+    fresh = Curator(TABLE, Ledger.open(None, CAPS[0], neighbours=SWAP), Entropy()).open(ONLINE, CAPS[0])
+    fresh.answer("a = 0")
+    assert not fresh.insecure
+    assert "INSECURE" not in repr(fresh)
+
+
 def test_a_refused_purchase_undoes_nothing_of_the_session(tmp_path):
     session = opened(cap=PureDP(0.02), path=tmp_path / "l")
     first = session.answer("a = 0")

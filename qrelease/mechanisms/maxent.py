@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -23,13 +24,13 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.histogram import Histogram, check_size
 from qrelease.maxent import fit, prior_variance
-from qrelease.measure import Measurement, Private, half_widths, noise_for
+from qrelease.measure import Measurement, Private, calibrated, half_widths, noise_for
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
 from qrelease.privacy.costs import check_cost
-from qrelease.queries import Cells, Residuals
+from qrelease.queries import Residuals
 from qrelease.release import Draft
 from qrelease.residuals import Estimates, Plan
-from qrelease.workload import Group, Workload
+from qrelease.workload import Workload
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,7 +91,7 @@ class MaxEnt:
     def _plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float) -> Plan | None:
         """The best scales, given how much residuals of records in a log-linear model are expected to vary."""
         marginals, shape = _marginals(workload), workload.domain.shape
-        unit = _unit_variance(cost)
+        unit = calibrated(1, cost)[0].scale ** 2
 
         def expected(axes: Axes) -> float:
             if len(axes) < 2:
@@ -109,7 +110,7 @@ class MaxEnt:
         counting, rest = self._shares(cost, private.neighbours)
         public = float(len(private.table)) if private.neighbours is Neighbours.REPLACE_ONE else None
         counted: tuple[Measurement, ...] = ()
-        records = float(self.records or 0) or public
+        records = self.records if public is None else public
         if records is None:
             records, first = private.count(counting)
             counted = () if first is None else (first,)
@@ -126,20 +127,11 @@ class MaxEnt:
         return Draft(Modelled.of(estimates, workload), counted + measured, choices)
 
 
-def _unit_variance(cost: Cost) -> float:
-    """σ² for a sensitivity of 1."""
-    single = Workload(Domain.coded({"x": 1}), (Group((), Cells(1)),))
-    return noise_for(single, cost, Neighbours.ADD_REMOVE)[0].scale ** 2
-
-
 def _marginals(workload: Workload) -> tuple[Axes, ...]:
     """The marginals that give all answers, without those that others contain."""
-    sets = sorted(set(workload.sets), key=len, reverse=True)
-    kept: list[Axes] = []
-    for s in sets:
-        if not any(set(s) <= set(t) for t in kept):
-            kept.append(s)
-    return tuple(sorted(kept))
+    sizes = {len(s) for s in workload.sets}
+    contained = {t for s in workload.sets for k in sizes if k < len(s) for t in combinations(s, k)}
+    return tuple(s for s in workload.sets if s not in contained)
 
 
 @final

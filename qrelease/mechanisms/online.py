@@ -45,6 +45,7 @@ import numpy.typing as npt
 from qrelease.books import HYPOTHESIS, Books, Purchase, Source, Unit
 from qrelease.conjunctions import Conjunctions
 from qrelease.domain import Domain
+from qrelease.entropy import is_insecure
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.histogram import Histogram
 from qrelease.ledger import SharedJournal
@@ -156,6 +157,16 @@ class PayingSession:
         return self._books.records
 
     @property
+    def insecure(self) -> bool:
+        """Whether any of its noise, drawn here or before, was not the system's entropy: then it protects nobody."""
+        return self._books.insecure or bool(self._mark)
+
+    @property
+    def _mark(self) -> dict[str, bool]:
+        """What its entries say of its noise."""
+        return {"insecure": True} if is_insecure(self._private.entropy) else {}
+
+    @property
     def spent(self) -> Cost | None:
         """What it spent, in the cap's kind and rounded up; None if nothing."""
         return spent(self.cost, self._books.tally)
@@ -226,8 +237,7 @@ class PayingSession:
         self.close()
 
     def __repr__(self) -> str:
-        seed = self._private.entropy.insecure_seed
-        insecure = "" if seed is None else f", INSECURE seed {seed}"
+        insecure = ", INSECURE" if self.insecure else ""
         return f"<PayingSession {self.spent or 'nothing'} spent of {self.cost}, {len(self._books):,} answers{insecure}>"
 
     def _units(self, query: str | Workload) -> list[Unit]:
@@ -291,7 +301,9 @@ class PayingSession:
             was_open = self._sparse is not None
             guess = self._compared(unit)
             if guess is not None and unit:
-                self._journal.append(_line({"free": unit.asked[0].to_text(), "value": guess, "order": unit.order}))
+                self._journal.append(
+                    _line({"free": unit.asked[0].to_text(), "value": guess, "order": unit.order, **self._mark})
+                )
             else:
                 number = len(books.purchases)
                 # An answer that ended a sparse vector does not begin another: its price was quoted without.
@@ -354,7 +366,7 @@ class PayingSession:
             self._sparse = SparseVector(purchase.cost, purchase.entry["positives"], 1, self._private.entropy)
             self._threshold = purchase.entry["threshold"]
             return
-        entry = {"of": number, **self._drawn(purchase)}
+        entry = {"of": number, **self._drawn(purchase), **self._mark}
         with self._journal.writing() as news:
             self._books.replay(news)
             if number in self._books.owed:
