@@ -153,6 +153,8 @@ def test_an_analyst_asks_in_a_browser(live, browser):
 
     one("#synthetic").click()
     wait(lambda: "synthetic records" in one("#status").text)
+    wait(lambda: one("#price").text != "–")
+    assert "synthetic records" in one("#status").text  # a price that comes late leaves it
     one("input[value=where]").click()
     one("#where").clear()
     one("#where").send_keys("height > 3")

@@ -117,6 +117,7 @@ function query() {
   return chosen.length ? { marginal: chosen } : null;
 }
 
+// A price is said in its own line, a problem with it too: it comes when it comes, and may not wipe what the last act said.
 let waiting = 0;
 function price() {
   clearTimeout(waiting);
@@ -124,16 +125,19 @@ function price() {
   waiting = setTimeout(async () => {
     const asked = query();
     if (!asked) return;
-    try {
-      const { quotes } = await json("/v1/quote", { queries: [asked] });
-      const [quote] = quotes;
-      if (JSON.stringify(asked) !== JSON.stringify(query())) return;
-      one("price").textContent = quote.affordable ? `${priced(quote.cost)} (${quote.source})` : "more than the budget has left";
-      say("");
-    } catch (error) {
-      failed(error);
-    }
+    const found = await quoted(asked);
+    if (JSON.stringify(asked) === JSON.stringify(query())) one("price").textContent = found;
   }, 250);
+}
+
+async function quoted(asked) {
+  try {
+    const [quote] = (await json("/v1/quote", { queries: [asked] })).quotes;
+    return quote.affordable ? `${priced(quote.cost)} (${quote.source})` : "more than the budget has left";
+  } catch (error) {
+    if (error.status === 401) failed(error);
+    return error.message;
+  }
 }
 
 const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -196,7 +200,10 @@ one("entry").addEventListener("submit", (event) => {
 });
 one("leave").addEventListener("click", leave);
 one("compose").addEventListener("submit", ask);
-one("compose").addEventListener("input", price);
+one("compose").addEventListener("input", () => {
+  say("");
+  price();
+});
 for (const radio of document.querySelectorAll("input[name=form]")) {
   radio.addEventListener("change", () => {
     for (const form of ["where", "range", "marginal"]) one(`form-${form}`).hidden = form !== formed();
