@@ -51,6 +51,7 @@ def main() -> None:
     workload = qr.Workload.marginals(table.domain, 2)
     truth = np.concatenate(table.counts(workload.sets))
     print(f"{len(workload)} queries on {len(table):,} records of {table.domain}, at {COST}\n")
+    print("promised inf: the theorem takes more records, or a larger epsilon, for the rounds of this rule\n")
     print(f"{'rule':22}{'distinguisher':18}{'promised':>9}{'error':>8}{'rounds':>8}{'at most':>9}")
     for rule, distinguisher in [
         (Hedge(0.1), Select("query")),

@@ -16,11 +16,30 @@ tight once the pieces are told apart. The mixture that solves a program is a tab
 **Certificates.** No bound rests on the solver. A lower bound is the distance of a table, the *witness*, computed from
 it. And whatever weights λ of sum 1 the solver gives for the synopses, min_i g_i(x) <= Σ_i λ_i g_i(x), which is convex
 and so at most its largest value at a corner. Both are rounded outwards.
+
+**Products.** Where each query is about the columns of one net of a product, the radius is the largest of theirs: the
+nearest synopsis is made of those nearest in each part, and a table of independent parts may be far from all of them in
+each. Nets that a query is asked across are one part together. Their radii alone do not bound that of their product, as
+a table is no product: {(0, 0), (1, 1)}, half of each, is 1/4 off the product of its columns on "both are 1". But let q
+be a product of p counting queries q_i, each about a net of radius at most r for them. A table with q_i(x) = a_i has
+
+    max(Σ a_i - p + 1, 0)  <=  q(x)  <=  min a_i    (Fréchet 1935),
+
+and some synopsis answers with Π b_i, |a_i - b_i| <= r. It is too low by at most m - max(m - r, 0)^p for m = min a_i,
+which is largest at m = r + t, t = p^(-1/(p - 1)), or at m = 1. With s = Σ a_i it is too high by at most
+(s/p + r)^p - max(s - p + 1, 0), as no product exceeds that power of the mean. This grows up to s = p - 1 and is convex
+beyond, until it is 1 - (s - p + 1) = pr, which is at most (1 - 1/p + r)^p: its tangent at r = 1/p. So if r <= 1/p, the
+product is within
+
+    max(r + t - t^p, (1 - 1/p + r)^p),
+
+which grows with p, and is (1/2 + r)² for two nets.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, final
@@ -31,9 +50,9 @@ import numpy.typing as npt
 from qrelease.dense import dense
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.exact import whole
-from qrelease.nets import Candidates
+from qrelease.nets import Candidates, Product, answers_of
 from qrelease.privacy.costs import positive, positive_probability
-from qrelease.workload import Workload
+from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -82,24 +101,103 @@ def radius(
 ) -> Radius:
     """Bounds on the α of a net for a workload, `gap` apart; with an `alpha`, only as close as it takes to decide on it.
 
-    After so many linear programs (about a millisecond each) it stops with what it knows, so look at the bounds: they
-    hold, but beyond six or so cells that the queries tell apart they can be wide. An α that is attained exactly takes
-    an `alpha` a little above it to be certified. Raises `InvalidInput` for a net over another
-    domain or arguments out of range, `TooLarge` for one whose distances do not fit.
+    After so many linear programs (about a millisecond each), for each net and each part of a product, it stops with
+    what it knows, so look at the bounds: they hold, but beyond six or so cells that the queries tell apart they can be
+    wide. An α that is attained exactly takes an `alpha` a little above it to be certified. Raises `InvalidInput` for a
+    net over another domain, queries with entries outside [0, 1], or arguments out of range, `TooLarge` for a net whose
+    distances do not fit.
     """
     if net.domain != workload.domain:
         raise InvalidInput("the net is over another domain than the workload")
+    workload.check_bounded()
+    goal = None if alpha is None else positive_probability("alpha", alpha)
+    limits = _Limits(goal, positive("gap", gap), whole("programs", programs, least=1))
+    if not isinstance(net, Product):
+        return _searched(net, workload, limits)
+    parts = _parts(net, workload)
+    found = [_searched(part, asked, limits) for part, asked in parts]
+    witness = np.full(workload.domain.shape, 1 / workload.domain.size)
+    for (part, _), its in zip(parts, found, strict=True):
+        axes = {workload.domain.axis(name) for name in part.domain.names}
+        shape = [size if axis in axes else 1 for axis, size in enumerate(workload.domain.shape)]
+        witness = witness * (its.witness * part.domain.size).reshape(shape)
+    bounds = max(its.lower for its in found), max(its.upper for its in found)
+    return Radius(*bounds, witness.reshape(-1), sum(its.programs for its in found))
+
+
+class _Limits(NamedTuple):
+    """When to stop, as in `radius`."""
+
+    goal: float | None
+    gap: float
+    programs: int
+
+
+def _searched(net: Candidates, workload: Workload, limits: _Limits) -> Radius:
+    """`radius` by branch and bound."""
     distances = len(net) * len(workload) * workload.domain.size
     if distances > MAX_DISTANCES:
         raise TooLarge(f"a net with {distances:,} distances is too large to be checked; at most {MAX_DISTANCES:,} fit")
-    goal = None if alpha is None else positive_probability("alpha", alpha)
-    close, most = positive("gap", gap), whole("programs", programs, least=1)
-    search = _Search(net, workload)
-    while search.upper - search.lower > close and search.programs < most:
-        if goal is not None and not search.lower <= goal < search.upper:
+    most, solved = _across(net, workload, limits.programs) if isinstance(net, Product) else (math.inf, 0)
+    search = _Search(net, workload, most)
+    while search.upper - search.lower > limits.gap and search.programs < limits.programs:
+        if limits.goal is not None and not search.lower <= limits.goal < search.upper:
             break
         search.branch()
-    return Radius(search.lower, search.upper, search.witness, search.programs)
+    return Radius(search.lower, search.upper, search.witness, solved + search.programs)
+
+
+def _parts(net: Product, workload: Workload) -> list[tuple[Product, Workload]]:
+    """The nets that no query is asked across, or products of those that one is, and the queries on their columns."""
+    domain = workload.domain
+    parts = [{domain.axis(name) for name in factor.domain.names} for factor in net.nets]
+    for group in workload.groups:
+        linked = [part for part in parts if part & set(group.axes)]
+        parts = [part for part in parts if part not in linked] + ([set().union(*linked)] if linked else [])
+    found = []
+    for part in map(sorted, parts):
+        groups = [Group(tuple(map(part.index, g.axes)), g.queries) for g in workload.groups if set(g.axes) <= set(part)]
+        if groups:
+            own = domain.project(part)
+            factors = [factor for factor in net.nets if set(factor.domain.names) <= set(own.names)]
+            found.append((Product(own, tuple(factors)), Workload(own, tuple(groups))))
+    return found
+
+
+def _across(net: Product, workload: Workload, programs: int) -> tuple[float, int]:
+    """A bound on the α of a product from those of its nets, infinite where there is none, and the programs it took."""
+    if len(net.nets) == 1:
+        return math.inf, 0
+    rows, _ = dense(workload)
+    order = [1 + workload.domain.axis(name) for factor in net.nets for name in factor.domain.names]
+    cube = (rows > 0).reshape(-1, *workload.domain.shape).transpose(0, *order)
+    asked = cube.reshape(-1, *(factor.domain.size for factor in net.nets))
+    axes = range(1, asked.ndim)
+    sides = [asked.any(axis=tuple(j for j in axes if j != i), keepdims=True) for i in axes]
+    if (rows[rows > 0] != np.repeat(rows.max(axis=1), (rows > 0).sum(axis=1))).any():
+        return math.inf, 0
+    if (asked != np.logical_and.reduce(np.broadcast_arrays(*sides))).any():
+        return math.inf, 0
+    r, solved, factors = 0.0, 0, np.zeros(len(rows), np.int64)
+    for factor, side in zip(net.nets, sides, strict=True):
+        told = side.reshape(len(rows), -1)
+        some = told.any(axis=1) & ~told.all(axis=1)
+        factors += some
+        if some.any():
+            own = Workload.vectors(factor.domain, np.unique(told[some], axis=0).astype(np.float64))
+            found = radius(factor, own, programs=programs)
+            r, solved = max(r, found.upper), solved + found.programs
+    return _furthest(r, int(factors.max())), solved
+
+
+def _furthest(r: float, p: int) -> float:
+    """The module's bound for products of at most p queries, each about a net of radius at most r."""
+    if p <= 1:
+        return r
+    if r > 1 / p:
+        return math.inf
+    t = min(math.pow(p, -1 / (p - 1)), 1 - r)
+    return max(r + t - t**p, (1 - 1 / p + r) ** p) + p * _ROUNDING
 
 
 class _Node(NamedTuple):
@@ -118,13 +216,13 @@ class _Node(NamedTuple):
 
 
 class _Search:
-    """Simplices that together hold every distribution that may be further away than `lower`."""
+    """Simplices that together hold every distribution that may be further away than `lower`; none is beyond `most`."""
 
-    def __init__(self, net: Candidates, workload: Workload) -> None:
+    def __init__(self, net: Candidates, workload: Workload, most: float) -> None:
         rows, unit = dense(workload)
         _, self._first = np.unique(rows, axis=1, return_index=True)  # cells that no query tells apart are as one
         self._columns = rows[:, self._first].T * unit
-        self._answers = np.unique(np.concatenate(list(net.fractions(workload))), axis=0)
+        self._answers = np.unique(np.concatenate(list(answers_of(net, workload))), axis=0)
         self._cells = rows.shape[1]
         terms = len(self._answers) + len(self._first)
         self._rounding = _ROUNDING * terms * (1 + float(np.abs(self._answers).max()))
@@ -132,7 +230,7 @@ class _Search:
         self._open: list[_Node] = []
         self._best = np.full(len(self._first), 1 / len(self._first))
         self.lower, self.programs = 0.0, 0
-        self._add(np.eye(len(self._first)), np.inf)
+        self._add(np.eye(len(self._first)), most)
 
     @property
     def upper(self) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, final
 
@@ -70,7 +70,7 @@ def check_range(queries: int, cells: int, records: int) -> None:
     if records > MAX_RECORDS or range_size(cells, records) > MAX_RANGE:
         raise TooLarge(
             f"databases of {records:,} records over {cells:,} cells are too many to search; at most 2^62 are, of up to"
-            f" {largest_size(cells):,} records: ask for that size, or use mwem"
+            f" {largest_size(cells):,} records"
         )
 
 
@@ -154,6 +154,11 @@ class Databases:
         atoms = np.array([*(begin for begin, _, _ in leaves), len(order)], np.int64)
         shaped = np.array(children, np.int64).reshape(-1, 2), np.array(ends, np.int64).reshape(-1, 3)
         return cls(records, queries, order, atoms, *shaped)
+
+    def of(self, records: int) -> Databases:
+        """The range for another m: the same tree; raises `TooLarge` as `check_range` does."""
+        check_range(len(self.queries), self.queries.shape[1], records)
+        return replace(self, records=records)
 
     def __len__(self) -> int:
         return range_size(self.queries.shape[1], self.records)
@@ -251,8 +256,10 @@ def _first_half(block: I64) -> npt.NDArray[np.bool_] | None:
     rows = block[varying]
     cuts: npt.NDArray[np.bool_] = rows <= np.minimum(np.median(rows, axis=1), rows.max(axis=1) - 1)[:, None]
     even = np.argsort(np.abs(cuts.mean(axis=1) - 0.5), kind="stable")[:_CANDIDATES]
-    best: npt.NDArray[np.bool_] = min((cuts[i] for i in even), key=lambda cut: _spread(rows, cut))
-    return best
+    apart: dict[bytes, npt.NDArray[np.bool_]] = {}
+    for i in even:  # many queries cut a small block alike
+        apart.setdefault((cuts[i] ^ cuts[i, 0]).tobytes(), cuts[i])
+    return min(apart.values(), key=lambda cut: _spread(rows, cut))
 
 
 def _spread(rows: I64, first: npt.NDArray[np.bool_]) -> int:

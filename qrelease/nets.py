@@ -71,6 +71,18 @@ def check_candidates(what: str, net: Candidates) -> None:
         raise InvalidInput(f"{what} must hold at least one synopsis, got none")
 
 
+def answers_of(net: Candidates, workload: Workload) -> Iterator[Floats]:
+    """The `fractions` of a net; `InvalidInput` unless each of its synopses answers every query with a finite number."""
+    found = 0
+    for block in net.fractions(workload):
+        if block.shape[1:] != (len(workload),) or not np.isfinite(block).all():
+            raise InvalidInput(f"a synopsis of a net must answer {len(workload):,} queries with finite numbers")
+        yield block
+        found += len(block)
+    if found != len(net):
+        raise InvalidInput(f"the net has {len(net):,} synopses, but {found:,} answered")
+
+
 class Distributions(Candidates, Protocol):
     """A net of distributions on a few cells each, such as a `Product` can be made of."""
 
@@ -173,7 +185,8 @@ class Product:
     """Every combination of a distribution from each net, as independent of one another; the last varies fastest.
 
     nets over some of the columns of `domain` each, that together have every column once. If each is an α-net for the
-    queries on its own columns, this one is, for all of them; for queries across nets, no better than x is a product.
+    queries on its own columns, this one is, for all of them. For queries across nets it may be 1/4 worse and more, as a
+    table is no product: `covering` has a bound.
     Raises `InvalidInput` for other columns, `TooLarge` for more than 2^22 combinations.
     """
 
@@ -346,7 +359,7 @@ def thin(net: Candidates, workload: Workload, slack: float) -> Thinned:
         raise TooLarge(
             f"{len(net) * len(workload):,} answers of a net are too many to thin it; at most {MAX_ANSWERS:,}"
         )
-    answers = np.concatenate(list(net.fractions(workload)))
+    answers = np.concatenate(list(answers_of(net, workload)))
     kept = [0]
     distance = np.abs(answers - answers[0]).max(axis=1)
     while distance.max() > slack:

@@ -7,10 +7,10 @@ error. What an error is *typically* like is simulated (`rehearsal`). Nothing her
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from itertools import count, takewhile
+from itertools import takewhile
 from typing import Any, Final, final
 
 from tqdm import tqdm
@@ -284,11 +284,18 @@ def _nets(workload: Workload) -> tuple[Net, ...]:
     if k * domain.size > MAX_ENTRIES:
         return ()
     if len(domain) == 1 and all(isinstance(g.queries, Intervals) for g in workload.groups):
-        sizes = takewhile(lambda size: range_size(domain.size, size) <= _LISTED, count(2))
+        sizes = takewhile(lambda size: range_size(domain.size, size) <= _LISTED, _growing(2))
         return tuple(Net(quantiles(domain, 1 / size), 1 / size) for size in sizes)
-    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= _ANSWERED, count(1))
+    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= _ANSWERED, _growing(1))
     covers = ((size, cover_radius(size, k)) for size in sizes)
     return tuple(Net(small_databases(domain, size), alpha) for size, alpha in covers if alpha < 1)
+
+
+def _growing(size: int) -> Iterator[int]:
+    """Sizes from the first one, each at least a twentieth above the last: over two cells there are very many."""
+    while True:
+        yield size
+        size = max(size + 1, size * 21 // 20)
 
 
 _CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {

@@ -29,8 +29,8 @@ def promise(error: Callable[[float], float], records: float, miss: float, beta: 
     records  the number of records, noisy
     miss     how far it is off at most, in the event that the promise is made for; 0 where n is public
 
-    Without an `error` (None) nothing is promised.
+    Without an `error` (None) nothing is promised, as to a table that is known to be empty.
     """
-    low, high = max(1.0, records - miss), max(1.0, records + miss)
-    counts = [error(n) * n for n in (low, high)]
+    low, high = max(1.0, records - miss), records + miss
+    counts = [error(n) * n for n in (low, high)] if high >= low else [math.inf]
     return {"promise": {"error": max(counts) if all(map(math.isfinite, counts)) else None, "beta": beta}}

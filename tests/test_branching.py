@@ -323,14 +323,13 @@ def test_a_range_beyond_listing_is_searched_in_a_small_part(n):
     assert error < (0.5 if n == 100 else 0.15)
 
 
-def test_a_rehearsal_tells_what_would_not_end(monkeypatch):
-    monkeypatch.setattr(branching, "MAX_WORK", 1 << 26)
+def test_a_rehearsal_tells_what_would_not_end():
     rng = np.random.default_rng(0)
     table = rng.multinomial(1000, rng.dirichlet(np.full(64, 0.3)))
 
     def soon(queries):
         bounds = Bounds(12 * (queries @ table), np.full(len(queries), 1000))
-        return ends_soon(Databases.over(queries, 12), bounds, Fraction(1, 24))
+        return ends_soon(Databases.over(queries, 12), bounds, Fraction(1, 24), 1 << 26)
 
     assert soon(TWO_WAY)
     assert not soon(rng.integers(0, 2, (30, 64)))

@@ -17,7 +17,7 @@ from qrelease import archive, branching, nets, selection
 from qrelease.audit import Law, audit, audit_mechanism, compare, released
 from qrelease.covering import radius
 from qrelease.data import adult
-from qrelease.databases import range_size
+from qrelease.databases import Databases, range_size
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
@@ -25,7 +25,7 @@ from qrelease.measure import RECORDS, selection_epsilon
 from qrelease.mechanisms import choosing, smalldb
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.smalldb import ENUMERATED, SmallDB
-from qrelease.nets import Averages, Listed, quantiles, small_databases, thin
+from qrelease.nets import Averages, Listed, Product, quantiles, small_databases, thin
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.release import Curator
 from qrelease.synopses import WeightedRecords
@@ -123,6 +123,16 @@ def p_value(found, law):
 
 def counts(draw, times, size):
     return np.bincount([draw() for _ in range(times)], minlength=size)
+
+
+@pytest.mark.parametrize("mechanism", [Net(quantiles(coded(5), alpha=1 / 4), radius=1 / 4), SmallDB(size=3)])
+def test_where_the_number_of_records_is_cut_off_nothing_is_promised(monkeypatch, mechanism):
+    table, asked = random_table(coded(5), 5000, 0), Workload.ranges(coded(5), "a")
+    for most, promised in ((1 << 13, True), (1 << 12, False)):
+        monkeypatch.setattr(choosing, "MAX_COUNT", most)
+        with Ledger.open(None, PureDP(1.0), neighbours="replace-one") as ledger:
+            release = Curator(table, ledger, Entropy.insecure(0)).release(mechanism, asked, PureDP(1.0))
+        assert (release.parameters["promise"]["error"] is not None) == promised
 
 
 @pytest.mark.parametrize("kind", ["listed", "searched", "net"])
@@ -390,6 +400,26 @@ def test_a_probability_of_failure_is_one(beta):
         Net(small_databases(TINY, 2), 1.5)
 
 
+def test_a_product_asked_net_by_net_promises_what_its_nets_do():
+    domain = coded(4, 4)
+    net = Product(domain, tuple(small_databases(domain.project((i,)), 3) for i in (0, 1)))
+    given = Net(net, 1 / 3 + 1e-3).error(Workload.marginals(domain, 1), 10_000, ONE, SWAP, beta=0.1)
+    assert Net(net).error(Workload.marginals(domain, 1), 10_000, ONE, SWAP, beta=0.1) <= given
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("mechanism", [SmallDB(size=20), Net(small_databases(coded(2, 2), 20), 0.34)], ids=str)
+def test_what_is_promised_to_an_empty_table_is_kept(mechanism, relation):
+    """It is counted as one record, which is far off where noise is not."""
+    domain = coded(2, 2)
+    empty, asked = table_of(domain, []), Workload.marginals(domain, 1)
+    for epsilon in (20.0, 400.0):
+        draft = mechanism.release(private(empty, PureDP(epsilon), relation), asked, PureDP(epsilon))
+        off, said = np.abs(draft.synopsis.answer(asked)).max(), draft.choices["promise"]["error"]
+        assert 0.4 < off <= (math.inf if said is None else said)
+        assert (said is None) == (relation is SWAP)
+
+
 def test_the_size_that_a_noisy_count_gives_was_promised_for():
     asked, cost, n, beta = Workload.marginals(coded(2, 2, 2), 1), PureDP(0.5), 200, 0.1
     promised = SmallDB()._sizes(asked, n, cost, ADD, beta)
@@ -565,20 +595,41 @@ def refused(mechanism, table, workload, kind, why):
 def test_ranges_that_cannot_be_searched_are_refused(monkeypatch):
     table = random_table(coded(*[2] * 6), 50, 0)
     asked = Workload.marginals(table.domain, 2)
-    refused(SmallDB(size=20), table, asked, TooLarge, "at most 2\\^62 are, of up to 19 records")
-    refused(SmallDB(alpha=0.01), table, asked, TooLarge, r"of up to 19 records: .* \(alpha=0\.47 takes no more\)")
-    assert SmallDB(alpha=0.47)._size(asked) <= 19 < SmallDB(alpha=0.46)._size(asked)
+    beyond = r"at most 2\^62 are, of up to 19 records; \d+ records would do, or use mwem"
+    refused(SmallDB(size=20), table, asked, TooLarge, f"{beyond}$")
+    refused(SmallDB(alpha=0.01), table, asked, TooLarge, beyond + r" \(alpha=0\.\d+ takes no more\)$")
     wide = random_table(coded(*[2] * 20), 50, 0)
     refused(SmallDB(), wide, Workload.marginals(wide.domain, 1), TooLarge, "too many to write out")
-    smalldb._searchable.cache_clear()
-    smalldb._largest_searchable.cache_clear()
-    monkeypatch.setattr("qrelease.branching.MAX_WORK", 1 << 10)
-    refused(SmallDB(size=15), table, asked, TooLarge, r"might never end: .* \d records would do, or use mwem$")
-    smalldb._searchable.cache_clear()
-    smalldb._largest_searchable.cache_clear()
     monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 28)
     refused(SmallDB(), table, asked, TooLarge, "a list or a search of small databases: about")
     SmallDB(size=2).check(asked, ONE, ADD)
+
+
+def test_a_refusal_names_a_size_that_was_rehearsed_and_takes_little_time_to_find_it(monkeypatch):
+    table, tried = random_table(coded(*[2] * 6), 50, 0), []
+    asked = Workload.marginals(table.domain, 2)
+
+    def soon(databases, bounds, gamma, work):
+        tried.append((databases.records, work))
+        return branching.ends_soon(databases, bounds, gamma, work)
+
+    monkeypatch.setattr(smalldb, "ends_soon", soon)
+    most = 3 << 26  # which no other test asks about
+    monkeypatch.setattr(smalldb, "MAX_WORK", most)
+    refused(SmallDB(size=19), table, asked, TooLarge, r"might never end: .* tables; 11 records would do, or use mwem$")
+    assert dict(tried) == {19: most, 18: most // 2, 11: most // 2}
+    tried.clear()
+    SmallDB(size=11).check(asked, ONE, ADD)
+    assert set(tried) == {(11, most)}
+
+
+def test_the_tree_of_a_workload_is_built_once_for_all_sizes():
+    asked = Workload.marginals(coded(4, 4, 2), 2)
+    for size in (1, 3, 6):
+        found, alone = smalldb._range(asked, size).databases, Databases.over(full_matrix(asked).astype(np.int64), size)
+        assert found.order is smalldb._smallest(asked).databases.order
+        assert len(found) == len(alone)
+        assert all(found.cells(i).tolist() == alone.cells(i).tolist() for i in range(0, len(alone), 997))
 
 
 class Wrong:

@@ -11,9 +11,10 @@ from worlds import PEOPLE, coded, full_matrix, repeated
 from qrelease import covering
 from qrelease.covering import radius
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.nets import Listed, Thinned, quantiles, small_databases
+from qrelease.nets import Listed, Product, Thinned, quantiles, small_databases
+from qrelease.queries import Residuals
 from qrelease.synopses import WeightedRecords
-from qrelease.workload import Workload
+from qrelease.workload import Group, Workload
 
 
 def distance(net, workload, tables):
@@ -111,6 +112,105 @@ def test_rows_of_a_game_come_in_as_they_are_needed():
     value = (payoffs @ mixture).min()
     assert (weights @ payoffs[rows]).max() == pytest.approx(value, abs=1e-7)
     assert len(rows) < 500
+
+
+def small_product(records, sizes):
+    domain = coded(*sizes)
+    return Product(domain, tuple(small_databases(domain.project((i,)), records) for i in range(len(sizes))))
+
+
+def test_a_product_asked_net_by_net_is_as_far_as_the_worst_of_its_nets():
+    domain = coded(3, 2, 4)
+    columns = [domain.project((i,)) for i in range(3)]
+    net = Product(
+        domain, (small_databases(columns[0], 2), quantiles(columns[2], 1 / 3), small_databases(columns[1], 4))
+    )
+    asked = Workload.marginals(domain, [["a"]]) + Workload.marginals(domain, [["b"]]) + Workload.prefixes(domain, "c")
+    own = [Workload.marginals(columns[i], 1) for i in range(2)] + [Workload.prefixes(columns[2], "c")]
+    factors = net.nets[0], net.nets[2], net.nets[1]
+    found = radius(net, asked, programs=30)
+    assert found.upper == max(radius(f, part, programs=30).upper for f, part in zip(factors, own, strict=True))
+    assert found.witness.sum() == pytest.approx(1)
+    assert distance(net, asked, found.witness[None, :])[0] == pytest.approx(found.lower)
+    tables = np.random.default_rng(0).dirichlet(np.full(24, 0.1), 300)
+    assert distance(net, asked, tables).max() <= found.upper
+    assert covering._searched(net, asked, covering._Limits(None, 1e-3, 3)).upper > 1.3 * found.upper
+
+
+def test_a_product_too_large_to_be_checked_as_one_is_checked_net_by_net():
+    net = small_product(20, (2, 2, 2, 2, 2))
+    asked = Workload.marginals(net.domain, 1)
+    assert len(net) * len(asked) * net.domain.size > covering.MAX_DISTANCES
+    assert radius(net, asked).upper == pytest.approx(1 / 40, abs=1e-3)
+    with pytest.raises(TooLarge, match="distances"):
+        radius(net, Workload.marginals(net.domain, 3))
+
+
+@st.composite
+def across(draw):
+    """A product of nets of bits and trits, and cells, conditions or counts of its columns."""
+    sizes = draw(st.lists(st.integers(2, 3), min_size=2, max_size=3))
+    net = small_product(draw(st.integers(2, 3)), sizes)
+    order = draw(st.integers(1, len(sizes)))
+    asked = Workload.marginals(net.domain, order)
+    if draw(st.booleans()):
+        asked += Workload.predicates(net.domain, "a = 0 and b in 0..1")
+    return net, asked, np.random.default_rng(draw(st.integers(0, 2**32)))
+
+
+@given(across())
+@settings(max_examples=12)
+def test_across_nets_no_table_is_further_than_the_bound(case):
+    net, asked, rng = case
+    bound = covering._across(net, asked, 16)[0]
+    s = net.domain.size
+    sparse = rng.dirichlet(np.full(s, 0.05), 50)
+    even = np.array([x / x.sum() for x in rng.integers(0, 2, (50, s)) if x.any()])
+    assert distance(net, asked, np.vstack([np.eye(s), sparse, even])).max() <= bound
+
+
+@pytest.mark.parametrize("r", [0.0, 0.05, 0.2, 1 / 3, 0.5])
+def test_the_bound_across_nets_is_that_of_all_marginals_there_can_be(r):
+    """Of all a_i, and b_i within r of them: a grid comes near to it for two factors, and not beyond it for three."""
+    for p, steps in ((2, 121), (3, 31)):
+        grid = np.linspace(0, 1, steps)
+        a = np.stack(np.meshgrid(*[grid] * p)).reshape(p, -1)
+        low = np.prod(np.maximum(a - r, 0), axis=0)
+        high = np.prod(np.minimum(a + r, 1), axis=0)
+        attained = max((a.min(0) - low).max(), (high - np.maximum(a.sum(0) - p + 1, 0)).max())
+        assert attained <= covering._furthest(r, p)
+        assert p > 2 or attained > covering._furthest(r, p) - 0.01
+    assert covering._furthest(r, 1) == r
+
+
+def test_the_bound_across_nets_is_near_to_what_is_attained():
+    """Half of each of two opposite cells is as far as any table from products of bits: 1/4 and more."""
+    net = small_product(3, (2, 2))
+    pairs = Workload.marginals(net.domain, 2)
+    assert covering._across(net, pairs, 64)[0] == pytest.approx((1 / 2 + 1 / 6) ** 2, abs=2e-3)
+    assert radius(net, pairs).lower == pytest.approx(7 / 18, abs=1e-3)
+    fine = small_product(9, (2, 2))
+    assert 1 / 4 < radius(fine, pairs, programs=100).lower < covering._across(fine, pairs, 64)[0] < 0.31
+    three = small_product(5, (2, 2, 2))
+    cells = Workload.marginals(three.domain, 3)
+    assert radius(three, cells, programs=20).upper <= max(0.1 + 3**-0.5 * 2 / 3, (2 / 3 + 0.1) ** 3) + 1e-2
+
+
+def test_across_nets_nothing_is_said_of_other_queries():
+    net = small_product(3, (2, 2))
+    corner, parity, weighted = [1, 1, 1, 0], [1, 0, 0, 1], [1, 0.5, 0, 0]
+    for row in (corner, parity, weighted):
+        assert covering._across(net, Workload.vectors(net.domain, [row]), 8)[0] == math.inf
+    assert covering._across(net, Workload.vectors(net.domain, [[0, 0, 0.5, 0]]), 64)[0] < 0.5
+    assert (
+        covering._across(small_product(1, (3, 3)), Workload.marginals(coded(3, 3), 2), 64)[0] == math.inf
+    )  # 2/3 > 1/2
+
+
+def test_queries_with_negative_entries_have_no_radius():
+    domain = coded(2, 2)
+    with pytest.raises(InvalidInput, match="outside"):
+        radius(small_databases(domain, 2), Workload(domain, (Group((0, 1), Residuals((2, 2), 1)),)))
 
 
 def test_what_cannot_be_checked_is_refused(monkeypatch):

@@ -17,7 +17,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHal
 from qrelease.hypotheses import single
 from qrelease.ledger import Ledger
 from qrelease.measure import Measurement
-from qrelease.mechanisms import pmw
+from qrelease.mechanisms import pmw_promise
 from qrelease.mechanisms.pmw import OnlineSession, PrivateMultiplicativeWeights
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.release import Curator
@@ -124,7 +124,7 @@ def test_the_textbooks_constants():
 def test_the_noise_keeps_what_is_said_of_it(cost, neighbours):
     """a, and what numbers are off by, are no less than what the exact tails of the discrete noise say."""
     for queries in (1, 50, 10**6):
-        setting = pmw._Setting.of(DOMAIN, queries, 0.05, cost, neighbours, RECORDS)
+        setting = pmw_promise.Setting.of(DOMAIN, queries, 0.05, cost, neighbours, RECORDS)
         terms = setting.terms(None)
         calibration = NumericSparse.calibrate(terms.cost, terms.updates, 1 << 20)
         exact = max(calibration.alpha(2 * queries, setting.beta / 2))
@@ -136,14 +136,14 @@ def test_the_noise_keeps_what_is_said_of_it(cost, neighbours):
 
 def test_the_proofs_inequalities_hold_for_a_noisy_number_of_records():
     """⊥ is within 3αn and ⊤ has a gap of αn at least, wherever n is within m of ñ."""
-    setting = pmw._Setting.of(DOMAIN, 50, 0.05, ONE, Neighbours.ADD_REMOVE, RECORDS)
+    setting = pmw_promise.Setting.of(DOMAIN, 50, 0.05, ONE, Neighbours.ADD_REMOVE, RECORDS)
     for alpha in (setting.least(), 0.3, 0.9):
         terms, a, m = setting.terms(alpha), setting.room(alpha), setting.miss
         t = terms.threshold / 2**20
         for n in (RECORDS - m, RECORDS, RECORDS + m):
             assert t + a <= 3 * alpha * n * (1 + 1e-12)
             assert t - a - m >= alpha * n * (1 - 1e-12)
-    assert setting.miss == pytest.approx(math.log(1 / (0.05 * pmw.COUNTING)) / pmw.COUNTING, abs=2)
+    assert setting.miss == pytest.approx(math.log(1 / (0.05 * pmw_promise.COUNTING)) / pmw_promise.COUNTING, abs=2)
 
 
 def test_error_is_three_times_the_least_alpha():
@@ -493,14 +493,14 @@ def streams(cost=PAID, neighbours=SWAP):
     """The sparse vector of a session of thirteen updates, and the share of the cost that is its."""
     session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(alpha=0.9), cost)
     session.answer("a = 0")
-    share = 1.0 if neighbours is SWAP else 1 - pmw.COUNTING
+    share = 1.0 if neighbours is SWAP else 1 - pmw_promise.COUNTING
     return session._stream, PureDP(cost.epsilon * share)
 
 
 def loss(calibration):
     """The largest privacy loss: of comparisons, whose two questions move in opposite directions, and of the numbers."""
     names = ("threshold", "query", "numeric")
-    one = replace(calibration, **{name: getattr(calibration, name) / pmw._STEPS for name in names})
+    one = replace(calibration, **{name: getattr(calibration, name) / pmw_promise.STEPS for name in names})
     return worst(one, 1, monotone=False) + one.positives / float(one.numeric)
 
 
@@ -522,7 +522,7 @@ def twice_the_cost(cost, positives, sensitivity):
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_half_the_sensitivity_or_a_forgotten_half_of_epsilon_would_show(twin, neighbours):
     stream, share = streams(neighbours=neighbours)
-    assert loss(twin(share, stream.calibration.positives, pmw._STEPS)) > 1.9 * share.epsilon
+    assert loss(twin(share, stream.calibration.positives, pmw_promise.STEPS)) > 1.9 * share.epsilon
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
@@ -531,8 +531,8 @@ def test_the_sparse_vector_is_the_one_that_the_charge_pays_for(cost, neighbours)
     session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(), cost)
     session.answer("a = 0")
     paid = cost if neighbours is SWAP else replace(cost, epsilon=session._terms.cost.epsilon)
-    assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw.COUNTING))
-    assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw._STEPS)
+    assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw_promise.COUNTING))
+    assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw_promise.STEPS)
     assert session._private.spends[-1].cost == paid
 
 
@@ -547,7 +547,7 @@ def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours
         seen.append((np.array(values), threshold))
 
     monkeypatch.setattr(NumericSparse, "ask_many", ask_many)
-    setting = pmw._Setting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
+    setting = pmw_promise.Setting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
     terms = replace(setting.terms(0.5), records=8)
 
     def values_on(table):
@@ -567,7 +567,7 @@ def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours
         there, again = values_on(other)
         assert thresholds == again == {terms.threshold}
         widest = max(widest, np.abs(here - there).max())
-    assert widest == pmw._STEPS
+    assert widest == pmw_promise.STEPS
 
 
 # --- audits, and a twin that breaks the promise
@@ -582,7 +582,7 @@ def transcript(noise, updates):
     At last whether the two answers differ by 4, as they would without noise on four records in the first cell. A few
     records matter, and the threshold is low: privacy does not depend on whether the terms promise anything.
     """
-    terms = pmw._Setting.of(TWO, 4, 0.05, ONE, SWAP, 10**9).terms(0.3)
+    terms = pmw_promise.Setting.of(TWO, 4, 0.05, ONE, SWAP, 10**9).terms(0.3)
     terms = replace(terms, records=4, updates=updates, threshold=1 << 20)
 
     def run(records, entropy):

@@ -3,7 +3,7 @@
 Both score a synopsis y, read as a distribution, by u = -max_q |q(x) - ñ q(y)|, in counts. With ñ fixed, one record
 added, removed or replaced moves every q(x) by at most 1, so it moves u by at most Δ = 1. Under replace-one ñ = n is
 public. Under add-remove ñ is a noisy count, bought first from the same budget; given ñ, the choice is private at the
-cost of the choice, so both together are at the sum, by composition.
+cost of the choice, so both together are at the sum, by composition. A ñ below 1 counts as 1.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Pu
 
 
 def count(private: Private, counting: PureDP | ZCDP | None) -> tuple[int, tuple[Measurement, ...]]:
-    """ñ, from 1 to `MAX_COUNT`, and the measurement that it comes from: none where the number of records is public."""
+    """ñ, from 0 to `MAX_COUNT`, and the measurement that it comes from: none where the number of records is public."""
     found, measured = private.count(counting)
-    return min(max(round(found), 1), MAX_COUNT), () if measured is None else (measured,)
+    return min(max(round(found), 0), MAX_COUNT), () if measured is None else (measured,)
 
 
 def exact_answers(private: Private, workload: Workload) -> tuple[I64, float]:
@@ -84,9 +84,10 @@ def promised_error(
 
     Provided that one of them is within `radius` of any table, as fractions: radius + t/n, with t from `excess`. Under
     add-remove half of β goes to the count: what is within r of the truth when scaled by n is within r + |ñ - n| p when
-    scaled by ñ, for p = `largest`, the largest fraction that it answers with. Infinite for n beyond `MAX_COUNT`.
+    scaled by ñ, for p = `largest`, the largest fraction that it answers with. Infinite from an n of `MAX_COUNT`
+    on, which may stand for more.
     """
-    if n > MAX_COUNT:
+    if n >= MAX_COUNT:
         return math.inf
     left = beta if neighbours is Neighbours.REPLACE_ONE else beta / 2
     missed = largest * count_error(cost, neighbours, beta)
@@ -96,7 +97,7 @@ def promised_error(
 def count_error(cost: Cost, neighbours: Neighbours, beta: float) -> float:
     """t, a count: |ñ - n| > t with probability at most β/2; 0 where n is public.
 
-    Between 1 and `MAX_COUNT`, clipping only brings them closer.
+    Clipping to at most `MAX_COUNT` only brings them closer. A ñ of 1 may stand for no record at all: t is at least 1.
     """
     counting, _ = shares(cost, neighbours)
-    return 0.0 if counting is None else calibrated(1, counting)[0].reach(beta / 2)
+    return 0.0 if counting is None else max(calibrated(1, counting)[0].reach(beta / 2), 1.0)

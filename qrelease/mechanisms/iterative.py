@@ -183,7 +183,7 @@ class IterativeConstruction:
         def error(n: float) -> float:
             return self._promise(rule, workload, n, miss, rest, private.neighbours, self.beta)
 
-        said = promise(error, total, miss, self.beta)
+        said = promise(error, found, miss, self.beta)
         if not self.distinguisher.confined:
             said["promise"]["of"] = "the queries of the oracle"
         return Draft(state, (*bought, *measurements), {**choices, **said})
@@ -301,5 +301,5 @@ def _currency(cost: Cost, draws: int) -> PureDP | ZCDP:
 
 
 def _miss(counting: PureDP | ZCDP | None, beta: float) -> float:
-    """M, a count: |ñ - n| is beyond it with probability at most β/3."""
-    return 0.0 if counting is None else calibrated(1, counting)[0].reach(beta / 3)
+    """M, a count: |ñ - n| is beyond it with probability at most β/3; at least 1, as ñ is, also where n is 0."""
+    return 0.0 if counting is None else max(calibrated(1, counting)[0].reach(beta / 3), 1.0)

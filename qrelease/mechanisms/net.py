@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -14,7 +15,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.measure import Private
 from qrelease.mechanisms import choosing
-from qrelease.nets import MAX_SYNOPSES, Candidates, check_candidates
+from qrelease.nets import MAX_SYNOPSES, Candidates, answers_of, check_candidates
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import positive_probability
 from qrelease.promise import BETA, promise
@@ -81,25 +82,20 @@ class Net:
                 " answers fit: thin the net, or ask less"
             )
         memory.check(choosing.CANDIDATE * len(self.net), f"a choice among {len(self.net):,} synopses", "thin the net")
-        found = 0
-        for block in self.net.fractions(workload):
-            if block.shape[1:] != (len(workload),) or not np.isfinite(block).all():
-                raise InvalidInput(f"a synopsis of a net must answer {len(workload):,} queries with finite numbers")
-            found += len(block)
-        if found != len(self.net):
-            raise InvalidInput(f"the net has {len(self.net):,} synopses, but {found:,} answered")
+        deque(answers_of(self.net, workload), maxlen=0)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is private, then draw one synopsis."""
         counting, choice = choosing.shares(cost, private.neighbours)
-        n, measured = choosing.count(private, counting)
+        counted, measured = choosing.count(private, counting)
+        n = max(counted, 1)
         answers, unit = choosing.exact_answers(private, workload)
         grid = (1 << _PLACES) * int(1 / unit)
         scores = np.concatenate(
             [-np.abs((answers << _PLACES) - _rounded(block * n, grid)).max(1) for block in self.net.fractions(workload)]
         )
         number = private.select(scores, grid, choice, "exponential")
-        choices = {"chosen": number, "records": n, **self._promise(n, cost, private.neighbours)}
+        choices = {"chosen": number, "records": n, **self._promise(counted, cost, private.neighbours)}
         return Draft(self.net.synopsis(number, float(n)), measured, choices)
 
     def _promise(self, n: int, cost: Cost, neighbours: Neighbours) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Private multiplicative weights, online: an adaptive stream of linear queries, answered at one price.
 
-Hardt & Rothblum 2010; Dwork & Roth 2014, Algorithm 6 and Theorems 4.13 to 4.15, in counts and with discrete noise.
+Hardt & Rothblum 2010; Dwork & Roth 2014, Algorithm 6, in counts and with discrete noise.
 
 Let y be a hypothesis, a function of earlier answers. A query q is asked of `NumericSparse` as q(x) - q(y) and then as
 q(y) - q(x), against a threshold T. If both are below, q(y) is the answer and costs nothing. Else the answer is
@@ -11,25 +11,8 @@ the two questions of a query move in opposite directions, so they are not monoto
 **Privacy.** y and all answers are functions of the sparse vector's, whose cost is charged for c positive answers in
 all; under add-remove a noisy number of records ñ is bought first, and the rest is at fixed ñ.
 
-**Accuracy.** Let a be the accuracy of the sparse vector's comparisons for 2k questions, k = `queries`, in counts: with
-probability 1 - β'/2 all of them are right up to a,
-
-    a = 9c (ln 2k + ln(4c/β')) / ε,  or  (1 + √512) √(c ln(2/δ)) (ln 2k + ln(4c/β')) / ε  for an (ε, δ)
-
-(Theorem 3.28; the smaller one is taken). Its c numbers, of Laplace noise of scale b, are with probability 1 - β'/2
-within b ln(2c/β'), which is at most a for ε, and √8 a for (ε, δ). (The theorem claims a there too, which is not so for
-usual k; 3a is all that is needed.) Let |ñ - n| <= m with probability 1 - β'', β' + β'' = β; n is public and m = 0 under
-replace-one. If a <= A = αñ - m/2 - 2αm and T = 2αñ + (1/2 - α)m, which are αn and 2αn where n is public, then with
-probability 1 - β every answer is within 3αn of q(x), and there are at most 4 ln|X| / α² updates.
-
-*Proof.* ⊥ twice says |q(x) - q(y)| <= T + a <= 3α(ñ - m) <= 3αn. A number is off by at most 3a <= 3α(ñ - m). ⊤ says
-|q(x) - q(y)| >= T - a, with that sign. Read as fractions, x/n and y/ñ, the gap is at least (T - a - m)/n, as
-q(y) <= ñ; and T - a - m >= α(ñ + m) >= αn. So each update is about a gap of at least α, and `Hedge.update_bound` is the
-number of those that there can be. ∎
-
-All is asked in steps of 2^-20 of a count: q(y) and T are rounded to them, and discrete tails are those of the real
-Laplace law but for one step, so two steps are kept aside. a grows as α falls: the least α that can be promised is the
-one at which a = A, `reachable`.
+**Accuracy.** With probability 1 - β all answers are within 3α of the records: `pmw_promise` has the proof, and the
+terms of a session that follow from it.
 
 **Crashes.** Every answer is in the ledger's journal before it is shown. A session that is opened again replays them: it
 has the same answers to what was asked, the same hypothesis and the same counts. The secret noise of the threshold is
@@ -55,30 +38,22 @@ import numpy.typing as npt
 from qrelease import memory
 from qrelease.canonical import canonical
 from qrelease.domain import Domain
-from qrelease.entropy import WordSource, is_insecure
+from qrelease.entropy import is_insecure
 from qrelease.errors import InvalidInput, LedgerError, StreamHalted
-from qrelease.exact import rational, whole
+from qrelease.exact import whole
 from qrelease.histogram import check_size
 from qrelease.hypotheses import Dual, single
 from qrelease.ledger import Journal
-from qrelease.measure import Measurement, Noise, Private, Spend, calibrated
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
-from qrelease.privacy.costs import check_cost, positive_probability
-from qrelease.queries import GRID
+from qrelease.measure import Measurement, Private, Spend
+from qrelease.mechanisms.pmw_promise import STEPS, Setting, Terms, shares
+from qrelease.privacy import Cost, Neighbours
+from qrelease.privacy.costs import positive_probability
 from qrelease.release import OnlineAnswer
 from qrelease.sparse_vector import NumericSparse
 from qrelease.updates import Hedge
 from qrelease.workload import Group, Workload
 
 Ints = npt.NDArray[np.int64]
-
-COUNTING: Final = 0.03
-"""The share of ε, and of β, that buys the number of records under add-remove."""
-
-_STEPS: Final = round(1 / GRID)
-"""Steps in a count."""
-
-_ROUNDING: Final = 2 / _STEPS
 
 _CELL: Final = 40
 """Bytes that a session takes for a cell of the universe: the table's counts, the hypothesis twice, and temporaries."""
@@ -118,7 +93,7 @@ class PrivateMultiplicativeWeights:
         """
         check_size(domain)
         memory.check(_CELL * domain.size, f"a session over {domain.size:,} cells", "use fewer columns or coarser bins")
-        _shares(cost, neighbours)
+        shares(cost, neighbours)
         if records is not None:
             self._setting(domain, cost, neighbours, records).terms(self.alpha)
 
@@ -131,7 +106,7 @@ class PrivateMultiplicativeWeights:
         """
         domain, entries = private.table.domain, [json.loads(e) for e in journal.entries]
         if not entries:
-            counting, _ = _shares(cost, private.neighbours)
+            counting, _ = shares(cost, private.neighbours)
             records, insecure = max(1, round(private.count(counting)[0])), is_insecure(private.entropy)
             entries.append({"columns": _columns(domain), "records": records, "insecure": insecure})
             journal.append(_line(entries[0]))
@@ -157,13 +132,13 @@ class PrivateMultiplicativeWeights:
         where none below 1 can. Above 1 it says nothing. (Dwork & Roth 2014, Theorems 4.14 and 4.15.)
         """
         n, beta = whole("records", records, least=1), positive_probability("beta", beta)
-        setting = _Setting.of(workload.domain, len(workload), beta, cost, neighbours, n)
+        setting = Setting.of(workload.domain, len(workload), beta, cost, neighbours, n)
         # The promise is made for a noisy number of records, which may be so much too low.
         least = replace(setting, records=max(n - setting.miss, 1)).least()
         return math.inf if least is None else 3 * least
 
-    def _setting(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int) -> _Setting:
-        return _Setting.of(domain, self.queries, self.beta, cost, neighbours, records)
+    def _setting(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int) -> Setting:
+        return Setting.of(domain, self.queries, self.beta, cost, neighbours, records)
 
 
 @final
@@ -180,7 +155,7 @@ class OnlineSession:
     def __init__(
         self,
         private: Private,
-        terms: _Terms,
+        terms: Terms,
         journal: Journal,
         entries: list[dict[str, Any]],
         *,
@@ -282,9 +257,9 @@ class OnlineSession:
         """Ask q(x) - q(y) and q(y) - q(x): the answer and, if one of them is above the threshold, its side."""
         above = stream.ask_many([truth - guess, guess - truth], self._terms.threshold)
         if above is None:
-            return {"value": guess / _STEPS}
+            return {"value": guess / STEPS}
         sign = (1, -1)[above[0]]
-        return {"value": (guess + sign * above[1]) / _STEPS, "sign": sign}
+        return {"value": (guess + sign * above[1]) / STEPS, "sign": sign}
 
     def _begin(self) -> NumericSparse:
         """The sparse vector, at the first query of this process."""
@@ -300,11 +275,11 @@ class OnlineSession:
         """q(x), in steps. Private."""
         cube = self._exact.reshape(self._domain.shape)
         marginal = cube.sum(axis=tuple(a for a in range(len(self._domain)) if a not in asked.axes)).reshape(-1)
-        return int(asked.queries.apply(marginal)[0]) * round(asked.queries.unit * _STEPS)
+        return int(asked.queries.apply(marginal)[0]) * round(asked.queries.unit * STEPS)
 
     def _guess(self, asked: Group) -> int:
         """q(y), in steps."""
-        return round(float(self._state.answer(Workload(self._domain, (asked,)))[0]) * _STEPS)
+        return round(float(self._state.answer(Workload(self._domain, (asked,)))[0]) * STEPS)
 
     def _replay(self, entry: dict[str, Any]) -> None:
         if "resumed" in entry:
@@ -322,7 +297,7 @@ class OnlineSession:
             answer = OnlineAnswer(entry["value"], self._terms.measured_error, "measured")
             self._used += 1
             # The comparison decides the side, not the number, whose noise is its own.
-            value = (self._guess(asked) + sign * self._terms.threshold) / _STEPS
+            value = (self._guess(asked) + sign * self._terms.threshold) / STEPS
             self._rule.update(self._state, [Measurement(asked, np.array([value]), self._terms.noise)])
         self._answers[canonical(self._domain, asked)] = answer
         return answer
@@ -336,144 +311,9 @@ class OnlineSession:
         )
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What a session promises and how: all public.
-
-    cost              what the sparse vector spends, and `updates` its c
-    threshold         T, in steps
-    noise             on the numbers
-    hypothesis_error  T + A, a count
-    measured_error    b ln(2c/β'), a count
-    """
-
-    alpha: float
-    queries: int
-    records: int
-    cost: PureDP | ApproxDP
-    updates: int
-    threshold: int
-    noise: Noise
-    hypothesis_error: float
-    measured_error: float
-
-    def stream(self, entropy: WordSource, used: int) -> NumericSparse:
-        """The sparse vector, some of its positive answers used up."""
-        return NumericSparse(self.cost, self.updates, _STEPS, entropy, used=used)
-
-
-@dataclass(frozen=True)
-class _Setting:
-    """What the promise depends on, in the names of the module's docstring.
-
-    beta   β'
-    costs  any of these may be spent
-    miss   m, a count
-    """
-
-    domain: Domain
-    queries: int
-    beta: float
-    costs: tuple[PureDP | ApproxDP, ...]
-    records: int
-    miss: int
-
-    @classmethod
-    def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> _Setting:
-        counting, stream = _shares(cost, neighbours)
-        costs = _currencies(stream)
-        if counting is None:
-            return cls(domain, queries, beta, costs, n, 0)
-        # P(|Z| > m) = 2q^(m+1) / (1 + q) <= q^m for the discrete Laplace law, q = e^-ε.
-        miss = math.ceil(-math.log(COUNTING * beta) / counting.epsilon)
-        return cls(domain, queries, (1 - COUNTING) * beta, costs, n, miss)
-
-    def inaccuracy(self, alpha: float, cost: PureDP | ApproxDP) -> float:
-        """a, a count."""
-        c = max(4 * math.log(self.domain.size) / alpha**2, 1.0)
-        logs = math.log(2 * self.queries) + math.log(4 * c / self.beta)
-        if isinstance(cost, ApproxDP) and cost.delta:
-            return (1 + math.sqrt(512)) * math.sqrt(c * math.log(2 / cost.delta)) * logs / cost.epsilon
-        return 9 * c * logs / cost.epsilon
-
-    def room(self, alpha: float) -> float:
-        """A, a count, less what rounding takes."""
-        return alpha * self.records - (0.5 + 2 * alpha) * self.miss - _ROUNDING
-
-    def surplus(self, alpha: float) -> float:
-        """A - a, which grows with α: the promise holds where it is not negative."""
-        return self.room(alpha) - min(self.inaccuracy(alpha, cost) for cost in self.costs)
-
-    def least(self) -> float | None:
-        """The least α below 1 that can be promised, but for rounding; None if there is none."""
-        low, high = 0.0, 1 - 2.0**-30
-        if self.surplus(high) < 0:
-            return None
-        while (middle := (low + high) / 2) not in (low, high):
-            low, high = (middle, high) if self.surplus(middle) < 0 else (low, middle)
-        return high
-
-    def terms(self, asked: float | None) -> _Terms:
-        """For the α that was asked for, or the least; `InvalidInput` for one out of reach."""
-        least = self.least()
-        if least is None:
-            raise InvalidInput(
-                f"epsilon is too small: with {self.costs[0]}, {self.records:,} records and {self.queries:,} queries no"
-                f" alpha below 1 can be promised"
-            )
-        alpha = least if asked is None else asked
-        if alpha < least:
-            raise InvalidInput(
-                f"alpha={alpha:g} is out of reach: with {self.costs[0]}, {self.records:,} records and"
-                f" {self.queries:,} queries the least is {_round_up(least)}"
-            )
-        cost = min(self.costs, key=lambda cost: self.inaccuracy(alpha, cost))
-        updates = max(Hedge(alpha).update_bound(self.domain), 1)
-        numeric = NumericSparse.calibrate(cost, updates, _STEPS).numeric
-        noise = Noise("discrete Laplace", float(rational("the numeric scale", numeric)) / _STEPS, 1 / _STEPS)
-        threshold = round((2 * alpha * self.records + (0.5 - alpha) * self.miss) * _STEPS)
-        errors = threshold / _STEPS + self.room(alpha), noise.scale * math.log(2 * updates / self.beta) + _ROUNDING
-        return _Terms(alpha, self.queries, self.records, cost, updates, threshold, noise, *errors)
-
-
-def _shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | None, PureDP | ApproxDP]:
-    """What buys the number of records, where that is private, and what the sparse vector spends."""
-    check_cost(cost)
-    if isinstance(cost, ZCDP):
-        raise InvalidInput(
-            f"a session of private multiplicative weights spends epsilon, or epsilon and delta, got {cost}"
-        )
-    if neighbours is Neighbours.REPLACE_ONE:
-        return None, cost
-    counting, rest = split(PureDP(cost.epsilon), [COUNTING, 1 - COUNTING])
-    calibrated(1, counting)
-    return counting, ApproxDP(rest.epsilon, cost.delta) if isinstance(cost, ApproxDP) else rest
-
-
-def _currencies(cost: PureDP | ApproxDP) -> tuple[PureDP | ApproxDP, ...]:
-    """What the sparse vector may spend: of an (ε, δ) both, or ε alone where that rule is not proved.
-
-    It is proved for any c if it is for one run: the noise grows with √c, so of the terms of advanced composition one
-    stays and the other falls.
-    """
-    if isinstance(cost, PureDP) or cost.delta == 0:
-        return (cost,)
-    try:
-        NumericSparse.calibrate(cost, 1, 1)
-    except InvalidInput:
-        return (PureDP(cost.epsilon),)
-    return cost, PureDP(cost.epsilon)
-
-
 def _columns(domain: Domain) -> dict[str, int]:
     return dict(zip(domain.names, domain.shape, strict=True))
 
 
 def _line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode()
-
-
-def _round_up(alpha: float) -> float:
-    """With three digits."""
-    step = 10.0 ** (math.floor(math.log10(alpha)) - 2)
-    return float(f"{math.ceil(alpha / step) * step:.3g}")

@@ -6,7 +6,7 @@ Blum, Ligett & Roth 2008; Dwork & Roth 2014, Algorithm 4.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
-from qrelease.branching import draw_database, ends_soon
+from qrelease.branching import MAX_WORK, draw_database, ends_soon
 from qrelease.databases import Bounds, Databases, check_range, largest_size, range_size
 from qrelease.dense import check_dense, dense
 from qrelease.errors import InvalidInput, TooLarge
@@ -91,24 +91,25 @@ class SmallDB:
         choosing.shares(cost, neighbours)
         check_dense(workload)
         size, cells = self._size(workload) or 1, workload.domain.size
+        check_range(len(workload), cells, 1)
         try:
             check_range(len(workload), cells, size)
         except TooLarge as error:
-            raise TooLarge(f"{error}{self._alpha_for(workload, largest_size(cells))}") from None
+            raise TooLarge(f"{error}; {self._would_do(workload, largest_size(cells))}") from None
         largest = range_size(cells, size) if self._size(workload) else ENUMERATED
         needed = choosing.CANDIDATE * largest if largest <= ENUMERATED else _SEARCHED
         memory.check(needed, "a list or a search of small databases", "ask for a small size, or use mwem")
-        if not _searchable(workload, size):
+        if not _searchable(workload, size, MAX_WORK):
             raise TooLarge(
                 f"a search among the {range_size(cells, size):.2g} databases of {size} records over {cells:,} cells"
-                f" might never end: it did not soon on made-up tables; {_largest_searchable(workload)} records would"
-                f" do, or use mwem{self._alpha_for(workload, _largest_searchable(workload))}"
+                f" might never end: it did not soon on made-up tables; {self._would_do(workload, size - 1)}"
             )
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is private, then draw one database."""
         counting, choice = choosing.shares(cost, private.neighbours)
-        n, measured = choosing.count(private, counting)
+        counted, measured = choosing.count(private, counting)
+        n = max(counted, 1)
         size = self._size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
         found = _range(workload, size)
         answers, _ = choosing.exact_answers(private, workload)
@@ -119,7 +120,7 @@ class SmallDB:
             return self._promise(size, workload, records, cost, private.neighbours, BETA)
 
         miss = choosing.count_error(cost, private.neighbours, BETA)
-        return Draft(synopsis, measured, {"size": size, "records": n, **promise(error, n, miss, BETA)})
+        return Draft(synopsis, measured, {"size": size, "records": n, **promise(error, counted, miss, BETA)})
 
     def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
@@ -139,11 +140,13 @@ class SmallDB:
         radius = cover_radius(size, len(workload), self.dimension)
         return choosing.promised_error(radius, range_size(workload.domain.size, size), n, cost, neighbours, beta)
 
-    def _alpha_for(self, workload: Workload, size: int) -> str:
-        """Which α, in hundredths, takes no more than a size: for a refusal of a smaller one."""
+    def _would_do(self, workload: Workload, most: int) -> str:
+        """Which size up to the `most` can be searched, and which α, in hundredths, takes no more: for a refusal."""
+        size = _largest_searchable(workload, most, MAX_WORK // 2)  # a refusal should not take long
         hundredths = range(1, 100) if self.alpha is not None else ()
         found = (a / 100 for a in hundredths if cover_size(a / 100, len(workload), self.dimension) <= size)
-        return "".join(f" (alpha={alpha:g} takes no more)" for alpha in islice(found, 1))
+        alpha = "".join(f" (alpha={alpha:g} takes no more)" for alpha in islice(found, 1))
+        return f"{'1 record' if size == 1 else f'{size:,} records'} would do, or use mwem{alpha}"
 
     def _size(self, workload: Workload) -> int | None:
         if self.alpha is None:
@@ -187,9 +190,16 @@ class _Range:
 
 @lru_cache(maxsize=1)
 def _range(workload: Workload, size: int) -> _Range:
+    least = _smallest(workload)
+    return replace(least, databases=least.databases.of(size))
+
+
+@lru_cache(maxsize=1)
+def _smallest(workload: Workload) -> _Range:
+    """Databases of one record: their tree, which can take a second to build, is that of all sizes."""
     rows, unit = dense(workload)
     gains = np.maximum(np.gcd.reduce(rows, axis=1), 1)
-    return _Range(Databases.over(rows // gains[:, None], size), gains, unit)
+    return _Range(Databases.over(rows // gains[:, None], 1), gains, unit)
 
 
 def _select(private: Private, found: _Range, bounds: Bounds, cost: PureDP | ZCDP) -> int:
@@ -208,7 +218,8 @@ def _promising_size(workload: Workload, records: int, epsilon: Fraction) -> int:
     The larger of two sizes gains by a larger number of records: what is promised is the sum of a term without n, which
     falls with the size, and one over n, which grows with it.
     """
-    radii, logs = _terms(len(workload), workload.domain.size, _largest_searchable(workload))
+    cells = workload.domain.size
+    radii, logs = _terms(len(workload), cells, _largest_searchable(workload, largest_size(cells), MAX_WORK))
     return 1 + int(np.argmin(radii + 2 * logs / (float(epsilon) * records)))
 
 
@@ -221,22 +232,22 @@ def _terms(queries: int, cells: int, largest: int) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=16)
-def _largest_searchable(workload: Workload) -> int:
-    """About the most records of databases that are listed, or searched in good time."""
+def _largest_searchable(workload: Workload, most: int, work: int) -> int:
+    """About the most records, up to so many, of databases that are listed, or searched with so much work."""
     cells = workload.domain.size
-    listed, size = 1, largest_size(cells)
+    listed, size = 1, most
     while range_size(cells, listed + 1) <= ENUMERATED and listed < size:
         listed += 1
-    while size > listed and not _searchable(workload, size):
+    while size > listed and not _searchable(workload, size, work):
         size = (size + listed) // 2
     return size
 
 
 @lru_cache(maxsize=64)
-def _searchable(workload: Workload, size: int) -> bool:
+def _searchable(workload: Workload, size: int, work: int) -> bool:
     """Whether the databases of a size are listed, or a search ends soon on made-up tables, even and skewed ones.
 
-    What a search meets depends on the product of ε and the number of records: ε is 1 here.
+    What a search meets depends on the product of ε and the number of records: ε is 1 here. Each may take `work`.
     """
     if range_size(workload.domain.size, size) <= ENUMERATED:
         return True
@@ -246,6 +257,6 @@ def _searchable(workload: Workload, size: int) -> bool:
         for evenness in (1.0, 0.1):
             table = rng.multinomial(records, rng.dirichlet(np.full(rows.shape[1], evenness)))
             gamma = Fraction(1, 2 * found.sensitivity)
-            if not ends_soon(found.databases, found.bounds(rows @ table, records), gamma):
+            if not ends_soon(found.databases, found.bounds(rows @ table, records), gamma, work):
                 return False
     return True
