@@ -1,10 +1,10 @@
 """The kernels beside the speed of memory, NumPy and DuckDB, in one process by turns.
 
-    python -m benchmarks.kernels [--json] [--rows N]
+    python -m benchmarks.kernels [--json] [--only PART ...] [--rows N] [--data DIR]
 
 One thread unless a name says two. The speed of memory is that of a triad, a[i] = b[i] + s c[i], which counts 24 bytes a
 cell. `ratio` is value / reference: of speeds (GB/s, passes/s, rows/s) at least what is asked, of times at most. DuckDB
-groups by a tenth of the sets, and its rate is scaled to all.
+groups by a tenth of the sets, and its rate is scaled to all. DIR holds nltcs.csv.gz and nltcs-domain.json.
 """
 
 import argparse
@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from math import prod
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -56,17 +58,17 @@ def triad(a: np.ndarray, b: np.ndarray, c: np.ndarray, s: float) -> None:
         a[i] = b[i] + s * c[i]
 
 
-def turns(calls: Calls, rounds: int) -> dict[str, float]:
-    """The median seconds of each call, made by turns."""
+def turns(calls: Calls, rounds: int, of: Callable[[list[float]], float] = median) -> dict[str, float]:
+    """The median CPU seconds of each call, made by turns: on one thread, so that other processes count for little."""
     for call in calls.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            times[name].append(time.perf_counter() - start)
-    return {name: median(taken) for name, taken in times.items()}
+            times[name].append(time.process_time() - start)
+    return {name: of(taken) for name, taken in times.items()}
 
 
 class Memory:
@@ -117,30 +119,41 @@ def numpy_marginals(y: np.ndarray, shape: tuple[int, ...], sets: list[tuple[int,
 
 
 def single(memory: Memory) -> Iterator[Row]:
-    """Updates by one cell of a three-way marginal after the other, wherever its columns lie, and their answers."""
+    """Updates by one cell of a three-way marginal after the other, and their answers, wherever the columns lie.
+
+    The fewer adjacent cells such a query sees, the slower: a cell of the last three columns sees one cell a page.
+    """
     shape = (8,) * 8
     cells = prod(shape)
     domain = Domain.coded({chr(ord("a") + i): n for i, n in enumerate(shape)})
     state = Histogram(domain, [(0,)], 1e6)
     y = memory.b[:cells]
 
-    def by_numpy(columns: str) -> None:
+    def vector(axes: tuple[int, ...]) -> np.ndarray:
         q = np.zeros(shape)
-        q[tuple(3 if a.name in columns else slice(None) for a in domain)] = 1
-        numpy_step(y, q.reshape(-1))
+        q[tuple(3 if a in axes else slice(None) for a in range(len(shape)))] = 1
+        return q.reshape(-1)
 
-    for columns in ("abc", "ach", "dfg", "fgh"):
+    found: dict[str, list[tuple[float, Row]]] = {"update": [], "answer": []}
+    for axes in combinations(range(len(shape)), 3):
+        columns = [domain.names[a] for a in axes]
         texts = [" and ".join(f"{c} = {code}" for c in columns) for code in range(8)]
         asked = [Workload.predicates(domain, text) for text in texts]
         calls: Calls = {
-            "updates": lambda asked=asked: [state.update(w.groups[0], [STEP]) for w in asked],
-            "answers": lambda asked=asked: [state.answer(w) for w in asked],
-            "numpy": lambda c=columns: by_numpy(c),
+            "update": lambda asked=asked: [state.update(w.groups[0], [STEP]) for w in asked],
+            "np update": lambda axes=axes: numpy_step(y, vector(axes)),
+            "answer": lambda asked=asked: [state.answer(w) for w in asked],
+            "np answer": lambda axes=axes: vector(axes) @ y,
         }
-        took = turns(calls, 7)
-        name = f"by a cell of {'*'.join(columns)}, of dense numpy"
-        yield Row(f"update {name}", cells, len(asked) / took["updates"], "updates/s", 1 / took["numpy"])
-        yield Row(f"answer {name}", cells, len(asked) / took["answers"], "answers/s", 1 / took["numpy"])
+        took = turns(calls, 5, of=min)  # such short ones suffer most from whatever else runs
+        for kind, rows in found.items():
+            ours, theirs = len(asked) / took[kind], 1 / took[f"np {kind}"]
+            name = f"{kind} by a cell of {'*'.join(columns)}"
+            rows.append((ours / theirs, Row(name, cells, ours, f"{kind}s/s", theirs)))
+    for rows in found.values():
+        rows.sort()
+        for which, (_, row) in ("slowest", rows[0]), ("median", rows[len(rows) // 2]), ("fastest", rows[-1]):
+            yield row._replace(name=f"{row.name}, {which} of {len(rows)}, of numpy")
 
 
 def marginals(memory: Memory) -> Iterator[Row]:
@@ -234,9 +247,9 @@ def counting(rows: int) -> Iterator[Row]:
     sets = list(combinations(range(len(RECORD)), 3))
     plan = CountingPlan.choose(RECORD, sets, rows)
     plan.count([c[:10_000] for c in columns])
-    start = time.perf_counter()
+    start = time.process_time()
     plan.count(columns)
-    ours = rows / (time.perf_counter() - start)
+    ours = rows / (time.process_time() - start)
     yield Row(f"{len(sets)} 3-way marginals counted from {rows:,} records", rows, ours, "rows/s", 1.2e6)
     try:
         import duckdb
@@ -248,10 +261,10 @@ def counting(rows: int) -> Iterator[Row]:
         base.register("frame", frame)
         base.execute("create table records as select * from frame")
         chosen = sets[::10]
-        start = time.perf_counter()
+        start = time.process_time()
         for i, j, k in chosen:
             base.execute(f"select c{i}, c{j}, c{k}, count(*) from records group by all").fetchnumpy()
-        theirs = rows / ((time.perf_counter() - start) * len(sets) / len(chosen))
+        theirs = rows / ((time.process_time() - start) * len(sets) / len(chosen))
     yield Row("the same, of DuckDB's group by", rows, ours, "rows/s", theirs)
 
 
@@ -295,25 +308,54 @@ def start() -> Iterator[Row]:
     yield Row("start, imports and first pass", 4**8, min(float(r.stdout) for r in runs), "CPU s", 1.0)
 
 
-def report(records: int) -> Iterator[Row]:
+def whole(data: Path | None) -> Iterator[Row]:
+    """Seconds from the command line to the written folder, on all cores; the second of two runs."""
+    commands = {"qrelease demo": ["demo"]}
+    if data is not None:
+        table, schema = str(data / "nltcs.csv.gz"), str(data / "nltcs-domain.json")
+        commands["qrelease release, nltcs"] = ["release", table, "--schema", schema, "--epsilon", "1"]
+    for name, command in commands.items():
+        for _ in range(2):
+            with TemporaryDirectory() as folder:
+                away = ["--ledger", "its.ledger"] if command[0] == "release" else []
+                start = time.perf_counter()
+                subprocess.run(
+                    [sys.executable, "-m", "qrelease", *command, *away], cwd=folder, capture_output=True, check=True
+                )
+                took = time.perf_counter() - start
+        yield Row(f"{name}, end to end", 0, took, "s", 1.0)
+
+
+PARTS = ("counting", "dense", "single", "marginals", "rounds", "transform", "start", "whole", "threads")
+
+
+def report(parts: list[str], records: int, data: Path | None) -> Iterator[Row]:
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    yield from counting(records)
+    if "counting" in parts:
+        yield from counting(records)
     memory = Memory()
     for part in (dense, single, marginals, rounds, transform):
-        yield from part(memory)
-    yield from start()
-    if len(cores) > 1:
+        if part.__name__ in parts:
+            yield from part(memory)
+    if "start" in parts:
+        yield from start()
+    os.sched_setaffinity(0, cores)
+    if "whole" in parts:
+        yield from whole(data)
+    if "threads" in parts and len(cores) > 1:
         yield from two_threads(memory, cores)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a list of objects")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some parts; default: all")
     parser.add_argument("--rows", type=int, default=10_000_000, help="records to count; default: %(default)s")
+    parser.add_argument("--data", type=Path, help="a folder with nltcs, to be released; default: the demo alone")
     options = parser.parse_args()
     rows = []
-    for row in report(options.rows):
+    for row in report(options.only, options.rows, options.data):
         rows.append(row.as_dict())
         if not options.json:
             print(

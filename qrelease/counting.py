@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import kernels
-from qrelease.cover import Axes, Ints, Node, in_parallel, laid_out
+from qrelease.cover import Axes, Ints, Node, in_parallel, laid_out, lines
 
 _SHARED = 1 << 12  # cells of a table from which several marginals are read: it stays in a core's first cache
 _ROWS = 1 << 12  # records a step: 15 columns of codes and the index stay in its second
@@ -53,13 +53,17 @@ class CountingPlan:
         return [*accumulate((prod(self.shape[a] for a in s) for s in self.sets), initial=0)]
 
     @cached_property
-    def _tree(self) -> kernels.Tree:
-        """The shared tables, which lie behind the marginals."""
+    def _nodes(self) -> list[Node]:
+        """The shared tables."""
         offset = dict(zip(self.sets, self.offsets, strict=False))
-        nodes = [
+        return [
             Node(axes, prod(self.shape[a] for a in axes), {s: offset[s] for s in held}) for axes, held in self.shared
         ]
-        return laid_out(self.shape, nodes)
+
+    @cached_property
+    def _tree(self) -> kernels.Tree:
+        """The shared tables, which lie behind the marginals."""
+        return laid_out(self.shape, self._nodes)
 
     @cached_property
     def _arguments(self) -> tuple[list[int], tuple[Ints, npt.NDArray[np.uint32], Ints, Ints]]:
@@ -108,10 +112,9 @@ class CountingPlan:
 
     def __str__(self) -> str:
         alone = len(self.sets) - sum(len(held) for _, held in self.shared)
-        lines = [f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))}: {alone} counted by themselves"]
-        for axes, held in self.shared:
-            lines.append(f"  {' x '.join(str(self.shape[a]) for a in axes)}: {len(held)} read from one table")
-        return "\n".join(lines)
+        head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} cells, in one pass over the records:"
+        tables = [line for node in self._nodes for line in lines(node, 1)]
+        return "\n".join([head, *tables, *([f"  {alone} counted by themselves"] if alone else [])])
 
 
 @lru_cache(_KEPT)

@@ -146,8 +146,8 @@ class Cover:
         return flat + 2 * (self._tree_cells + _PAGE) + _cores() * (self._root.children[0].cells + _PAGE)
 
     def __str__(self) -> str:
-        head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} = {prod(self.shape):,} cells"
-        return "\n".join([head, *_lines(self._root, 1)])
+        head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} cells, in one pass over them:"
+        return "\n".join([head, *lines(self._root, 1)])
 
 
 @lru_cache(_KEPT)
@@ -268,12 +268,25 @@ def _ints(numbers: Any) -> Ints:
     return np.array([*numbers], np.int64)
 
 
-def _lines(node: Node, depth: int) -> Iterator[str]:
-    blocks = f", blocks {' x '.join(map(str, node.blocks))}" if node.blocks else ""
-    yield f"{'  ' * depth}{node.cells:,} cells: {len(node.direct)} summed directly{blocks}"
+def lines(node: Node, depth: int) -> Iterator[str]:
+    """A table and those below it as text: its columns, its size and how many marginals are summed from it."""
+    blocks = f" in blocks of {' x '.join(map(str, node.blocks))}" if node.blocks else ""
+    summed = f", {len(node.direct)} summed from it" if node.direct else ""
+    yield f"{'  ' * depth}columns {_runs(node.axes)}: {node.cells:,} cells{blocks}{summed}"
     for child in node.children:
         if child.direct or child.children:
-            yield from _lines(child, depth + 1)
+            yield from lines(child, depth + 1)
+
+
+def _runs(axes: Axes) -> str:
+    """Sorted numbers as `0-2, 5`."""
+    runs: list[list[int]] = []
+    for a in axes:
+        if runs and runs[-1][-1] == a - 1:
+            runs[-1].append(a)
+        else:
+            runs.append([a])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 # --- memory and cores

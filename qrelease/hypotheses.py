@@ -8,17 +8,19 @@ from typing import Any, Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease import kernels
+from qrelease import kernels, memory
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.histogram import check_size
-from qrelease.nets import MAX_ANSWERS, Candidates
+from qrelease.nets import MAX_ANSWERS, Candidates, answers_of
 from qrelease.queries import Vectors
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Map = Literal["entropic", "euclidean"]
+
+_CELL = 16  # bytes: of the dual vector and of the hypothesis
 
 
 @final
@@ -36,6 +38,9 @@ class Dual:
     def __init__(self, domain: Domain, total: float, kind: Map) -> None:
         """Uniform, with the given total; `TooLarge` if it does not fit."""
         check_size(domain)
+        memory.check(
+            _CELL * domain.size, f"the universe has {domain.size:,} cells", "use fewer columns or coarser bins"
+        )
         if kind not in ("entropic", "euclidean"):
             raise InvalidInput(f"kind must be 'entropic' or 'euclidean', got {kind!r}")
         self.domain = domain
@@ -159,7 +164,7 @@ class Medians:
     def _fractions(self, workload: Workload) -> Floats:
         """What the candidates that are left answer, (c, k) fractions."""
         parts, start = [], 0
-        for block in self._candidates.fractions(workload):
+        for block in answers_of(self._candidates, workload):
             low, high = np.searchsorted(self.kept, [start, start + len(block)])
             parts.append(block[self.kept[low:high] - start])
             start += len(block)

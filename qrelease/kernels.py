@@ -28,6 +28,7 @@ _jit: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}
 _BLOCK = 1 << 10
 _CACHED = 1 << 15  # cells of float64 that fit a core's second-level cache with room to spare
 _LINE = 64  # cells of a piece of a row that is worth fetching
+_AHEAD = 32  # loads that a core has under way at once
 
 
 # --- updates
@@ -122,7 +123,7 @@ def scale_support(y: Array, starts: Array, logs: Array, run: int, tile: Array, s
     the whole run, else cell k has the one at tile[k] (run,); zeros at either end of a run are left out.
     """
     gained, last = 0.0, shape.size - 1
-    index, row = np.empty(last, np.int64), np.empty(tile.size)
+    index, row, ahead = np.empty(last, np.int64), np.empty(tile.size), np.empty(_AHEAD, y.dtype)
     for j in range(starts.size):
         low, high = _unroll(logs[j], tile, run, row)
         for k in range(row.size):
@@ -131,10 +132,15 @@ def scale_support(y: Array, starts: Array, logs: Array, run: int, tile: Array, s
         index[:] = 0
         at, part = starts[j] + low, 0.0
         while at >= 0:
-            if high - low == 1:  # cells far from each other: nothing may stand between their loads
-                for i in range(shape[last]):
-                    part += y[at + i * strides[last]]
-                    y[at + i * strides[last]] *= factor
+            if high - low == 1:  # cells far from each other: a store between their loads would hold up the next ones
+                for first in range(0, shape[last], _AHEAD):
+                    count = min(_AHEAD, shape[last] - first)
+                    begin = at + first * strides[last]
+                    for i in range(count):
+                        ahead[i] = y[begin + i * strides[last]]
+                    for i in range(count):
+                        part += ahead[i]
+                        y[begin + i * strides[last]] = ahead[i] * factor
             elif tile.size == 0:
                 for i in range(shape[last]):
                     cells = y[at + i * strides[last] : at + i * strides[last] + high - low]
@@ -157,7 +163,7 @@ def scale_support(y: Array, starts: Array, logs: Array, run: int, tile: Array, s
 def sum_support(y: Array, starts: Array, weights: Array, run: int, tile: Array, shape: Array, strides: Array) -> float:
     """Σ q(x) y(x) over the cells that a query q sees; its weights are laid out as the logs of `scale_support`."""
     total, last = 0.0, shape.size - 1
-    index, row = np.empty(last, np.int64), np.empty(tile.size)
+    index, row, ahead = np.empty(last, np.int64), np.empty(tile.size), np.empty(_AHEAD, y.dtype)
     for j in range(starts.size):
         low, high = _unroll(weights[j], tile, run, row)
         weight = weights[j, 0] if tile.size == 0 else row[low]
@@ -165,8 +171,13 @@ def sum_support(y: Array, starts: Array, weights: Array, run: int, tile: Array, 
         at, part = starts[j] + low, 0.0
         while at >= 0:
             if high - low == 1:
-                for i in range(shape[last]):
-                    part += y[at + i * strides[last]]
+                for first in range(0, shape[last], _AHEAD):
+                    count = min(_AHEAD, shape[last] - first)
+                    begin = at + first * strides[last]
+                    for i in range(count):
+                        ahead[i] = y[begin + i * strides[last]]
+                    for i in range(count):
+                        part += ahead[i]
             elif tile.size == 0:
                 for i in range(shape[last]):
                     cells = y[at + i * strides[last] : at + i * strides[last] + high - low]

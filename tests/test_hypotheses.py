@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rules import NET
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed
 
+from qrelease import memory
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.hypotheses import Dual, Medians, single
 from qrelease.workload import Group, Workload
@@ -124,3 +125,13 @@ def test_single_queries_of_a_group(group):
         one = single(group, i)
         assert isinstance(one, Group)
         np.testing.assert_array_equal(full_matrix(Workload(PEOPLE, (one,))), row[None, :])
+
+
+def test_both_vectors_of_a_hypothesis_must_fit(monkeypatch):
+    domain = coded(*[2] * 20)
+    monkeypatch.setattr(memory, "_LATER", 0)
+    monkeypatch.setattr(memory, "free", lambda: 15 << 20)
+    with pytest.raises(TooLarge, match=r"1,048,576 cells: about 16 MiB are needed"):
+        Dual(domain, 1.0, "entropic")
+    monkeypatch.setattr(memory, "free", lambda: 16 << 20)
+    assert Dual(domain, 1.0, "entropic").values.size == domain.size

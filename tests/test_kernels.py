@@ -352,6 +352,19 @@ def test_supports_agree_with_their_twins(name, shape, axes, seed, dtype):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12 if dtype is np.float64 else 1e-6, atol=1e-9 * y.size)
 
 
+@pytest.mark.parametrize("name", ["scale_support", "sum_support"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(3, 50, 70), (3, 8, 70), (2, 64, 2, 80), (3, 1, 70)])
+def test_cells_far_from_each_other_agree_with_their_twins(name, dtype, shape):
+    """One cell of the first and the last column sees single cells, at more steps than are loaded at once, or fewer."""
+    numbers = np.zeros((shape[0], shape[-1]))
+    numbers[1, 40] = 0.3
+    s = Support.of(shape, (0, len(shape) - 1), numbers.reshape(-1))
+    y = np.random.default_rng(0).random(int(np.prod(shape))).astype(dtype)
+    for ours, theirs in zip(*run_both(name, y, s.starts, s.numbers, s.run, s.tile, s.shape, s.strides), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12 if dtype is np.float64 else 1e-6, atol=1e-9 * y.size)
+
+
 # --- transforms and counts ---------------------------------------------------------------------------------------
 
 

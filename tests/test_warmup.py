@@ -1,33 +1,77 @@
 """`qrelease warmup` leaves nothing to compile."""
 
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
-from qrelease import databases, kernels, samplers
+import qrelease
+from qrelease import kernels
 from qrelease.cli import main
 
-INSIDE = {"scale_blocks"}  # called by other kernels only
+PACKAGE = Path(qrelease.__file__).parent
 ONE_TYPE = {"collect", "spread", "count"}  # of tables and records; the others work on cells of either precision
 
+# Called by other kernels only, with which they are compiled and cached.
+INSIDE = {
+    "kernels._butterflies",
+    "kernels._exp32",
+    "kernels._exp64",
+    "kernels._merge",
+    "kernels._next",
+    "kernels._unroll",
+    "kernels.scale_blocks",
+    "record_kernels._places",
+    "record_kernels._uniform",
+    "samplers._close",
+    "samplers._high",
+    "samplers._power",
+    "samplers._search",
+    "samplers.below",
+    "samplers.weight",
+}
 
-@pytest.fixture(scope="module", autouse=True)
+
+def compiled(module):
+    """The functions of a module that numba compiles."""
+    return {name: f for name, f in vars(module).items() if hasattr(f, "py_func") and f.__module__ == module.__name__}
+
+
+def everything():
+    """All of the package, by module and name."""
+    modules = [p.relative_to(PACKAGE.parent) for p in PACKAGE.rglob("*.py") if "jit" in p.read_text("utf-8")]
+    loaded = [import_module(".".join(p.with_suffix("").parts)) for p in modules]
+    return {f"{m.__name__.removeprefix('qrelease.')}.{name}": f for m in loaded for name, f in compiled(m).items()}
+
+
+@pytest.fixture(scope="module")
 def _warm():
     assert main(["warmup"]) == 0
 
 
-def public(module):
-    return [name for name, value in vars(module).items() if hasattr(value, "py_func") and name[0] != "_"]
+@pytest.mark.usefixtures("_warm")
+def test_every_kernel_is_compiled():
+    assert {name for name, f in everything().items() if not f.signatures} <= INSIDE
+    assert set(everything()) > INSIDE
 
 
-@pytest.mark.parametrize("name", sorted({*public(kernels)} - INSIDE))
+@pytest.mark.usefixtures("_warm")
+@pytest.mark.parametrize("name", [n for n in compiled(kernels) if n[0] != "_" and f"kernels.{n}" not in INSIDE])
 def test_a_kernel_is_compiled_for_every_precision(name):
     assert len(getattr(kernels, name).signatures) >= (1 if name in ONE_TYPE else 2)
 
 
-@pytest.mark.parametrize("name", ["cumulative", "narrow_rows", "wide_rows", "rounded_rows", "accept", "pick"])
-def test_a_sampler_is_compiled(name):
-    assert getattr(samplers, name).signatures
+@pytest.mark.slow
+def test_after_it_nothing_that_a_user_does_compiles_anything(tmp_path):
+    """In processes of their own, with a cache of their own."""
 
+    def run(*command):
+        subprocess.run([sys.executable, *command], env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, check=True)
+        return {path.name for path in tmp_path.rglob("*.nbc")}
 
-@pytest.mark.parametrize("name", ["_cut", "_decode", "_errors"])
-def test_a_search_is_compiled(name):
-    assert getattr(databases, name).signatures
+    after = run("-m", "qrelease", "warmup")
+    assert len(after) > len(everything())
+    assert run(str(Path(__file__).with_name("uses.py"))) - after == set()
