@@ -49,7 +49,7 @@ _TRIES = 8  # of a step's length
 _BEND = 0.3  # of the slope at its begin, that a step may have at its end
 _CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kept
 _ENTRY = 10  # sweeps, by which records leave impossible cells
-_WINDOW = 8  # rounds that are taken together to see whether the fit still improves
+_WINDOW = 16  # rounds that are taken together to see whether the fit still improves
 _STILL = 0.9  # of what the rounds before promised
 
 
@@ -85,7 +85,7 @@ _Link = tuple[slice, slice, tuple[int, int, int], Floats]
 class _Objective:
     """The function that the fit makes least, in the coordinates of `Interactions`."""
 
-    def __init__(self, estimates: Estimates, impossible: Mapping[Axes, Mask]) -> None:
+    def __init__(self, estimates: Estimates, impossible: Mapping[Axes, Mask], strength: float) -> None:
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0)
         self.singles = singles(estimates)
@@ -97,7 +97,8 @@ class _Objective:
         self._all = Tables(domain.shape, [*sets, *impossible])
         owner = self.basis.owner
         noise = np.array([residuals[s].variance for s in sets])[owner]
-        prior = np.array([prior_variance(k) for k in self.basis.orders.tolist()])[owner]
+        orders = self.basis.orders.tolist()
+        prior = np.array([prior_variance(k) * (strength if k > 1 else 1) for k in orders])[owner]
         self.target = self.basis.coordinates(np.concatenate([residuals[s].values.reshape(-1) for s in sets]))
         self.fisher = self.total * self.basis.spectrum
         self.ridge = noise / (1 + prior * self.fisher)
@@ -151,6 +152,14 @@ class _Objective:
         """A sweep of Gibbs sampling at θ, that enters no impossible cell."""
         self._all.redraw(codes, np.concatenate([self.basis.tables(theta), self._walls]), rng)
 
+    def grown(self, chains: Chains, theta: Floats, records: int, rng: np.random.Generator) -> Chains:
+        """More records, of equal weights: the same ones after one sweep, two, and so on, side by side."""
+        moving, found = chains.evened(len(chains.weights), rng).codes, []
+        for _ in range(0, records, moving.shape[1]):
+            self.redraw(moving, theta, rng)
+            found.append(moving.copy())
+        return Chains(np.ascontiguousarray(np.concatenate(found, axis=1)[:, :records]), np.full(records, 1 / records))
+
     def first(self, records: int, rng: np.random.Generator) -> Chains:
         """Records of independent columns: a sample of the model at `alone`, or, where cells are impossible, near it."""
         columns = [rng.choice(len(p), records, p=p) for p in self.singles]
@@ -188,6 +197,7 @@ def fit(
     rounds: int,
     rng: np.random.Generator,
     impossible: Mapping[Axes, Mask] | None = None,
+    strength: float = 1.0,
     start: Fitted | None = None,
     seen: Callable[[Chains], None] = lambda _: None,
 ) -> Fitted:
@@ -195,25 +205,31 @@ def fit(
 
     estimates  of residuals of sets of columns
     impossible cells (cells,) of marginals, by their columns, that no record is in: a public rule
+    strength   times the prior variances of interactions of two columns or more
     start      where to go on from: what was fitted to some of them
     seen       is shown the records after every round
 
     It ends when the last `_WINDOW` rounds promised hardly less than as many before them. Raises `InvalidInput` where no
     record is found that is possible.
     """
-    problem = _Objective(estimates, impossible or {})
+    problem = _Objective(estimates, impossible or {}, strength)
     if start is None:
-        chains = problem.first(records, rng)
-    elif len(start.chains.weights) != records:
-        chains = start.chains.evened(records, rng)
+        theta, chains = problem.alone, problem.first(records, rng)
     else:
-        chains = Chains(start.chains.codes.copy(), start.chains.weights)  # the moves write into the codes
-    theta = problem.alone if start is None else problem.coordinates(start.interactions)
+        theta, chains = problem.coordinates(start.interactions), start.chains
+        if len(chains.weights) < records:
+            chains = problem.grown(chains, theta, records, rng)
+        elif len(chains.weights) > records:
+            chains = chains.evened(records, rng)
+        else:
+            chains = Chains(chains.codes.copy(), chains.weights)  # the moves write into the codes
     pairs: list[tuple[Floats, Floats]] = []
     promised: list[float] = []
-    for _ in tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None):
+    bar = tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None)
+    for _ in bar:
         theta, chains, promise = _descend(problem, theta, chains, pairs)
         promised.append(promise)
+        bar.set_postfix_str(f"to gain {promise:.3g}", refresh=False)
         seen(chains)
         if len(promised) == rounds or _settled(promised):
             break

@@ -184,10 +184,12 @@ class WeightedCodes:
     def sample(self, rows: int, rng: np.random.Generator) -> list[Ints]:
         """Codes of so many synthetic records, one array (rows,) a column, in random order.
 
-        Systematic sampling: each record comes its expected number of times, rounded up or down. Post-processing: `rng`
-        is an ordinary generator and no privacy rests on it.
+        Systematic sampling: each record comes its expected number of times, rounded up or down, and so does each run of
+        records in lexicographic order: marginals scatter less than those of independent rows. Post-processing: `rng` is
+        an ordinary generator and no privacy rests on it.
         """
-        which = systematic(self.weights, rows, rng)
+        order = np.lexsort(self.codes[::-1])
+        which = order[systematic(self.weights[order], rows, rng)]
         rng.shuffle(which)
         return [column[which].astype(np.int64) for column in self.codes]
 

@@ -1,6 +1,7 @@
 """Weighted records, their tables and Gibbs moves, the fit, and the mechanism: brute force, known models, refusals."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -16,6 +17,7 @@ from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
+from qrelease.mechanisms import records as mechanisms_records
 from qrelease.mechanisms.records import Records
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.records import Tables, WeightedCodes, systematic
@@ -127,6 +129,25 @@ def test_answers_are_those_of_its_histogram():
     np.testing.assert_allclose(made.answer(mixed()), expected, atol=1e-9)
 
 
+def test_rows_scatter_less_than_independent_ones():
+    rng = np.random.default_rng(3)
+    domain = coded(4, 3, 5, 2)
+    table = random_table(domain, 20_000, 4)
+    codes = np.stack([np.asarray(column) for column in table.columns]).astype(np.uint16)
+    made = WeightedCodes(domain, codes, rng.dirichlet(np.full(20_000, 5.0)), 1.0)
+    asked = Workload.marginals(domain, 2)
+    expected = made.answer(asked)
+
+    def error(columns):
+        counts = true_answers(asked, Table(domain, tuple(columns)))
+        return ((counts / 500 - expected) ** 2).sum()
+
+    ours = [error(made.sample(500, rng)) for _ in range(30)]
+    which = [rng.choice(20_000, 500, p=made.weights) for _ in range(30)]
+    independent = [error([column[w].astype(np.int64) for column in codes]) for w in which]
+    assert np.mean(ours) < 0.8 * np.mean(independent)
+
+
 def test_a_universe_beyond_any_number():
     domain = Domain.coded({f"c{i}": 181 for i in range(35)})  # 2^262
     codes = np.random.default_rng(0).integers(181, size=(35, 100)).astype(np.uint16)
@@ -191,20 +212,24 @@ def test_of_distributions_with_those_pairs_it_is_the_one_of_largest_entropy():
     assert np.abs(answers(fitted, table.domain, whole) / fitted.total - p.reshape(-1)).max() < 0.01
 
 
-def test_noise_is_not_fitted_and_more_rounds_change_little():
+def test_noise_is_not_fitted_and_more_rounds_change_hardly_anything():
     table = random_table(coded(4, 4, 4, 4), 500, 1)
     estimates, workload = estimates_of(table, ZCDP(1e-3))
-    true = true_answers(workload, table) / 500
+    asked = Workload.marginals(table.domain, 3)
+    true, true_pairs = true_answers(asked, table) / 500, true_answers(workload, table) / 500
     seen = []
 
-    def error(chains):
+    def error(chains, of=workload, exact=true_pairs):
         made = WeightedCodes(table.domain, chains.codes, chains.weights, 1.0)
-        seen.append(np.abs(made.answer(workload) - true).sum() / 6)
+        seen.append(np.abs(made.answer(of) - exact).sum())
+        return seen[-1]
 
-    end = fit(estimates, 20_000, rounds=60, rng=np.random.default_rng(0), seen=error).rounds
-    noisy = np.abs(estimates.answer(workload)[0] / 500 - true).sum() / 6
-    assert end < 60
-    assert max(seen[end // 2 :]) < 0.5 * noisy
+    done = fit(estimates, 20_000, rounds=60, rng=np.random.default_rng(0), seen=error)
+    noisy = np.abs(estimates.answer(workload)[0] / 500 - true_pairs).sum()
+    assert done.rounds < 60
+    assert max(seen[done.rounds // 2 :]) < 0.5 * noisy
+    more = fit(estimates, 20_000, rounds=30, rng=np.random.default_rng(1), start=done)
+    assert error(more.chains, asked, true) == pytest.approx(error(done.chains, asked, true), rel=0.01)
 
 
 def test_a_fit_goes_on_where_another_ended():
@@ -250,10 +275,40 @@ def test_marginals_that_have_more_structure_are_selected():
     assert ["a", "c"] in made.parameters["selected"]
 
 
+@pytest.fixture
+def _quick(monkeypatch):
+    """Hardly any rounds of the fit, which is post-processing: an audit releases thousands of times."""
+    for name in ("_FIT", "_REFIT", "_LAST", "_CLOSE"):
+        monkeypatch.setattr(mechanisms_records, name, 1)
+
+
+class Seeded:
+    """Weighted records that are the private ones: noisy as their number is, what they are is told."""
+
+    name = "seeded"
+
+    def check(self, workload, cost, neighbours):
+        Records(records=16).check(workload, cost, neighbours)
+
+    def release(self, private, workload, cost):
+        draft = Records(records=16).release(private, workload, cost)
+        codes = np.stack([np.asarray(column) for column in private.table.columns]).astype(np.uint16)
+        equal = np.full(codes.shape[1], 1 / codes.shape[1])
+        return replace(draft, synopsis=WeightedCodes(workload.domain, codes, equal, draft.synopsis.total))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_quick")
 def test_the_mechanism_is_acquitted_as_a_whole():
-    found = audit_mechanism(Records(records=16), ApproxDP(4.0, 1e-3), ADD, samples=1_000, entropy=Entropy.insecure(9))
+    found = audit_mechanism(Records(records=16), ApproxDP(4.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
     assert not found.convicted
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_quick")
+def test_a_twin_that_starts_from_the_private_records_is_convicted():
+    found = audit_mechanism(Seeded(), ApproxDP(2.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
+    assert found.convicted
 
 
 @pytest.mark.parametrize(
@@ -285,6 +340,15 @@ def test_more_records_than_memory():
         Records(records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
 
 
+def test_what_a_release_takes_is_known_beforehand():
+    workload = Workload.marginals(coded(9, 9, 9, 9), 3)
+    few, many = Records(records=1_000), Records(records=100_000)
+    assert few.memory(workload) < many.memory(workload) < 100 << 20
+    assert few.seconds(workload, COST, 50_000) < many.seconds(workload, COST, 50_000)
+    assert many.seconds(workload, COST, 500) < many.seconds(workload, COST, 50_000)
+    assert few.seconds(Workload.marginals(workload.domain, 1), COST, 500) < 10
+
+
 def test_columns_alone_get_the_whole_budget():
     table = random_table(coded(6, 2), 2_000, 3)
     made = released(table, Workload.marginals(table.domain, 1))
@@ -309,7 +373,7 @@ def test_what_is_impossible_is_in_no_answer_and_in_no_row():
         records=4_000, impossible=("a = 0 and b = 1", "a in 1..2 and c > 3", "a = 3 and b = 2 and c = 0")
     )
     made = released(table, workload, mechanism=mechanism)
-    a, b, c = (np.asarray(column) for column in made.codes(10_000, np.random.default_rng(0)))
+    a, b, c = (np.asarray(column) for column in made.codes(1_000_000, np.random.default_rng(0)))
     assert not ((a == 0) & (b == 1)).any()
     assert not (((a == 1) | (a == 2)) & (c == 4)).any()
     assert not ((a == 3) & (b == 2) & (c == 0)).any()
