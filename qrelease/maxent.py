@@ -20,7 +20,10 @@ it where there are not. So more steps fit no more of the noise.
 **How strong the interactions are** is seen in the measurements themselves, by MacKay's fixed point for the evidence
 (1992, *Bayesian interpolation*): ω_S = ‖E θ_S‖² / γ_S, γ_S the number of coordinates of S that the measurements
 determine. Each set starts at `PRIOR` and is shrunk to the harmonic mean of its order as by one coordinate more. It is
-post-processing of public numbers.
+post-processing of public numbers. Root mean squared errors of the linear model around the truth at (0.1, 1e-9): shrunk
+by three coordinates 0.994 of this on nltcs, 1.014 on acs; one ω an order 1.00 on nltcs; an ω that is a mixture of
+variances, by variational Bayes 1.03 and 1.05, by expectation propagation 1.00 and 1.02. With every |θ_S| known it would
+be 0.89 and 0.90.
 
 **Computation.** For columns that are independent, J is the diagonal N·`spectrum` of the one-way marginals. With it the
 ridge is diagonal, (1) is the gradient of a convex function, and L-BFGS with that curvature finds its root, a pass over
@@ -65,6 +68,7 @@ _SAMPLE = 1 << 15  # cells from which J is estimated
 _ROUNDS = 4  # of fresh J and ω that come close to (1)
 _TRIES = 11  # of rounds in all
 _STEPS = 60  # of L-BFGS for each order
+_FEW = 8  # steps that show no progress
 _MEMORY = 30  # of its steps
 _ENOUGH = 0.01  # squared distance to the optimum, in units of the noise, a coordinate
 _LARGEST = 20.0  # the largest exponent of one step
@@ -96,6 +100,15 @@ def fit(estimates: Estimates) -> tuple[Histogram, Posterior]:
         problem.descend()
         covariance = problem.independent()
     return problem.histogram, Posterior(problem.histogram, problem.basis, covariance, estimates.variances[()])
+
+
+def improve(histogram: Histogram, estimates: Estimates, steps: int) -> None:
+    """Move a histogram towards the fit, by so many steps of L-BFGS at most, each a pass over the universe, or two.
+
+    It is changed in place, and its total stays. It is uniform, or what earlier calls made of it, on `sets` among which
+    are all measured ones. J is that of independent columns, and ω stays at `PRIOR`: settling both takes many passes.
+    """
+    _Problem(estimates, histogram).refine(steps)
 
 
 @final
@@ -155,45 +168,60 @@ class Posterior:
 class _Problem:
     """The measured coordinates, their noise, and the hypothesis with its interactions so far."""
 
-    def __init__(self, estimates: Estimates) -> None:
+    def __init__(self, estimates: Estimates, histogram: Histogram | None = None) -> None:
+        """From a histogram's own interactions; without one, from columns that are independent."""
         domain, residuals = estimates.domain, estimates.residuals
-        self.total = max(float(residuals[()].values), 1.0)
+        self.total = max(float(residuals[()].values), 1.0) if histogram is None else histogram.total
         columns = singles(estimates)
         self.basis = basis = Interactions([s for s in residuals if s], columns)
         tables = [residuals[s].values.reshape(-1) for s in basis.sets]
         self.target = basis.coordinates(np.concatenate([np.zeros(0), *tables]))
         self.noise = np.array([residuals[s].variance for s in basis.sets], np.float64)[basis.owner]
         self.prior = np.array([prior_variance(len(s)) for s in basis.sets])  # of each set
-        self.histogram = Histogram(domain, basis.sets or ((0,),), self.total)
-        self.interactions = np.zeros(len(self.target))
-        self.found = np.zeros(len(self.target))  # the hypothesis' coordinates
-        if basis.sets:
-            ones = [np.log(columns[s[0]]) if len(s) == 1 else np.zeros(domain.cells(s)) for s in basis.sets]
-            self.move(basis.coordinates(np.concatenate(ones)))
+        self.histogram = Histogram(domain, basis.sets or ((0,),), self.total) if histogram is None else histogram
+        slices = [self.histogram.slice(s) for s in basis.sets]
+        self._where = np.concatenate([np.zeros(0, np.intp), *(np.arange(s.start, s.stop) for s in slices)])
+        logs = self.histogram.logs[self._where]
+        self.interactions = basis.coordinates(logs)
+        fresh = [s for s in basis.sets if len(s) == 1 and not self.interactions[basis.places[s]].any()]
+        if fresh:
+            ones = [np.log(columns[s[0]]) if s in fresh else np.zeros(domain.cells(s)) for s in basis.sets]
+            self.move(self.interactions + basis.coordinates(np.concatenate(ones)))
+        else:
+            self.found = basis.coordinates(self.histogram.marginals[self._where])
 
     def move(self, interactions: Floats) -> None:
         """To other interactions; a pass over the universe."""
-        self.histogram.multiply(self.basis.tables(interactions - self.interactions))
+        logs = np.zeros(len(self.histogram.logs))
+        logs[self._where] = self.basis.tables(interactions - self.interactions)
+        self.histogram.multiply(logs)
         self.interactions = interactions
-        self.found = self.basis.coordinates(self.histogram.marginals)
+        self.found = self.basis.coordinates(self.histogram.marginals[self._where])
 
     # --- columns taken as independent
 
     def descend(self) -> None:
         """The fit with the diagonal ridge, order by order."""
-        ridge = _Diagonal(self.total * self.basis.spectrum, self.prior[self.basis.owner], self.noise)
         orders = self.basis.orders[self.basis.owner]
         for order in sorted(set(self.basis.orders.tolist())):
-            self._descend(ridge, orders <= order, _STEPS)
+            self._descend(self._diagonal(), orders <= order, _STEPS, _ENOUGH)
 
-    def _descend(self, ridge: _Ridge, used: npt.NDArray[np.bool_], most: int) -> None:
-        """L-BFGS (Nocedal 1980) on some of the coordinates."""
+    def refine(self, steps: int) -> None:
+        """Some steps towards the fit with the diagonal ridge, all orders at once, as it starts near one."""
+        if len(self.target):
+            self._descend(self._diagonal(), np.ones(len(self.target), np.bool_), steps, 0.0)
+
+    def _diagonal(self) -> _Diagonal:
+        return _Diagonal(self.total * self.basis.spectrum, self.prior[self.basis.owner], self.noise)
+
+    def _descend(self, ridge: _Ridge, used: npt.NDArray[np.bool_], most: int, enough: float) -> None:
+        """L-BFGS (Nocedal 1980) on some of the coordinates, until the squared distance is `enough` for each."""
         steps: list[tuple[Floats, Floats]] = []
         gradient = used * (self.found - self.target + ridge.of(self.interactions))
-        for _ in tqdm(range(most), desc="fitting", disable=None, leave=False):
+        for _ in tqdm(range(most), desc="fitting", disable=None if most > _FEW else True, leave=False):
             step = -(used * _two_loops(gradient, ridge, steps))
             slope = float(gradient @ step)
-            if slope > -_ENOUGH * used.sum():
+            if slope > -enough * used.sum():
                 break
             start, length = self.interactions, min(1.0, _LARGEST / np.abs(self.basis.tables(step)).max())
             for _ in range(_HALVINGS):
@@ -231,7 +259,7 @@ class _Problem:
         level, quietest = _LOUD * self.total, float(self.noise.min())
         while True:
             ridge = _Dense(self.fisher(rng), self.prior[self.basis.owner], np.maximum(self.noise, level))
-            self._descend(ridge, np.ones(size, np.bool_), _LEVEL_STEPS)
+            self._descend(ridge, np.ones(size, np.bool_), _LEVEL_STEPS, _ENOUGH)
             if level <= quietest:
                 break
             level /= _QUIETER
@@ -252,8 +280,7 @@ class _Problem:
     def fisher(self, rng: np.random.Generator) -> Floats:
         """J, from cells drawn from the hypothesis."""
         shape = self.histogram.domain.shape
-        codes = [c.astype(np.int64) for c in self.histogram.sample(_SAMPLE, rng)]
-        cells, counts = np.unique(np.ravel_multi_index(codes, shape), return_counts=True)
+        cells, counts = np.unique(self.histogram.draw(_SAMPLE, rng), return_counts=True)
         features = self.basis.features(np.unravel_index(cells, shape))
         weights = (counts / _SAMPLE).astype(np.float32)
         mean = (weights @ features).astype(np.float64)

@@ -269,7 +269,8 @@ def on_grid(domain: Domain, parts: Mapping[Axes, float], neighbours: Neighbours)
 
 def _frame(queries: Queries) -> Residuals:
     if not isinstance(queries, Residuals):
-        raise InvalidInput(f"residuals are needed, got queries of type {queries.to_json()['type']!r}")
+        got = queries.to_json()["type"]
+        raise InvalidInput(f"residuals or whole marginals are needed, got queries of type {got!r}")
     return queries
 
 
@@ -299,15 +300,24 @@ class Estimates:
 
     @classmethod
     def of(cls, domain: Domain, measurements: Iterable[Measurement], records: float | None = None) -> Estimates:
-        """From measurements of `Residuals`: those of one set are averaged by their precisions.
+        """From measurements of `Residuals` and of whole marginals: those of one set are averaged by their precisions.
 
-        records  n, where it is public and was not measured
+        A marginal on A that is measured with independent normal noise of variance v on each cell measures the residuals
+        of all S ⊆ A, independently, with sₛ = v·Π_{i∈A∖S} nᵢ; nothing is lost. *Proof.* Let Qₛ be the product of the
+        projection on tables with sums of zero along the axes of S, and of that on tables that are even along those of
+        A∖S. The Qₛ are orthogonal projections, of images orthogonal to each other, and sum to the identity; so the
+        Qₛ(noise) are independent of each other, of covariances v Qₛ, and determine the noise. Qₛ(table) is the residual
+        of S, spread evenly: summed over A∖S it is the residual, with the covariance v·Π_{i∈A∖S} nᵢ · Pₛ. For noise of
+        another law read "uncorrelated", and the estimates are best among the linear ones.
+
+        records  n, where it is public: then it is not estimated from what was measured
+
+        `InvalidInput` for a measurement of other queries.
         """
         found: dict[Axes, Residual] = {}
         if records is not None:
             found[()] = Residual((), np.array(float(records)), 0.0)
-        for m in measurements:
-            new = _residual(m)
+        for new in (r for m in measurements for r in _residuals(m, domain)):
             old = found.get(new.axes)
             if old is not None:
                 rate = new.variance / (old.variance + new.variance)
@@ -377,12 +387,24 @@ class Estimates:
         return tables
 
 
-def _residual(m: Measurement) -> Residual:
-    frame = _frame(m.group.queries)
-    values = m.values.reshape(frame.shape) / frame.multiple
-    for axis in range(values.ndim):
-        values -= values.mean(axis=axis, keepdims=True)
-    return Residual(m.group.axes, values, m.variance / frame.multiple**2)
+def _residuals(m: Measurement, domain: Domain) -> Iterator[Residual]:
+    """What a measurement says, set by set, independently."""
+    axes = m.group.axes
+    if not isinstance(m.group.queries, Cells):
+        frame = _frame(m.group.queries)
+        yield Residual(axes, _centred(m.values.reshape(frame.shape) / frame.multiple), m.variance / frame.multiple**2)
+        return
+    table = m.values.reshape([domain.shape[a] for a in axes])
+    for s in _subsets(domain.shape, axes):
+        others = tuple(i for i, a in enumerate(axes) if a not in s)
+        yield Residual(s, _centred(table.sum(axis=others)), m.variance * (table.size / domain.cells(s)))
+
+
+def _centred(table: Floats) -> Floats:
+    """Less its means along each axis."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
 
 
 def _subsets(shape: Sequence[int], axes: Axes) -> Iterator[Axes]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Final, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
@@ -28,10 +29,12 @@ from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.exact import whole
 from qrelease.histogram import Histogram
 from qrelease.hypotheses import Dual, Medians, single
+from qrelease.maxent import improve
 from qrelease.measure import Measurement
 from qrelease.nets import Candidates, check_candidates
 from qrelease.privacy.costs import positive_probability, real
 from qrelease.release import Synopsis
+from qrelease.residuals import Estimates
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
@@ -138,6 +141,54 @@ class MultiplicativeWeights:
             overlap = max(queries.sensitivity(1, replace=False), 1)
             logs[where] += queries.adjoint(np.clip(relative, -1, 1)) / overlap
         return error, logs
+
+
+@final
+@dataclass(frozen=True)
+class MaximumEntropy:
+    """The maximum-entropy fit of `maxent` to the residuals of whole marginals, a few steps closer at each update.
+
+    A noisy marginal measures the residuals of all subsets of its columns, independently, and what several marginals say
+    about the same residuals is averaged by precision (`residuals.Estimates.of` proves it). A step is one of L-BFGS from
+    the interactions of the last state.
+
+    Mean L1 on all three-way marginals in the rounds of `MWEM`; of `MultiplicativeWeights` in the same rounds; and of
+    `MaxEnt`, which measures everything once. At (ε, 1e-9) single runs, at pure ε = 0.1 means of five, ± 6 %:
+
+                                  this     weights  MaxEnt
+        nltcs,  ε = 0.1           0.0552   0.0537   0.0430
+        nltcs,  ε = 1             0.0108   0.0101   0.0078
+        br2000, ε = 0.1           0.2218   0.2220   0.1675
+        br2000, ε = 1             0.0643   0.0558   0.0375
+        Adult,  ε = 0.1           0.2618   0.2723   0.2070
+        nltcs,  pure ε = 0.1      0.114    0.127
+        br2000, pure ε = 0.1      0.240    0.239
+
+    So rounds do not help where `MaxEnt` runs. Where it does not, under pure ε, this is the better rule at most where
+    the noise is loud, and the worse one where it is not: strong interactions are shrunk as if columns were independent.
+
+    sweeps  steps of an update, each a pass over the universe, or two
+    """
+
+    sweeps: int = 4
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sweeps", whole("sweeps", self.sweeps, least=1))
+
+    def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> Histogram:
+        """The uniform histogram, on all subsets of the marginals."""
+        return Histogram(domain, subsets(sets), total)
+
+    def update(self, state: Histogram, measurements: Sequence[Measurement]) -> Histogram:
+        """Closer to the fit of all measurements. `InvalidInput` for one of other queries than cells of a marginal."""
+        improve(state, Estimates.of(state.domain, measurements, state.total), self.sweeps)
+        return state
+
+
+def subsets(sets: Sequence[Axes]) -> tuple[Axes, ...]:
+    """Marginals, and then those on all subsets of their columns of one column or more."""
+    below = (t for s in sets for k in range(1, len(s)) for t in combinations(s, k))
+    return tuple(dict.fromkeys([*sets, *below]))
 
 
 @final

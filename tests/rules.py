@@ -13,7 +13,7 @@ from qrelease.nets import Listed
 from qrelease.oracles import Conjunctions, Predicates
 from qrelease.queries import Vectors
 from qrelease.synopses import WeightedRecords
-from qrelease.updates import Hedge, Median, MultiplicativeWeights, Perceptron, Projection
+from qrelease.updates import Hedge, MaximumEntropy, Median, MultiplicativeWeights, Perceptron, Projection
 from qrelease.workload import Group, Workload
 
 CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
@@ -50,6 +50,9 @@ RULES = [
     Median(NET, 0.05),
     ProjectedPerceptron(0.05),
 ]
+
+MARGINAL_RULES = [MaximumEntropy()]
+"""Those that learn from whole marginals only."""
 
 BOUNDED = [rule for rule in RULES if hasattr(rule, "update_bound")]
 

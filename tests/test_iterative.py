@@ -1,6 +1,6 @@
 """Every update rule with every distinguisher through one suite, and the mechanism that is made of them.
 
-A new rule or distinguisher adds a line to RULES or DISTINGUISHERS in `rules.py`.
+A new rule or distinguisher adds a line to RULES, MARGINAL_RULES or DISTINGUISHERS in `rules.py`.
 """
 
 import json
@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from rules import DISTINGUISHERS, RULES, TABLE, ProjectedPerceptron
+from rules import DISTINGUISHERS, MARGINAL_RULES, RULES, TABLE, ProjectedPerceptron
 from scipy import stats
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, full_matrix, mixed, private, random_table, table_of, true_answers
 
@@ -47,7 +47,7 @@ LOADERS = {
 }
 
 
-def rounds_of(rule, distinguisher, relation=BOTH[0], seed=0, rounds=12, cost=400.0, asked=ASKED):
+def rounds_of(rule, distinguisher, asked, relation=BOTH[0], seed=0, rounds=12, cost=400.0):
     """The state after some rounds with little noise, the door, and the measurements."""
     door = private(TABLE, PureDP(1e9), relation, Entropy.insecure(seed))
     state = rule.start(PEOPLE, asked.sets, float(len(TABLE)))
@@ -56,45 +56,46 @@ def rounds_of(rule, distinguisher, relation=BOTH[0], seed=0, rounds=12, cost=400
     return iterate(door, asked, state, rule, distinguisher, plan, found), door, found
 
 
-@pytest.mark.parametrize("distinguisher", DISTINGUISHERS, ids=str)
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
-class TestConformance:
+class Conformance:
+    asked = ASKED
+
     @pytest.mark.parametrize("relation", BOTH)
     def test_rounds_spend_what_they_were_given_and_learn(self, rule, distinguisher, relation):
-        state, door, found = rounds_of(rule, distinguisher, relation)
+        state, door, found = rounds_of(rule, distinguisher, self.asked, relation)
         assert [s.cost for s in door.spends] == [PureDP(400.0)] * 24
         assert sum(m.repeats for m in found) == 12
-        before = np.abs(rule.start(PEOPLE, ASKED.sets, 400.0).answer(ASKED) - TRUTH)
-        after = np.abs(state.answer(ASKED) - TRUTH)
+        truth = true_answers(self.asked, TABLE)
+        before = np.abs(rule.start(PEOPLE, self.asked.sets, 400.0).answer(self.asked) - truth)
+        after = np.abs(state.answer(self.asked) - truth)
         assert after.max() < before.max()
         assert (after**2).sum() < (before**2).sum()
 
     def test_what_was_measured_is_near_the_truth(self, rule, distinguisher):
-        _, _, found = rounds_of(rule, distinguisher)
+        _, _, found = rounds_of(rule, distinguisher, self.asked)
         for m in found:
             truth = true_answers(Workload(PEOPLE, (m.group,)), TABLE)
             assert np.abs(m.values - truth).max() < 1
 
     def test_queries_are_of_the_workload_where_that_is_promised(self, rule, distinguisher):
-        _, _, found = rounds_of(rule, distinguisher, rounds=3)
-        rows = full_matrix(ASKED)
+        _, _, found = rounds_of(rule, distinguisher, self.asked, rounds=3)
+        rows = full_matrix(self.asked)
         for m in found:
-            assert set(m.group.axes) in map(set, ASKED.sets)
+            assert set(m.group.axes) in map(set, self.asked.sets)
             if distinguisher.confined:
                 for row in full_matrix(Workload(PEOPLE, (m.group,))):
                     assert (rows == row).all(axis=1).any()
 
     def test_the_state_is_a_synopsis(self, rule, distinguisher):
-        state, _, _ = rounds_of(rule, distinguisher, rounds=4)
+        state, _, _ = rounds_of(rule, distinguisher, self.asked, rounds=4)
         assert state.domain == PEOPLE
         assert state.total == 400
-        assert state.answer(ASKED).shape == (len(ASKED),)
+        assert state.answer(self.asked).shape == (len(self.asked),)
         other = Workload.predicates(PEOPLE, "sex = F and grade in 1..2 or age in 0..19")
         assert np.isfinite(state.answer(other)).all()
         with pytest.raises(InvalidInput, match="another domain"):
             state.answer(ELSEWHERE)
         if state.has_table:
-            assert state.answer(ASKED).min() >= 0
+            assert state.answer(self.asked).min() >= 0
             codes = state.sample(50, np.random.default_rng(0))
             assert [len(c) for c in codes] == [50] * len(PEOPLE)
             assert all(c.min() >= 0 and c.max() < n for c, n in zip(codes, PEOPLE.shape, strict=True))
@@ -103,19 +104,19 @@ class TestConformance:
                 state.sample(50, np.random.default_rng(0))
 
     def test_its_description_makes_it_again(self, rule, distinguisher):
-        state, _, _ = rounds_of(rule, distinguisher, rounds=4)
+        state, _, _ = rounds_of(rule, distinguisher, self.asked, rounds=4)
         content = json.loads(json.dumps(state.to_json(), allow_nan=False))
         again = LOADERS[content["type"]](PEOPLE, content)
-        np.testing.assert_allclose(again.answer(ASKED), state.answer(ASKED), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(again.answer(self.asked), state.answer(self.asked), rtol=1e-9, atol=1e-9)
         assert again.total == state.total
 
     def test_the_same_noise_gives_the_same_state(self, rule, distinguisher):
-        one, two = (rounds_of(rule, distinguisher, seed=5, rounds=3, cost=1.0)[0] for _ in range(2))
-        np.testing.assert_array_equal(one.answer(ASKED), two.answer(ASKED))
+        one, two = (rounds_of(rule, distinguisher, self.asked, seed=5, rounds=3, cost=1.0)[0] for _ in range(2))
+        np.testing.assert_array_equal(one.answer(self.asked), two.answer(self.asked))
 
     def test_much_noise_breaks_nothing(self, rule, distinguisher):
-        state, _, _ = rounds_of(rule, distinguisher, rounds=5, cost=1e-4)
-        assert np.isfinite(state.answer(ASKED)).all()
+        state, _, _ = rounds_of(rule, distinguisher, self.asked, rounds=5, cost=1e-4)
+        assert np.isfinite(state.answer(self.asked)).all()
         assert state.total == 400
 
     @pytest.mark.parametrize("relation", BOTH)
@@ -125,14 +126,26 @@ class TestConformance:
                 IterativeConstruction(rule, distinguisher)
             return
         mechanism = IterativeConstruction(rule, distinguisher)
-        mechanism.check(ASKED, PureDP(1e4), relation)
+        mechanism.check(self.asked, PureDP(1e4), relation)
         door = private(TABLE, PureDP(1e4), relation, Entropy.insecure(2))
-        draft = mechanism.release(door, ASKED, PureDP(1e4))
-        bound = rule.update_bound(PEOPLE, ASKED if distinguisher.confined else None)
+        draft = mechanism.release(door, self.asked, PureDP(1e4))
+        bound = rule.update_bound(PEOPLE, self.asked if distinguisher.confined else None)
         assert draft.choices["rounds"] == bound
         drawn = sum(m.repeats for m in draft.measurements if m.group != RECORDS)
         assert 1 <= drawn <= bound
         assert draft.synopsis.total == pytest.approx(400, abs=20)
+
+
+@pytest.mark.parametrize("distinguisher", DISTINGUISHERS, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
+class TestConformance(Conformance):
+    pass
+
+
+@pytest.mark.parametrize("distinguisher", [d for d in DISTINGUISHERS if getattr(d, "choice", "") == "group"], ids=str)
+@pytest.mark.parametrize("rule", MARGINAL_RULES, ids=lambda r: type(r).__name__)
+class TestConformanceOnMarginals(Conformance):
+    asked = Workload.marginals(PEOPLE, 1) + Workload.marginals(PEOPLE, 2)
 
 
 # --- the mechanism -----------------------------------------------------------------------------------------------
@@ -405,6 +418,30 @@ def test_the_promise_of_the_text():
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("relation", BOTH)
+def test_nothing_is_promised_to_an_empty_table(relation):
+    draft = IterativeConstruction(Projection(0.2)).release(
+        private(table_of(CELLS.domain, []), PureDP(2000.0), relation), CELLS, PureDP(2000.0)
+    )
+    assert draft.choices["promise"]["error"] is None
+
+
+def test_candidates_that_are_not_all_there_are_refused():
+    few = small_databases(CELLS.domain, 1)
+
+    class Few:
+        domain, synopsis, to_json = few.domain, few.synopsis, few.to_json
+
+        def __len__(self):
+            return len(few)
+
+        def fractions(self, workload):
+            yield next(few.fractions(workload))[:-1]
+
+    with pytest.raises(InvalidInput, match=r"synopses, but .* answered"):
+        IterativeConstruction(Median(Few(), 0.3)).check(CELLS, PureDP(1.0), BOTH[0])
+
+
 def test_where_nothing_is_promised():
     few = IterativeConstruction(Projection(0.05))
     assert few.error(CELLS, 100, PureDP(0.1), BOTH[0], beta=0.1) == math.inf
@@ -496,7 +533,7 @@ def test_a_rule_that_turns_bad_is_told_at_once(bad):
     state, message = BAD[bad]
     rule = Turning(Answering(fine), state)
     with pytest.raises(InvalidInput, match=message):
-        rounds_of(rule, Select("query"), rounds=3)
+        rounds_of(rule, Select("query"), ASKED, rounds=3)
 
 
 @dataclass(frozen=True)
@@ -563,7 +600,7 @@ def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge(monkeyp
 
 def test_negative_mass_is_fine_where_none_was_promised():
     state = Answering(lambda w: np.full(len(w), -3.0), has_table=False)
-    rounds_of(Turning(state, state), Select("query"), rounds=3)
+    rounds_of(Turning(state, state), Select("query"), ASKED, rounds=3)
 
 
 class Dear(Endless):

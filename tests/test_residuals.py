@@ -364,9 +364,9 @@ def test_what_the_estimates_do_not_give():
         found.marginal((1, 2))
     with pytest.raises(InvalidInput, match="over another domain"):
         found.answer(Workload.marginals(coded(2, 3), 1))
-    with pytest.raises(InvalidInput, match="residuals are needed, got queries of type 'cells'"):
+    with pytest.raises(InvalidInput, match="residuals or whole marginals are needed, got queries of type 'ranges'"):
         door = private(random_table(domain, 20, 1), COST)
-        Estimates.of(domain, door.measure(Workload.marginals(domain, 1), COST))
+        Estimates.of(domain, door.measure(Workload.ranges(domain, "c"), COST))
 
 
 # --- privacy -----------------------------------------------------------------------------------------------------

@@ -228,6 +228,6 @@ class LeastSquares:
 
     @classmethod
     def from_json(cls, domain: Domain, content: Mapping[str, Any], measurements: Sequence[Measurement]) -> LeastSquares:
-        """What `to_json` described, with the measurement that the manifest lists by itself."""
-        (measurement,) = measurements
+        """What `to_json` described, with the measurement that the manifest lists by itself, last."""
+        *_, measurement = measurements  # before it there may be the number of records
         return cls(domain, measurement, float(content["total"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Final, Literal, final, get_args
 
 import numpy as np
 from tqdm import tqdm
@@ -24,8 +24,10 @@ from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zc
 from qrelease.privacy.costs import real
 from qrelease.queries import Cells
 from qrelease.release import Draft
-from qrelease.updates import MultiplicativeWeights
+from qrelease.updates import MaximumEntropy, MultiplicativeWeights, subsets
 from qrelease.workload import Workload
+
+Update = Literal["multiplicative-weights", "maximum-entropy"]
 
 MAX_ROUNDS = 100_000
 
@@ -34,6 +36,12 @@ _FITTED = 1 << 30
 
 COUNTING = 0.01
 """The share of the budget that buys the number of records under add-remove."""
+
+
+_RULES: Final[dict[Update, type[MultiplicativeWeights] | type[MaximumEntropy]]] = {
+    "multiplicative-weights": MultiplicativeWeights,
+    "maximum-entropy": MaximumEntropy,
+}
 
 
 @final
@@ -50,6 +58,7 @@ class MWEM:
     singles    the share of the budget that measures every column by itself before the first round; 0 for the
                original's uniform start
     sweeps     passes over the universe at each update, see `MultiplicativeWeights`
+    update     the rule that learns; `maximum-entropy` learns from whole marginals only, see `MaximumEntropy`
 
     Raises `TooLarge` for a universe that has no histogram here, `InvalidInput` for parameters out of range.
     """
@@ -60,6 +69,7 @@ class MWEM:
     selection: float = 0.15
     singles: float = 0.1
     sweeps: int = 4
+    update: Update = "multiplicative-weights"
 
     @property
     def name(self) -> str:
@@ -79,9 +89,20 @@ class MWEM:
         if not 0 <= self.singles < 1 - COUNTING:
             raise InvalidInput(f"singles must be a share from 0 to below {1 - COUNTING}, got {self.singles}")
         Select(self.choice, self.rule or "exponential")
+        if self.update not in get_args(Update):
+            raise InvalidInput(f"update must be one of {', '.join(get_args(Update))}, got {self.update!r}")
+        if self.update == "maximum-entropy" and self.choice != "group":
+            raise InvalidInput(
+                f"update 'maximum-entropy' learns from whole marginals: choice must be 'group', got {self.choice!r}"
+            )
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round."""
+        """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round.
+
+        And for queries that the rule does not learn from.
+        """
+        if self.update == "maximum-entropy" and not all(isinstance(g.queries, Cells) for g in workload.groups):
+            raise InvalidInput("update 'maximum-entropy' learns from whole marginals: ask for marginals only")
         check_size(workload.domain, self._sets(workload), len(workload))
         counting, singles, rest = _shares(_cheaper(cost, workload), self.singles, neighbours)
         if counting is not None:
@@ -105,7 +126,8 @@ class MWEM:
     def _sets(self, workload: Workload) -> tuple[tuple[int, ...], ...]:
         """The marginals that are asked for, then the columns by themselves if they are measured."""
         singles = [(a,) for a in range(len(workload.domain))] if self.singles else []
-        return tuple(dict.fromkeys([*workload.sets, *singles]))
+        sets = tuple(dict.fromkeys([*workload.sets, *singles]))
+        return subsets(sets) if self.update == "maximum-entropy" else sets
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records, measure the single columns, then run the rounds; or measure everything at once.
@@ -125,7 +147,7 @@ class MWEM:
             measurements += private.measure(_columns(workload), singles)
         bought = () if counted is None else (counted,)
         total = max(_refined([*bought, *measurements]) if bought else total, 1.0)
-        rule = MultiplicativeWeights(self.sweeps)
+        rule = _RULES[self.update](self.sweeps)
         state = rule.start(workload.domain, self._sets(workload), total)
         if everything:
             for _ in tqdm(range(_updates(workload)), desc="fitting", disable=None, leave=False):
