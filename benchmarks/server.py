@@ -3,11 +3,13 @@
     python -m benchmarks.server [--clients 64] [--workers 2] [--requests 100000] [--kills 300] [--json]
 
 A table of 100 000 records, made up; all clients and the server share this machine's cores. Phases: `paid`, distinct
-queries one by one, whose charges are durable before they are answered; `free`, answers that are cached, asked in closed
-loops; `storm`, clients of eight analysts whose budgets end, with repeats under old keys; `fire`, a server on a larger
-universe, so that it pays all the time, whose workers are killed and, in one of ten cases, all of it; each ten kills
-meet a new ledger. Then the books are compared: what was answered with what the ledger's file holds, key by key and
-byte by byte, and the costs of the answers with what was spent. Ends with 1 if they do not agree.
+queries on a larger universe, so that all are bought, whose charges are durable before they are answered; `free`,
+answers that are cached; both in closed loops, where many clients wait for each other, and `paid` also by clients that
+pause before they ask, about a hundred times a second all together; `storm`, clients of eight
+analysts whose budgets end, with repeats under old keys; `fire`, a server that pays all the time, whose workers are
+killed and, in one of twenty cases, all of it; each twenty kills meet a new ledger. Then the books are compared: what
+was answered with what the ledger's file holds, key by key and byte by byte, and the costs of the answers with what was
+spent. Ends with 1 if they do not agree. `disk` is what an fsync takes: each paid answer waits for one at least.
 """
 
 import argparse
@@ -41,6 +43,8 @@ from qrelease.privacy import PureDP
 ANALYSTS = 8
 RECORDS = 100_000
 VALUES = 4  # of each column
+PAID, SERVERS = 160, 5  # queries before a synopsis is due, which answers all others; of so many servers
+PAUSE = 0.08  # seconds, on average, that an analyst thinks
 
 
 class Lost(Exception):  # noqa: N818
@@ -194,13 +198,17 @@ Stream = Callable[[int], tuple[str, str]]
 """For an analyst, the key of the next request and its condition."""
 
 
-async def load(server: Server, clients: int, requests: int, stream: Stream, log: Log) -> float:
-    """So many clients in closed loops; what is lost, or refused for now, is asked again. The seconds that it took."""
-    left = iter(range(requests))
+async def load(server: Server, clients: int, requests: int, stream: Stream, log: Log, pause: float = 0.0) -> float:
+    """So many clients in closed loops; what is lost, or refused for now, is asked again. The seconds that it took.
+
+    pause  the mean of the exponential times that each waits before it asks again, in seconds
+    """
+    left, rng = iter(range(requests)), random.Random(2)
 
     async def one(analyst: int) -> None:
         client = Client(server.port, server.tokens[analyst])
         for _ in left:
+            await asyncio.sleep(rng.expovariate(1 / pause) if pause else 0)
             key, text = stream(analyst)
             status = 503
             while status == 503:
@@ -242,11 +250,11 @@ async def fire(server: Server, kills: int) -> None:
     """Kill a worker at a time, and in the end the whole server, which is then started again."""
     rng = random.Random(2)
     for _ in range(kills - 1):
-        await asyncio.sleep(rng.uniform(0.1, 0.9))
+        await asyncio.sleep(rng.uniform(0.05, 0.35))
         if children := server.children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(rng.choice(children), signal.SIGKILL)
-    await asyncio.sleep(rng.uniform(0.1, 0.9))
+    await asyncio.sleep(rng.uniform(0.05, 0.35))
     assert server.process is not None
     server.process.kill()
     server.process.wait()
@@ -290,6 +298,17 @@ async def phase(server: Server, clients: int, requests: int, stream: Stream, log
     return {"clients": clients, "requests": requests, "per_second": round(requests / took), **quantiles(log)}
 
 
+async def paid(workers: int, clients: int, pause: float) -> dict[str, Any]:
+    """Each query for the first time, of `SERVERS` that are new: what they buy later would be cheaper."""
+    log, took = Log(), 0.0
+    for _ in range(SERVERS):
+        with tempfile.TemporaryDirectory() as folder, Server(Path(folder), workers, 8, 5.0) as server:
+            took += await load(server, clients, PAID, fresh(iter(conditions(8, PAID))), log, pause)
+    free = sum(b'"cost": null' in reply for reply in log.answers.values())
+    asked = {"clients": clients, "pause_s": pause, "requests": SERVERS * PAID, "of which free": free}
+    return {**asked, "per_second": round(SERVERS * PAID / took), **quantiles(log)}
+
+
 async def under_fire(arguments: argparse.Namespace, kills: int) -> dict[str, Any]:
     """Some kills of one server, its books, and what was seen."""
     with tempfile.TemporaryDirectory() as folder, Server(Path(folder), arguments.workers, 8, 5.0) as server:
@@ -310,14 +329,27 @@ async def under_fire(arguments: argparse.Namespace, kills: int) -> dict[str, Any
         }
 
 
+def disk() -> dict[str, float]:
+    """What 200 appended and synced pages take, each."""
+    log = Log()
+    with tempfile.TemporaryFile() as file:
+        for _ in range(200):
+            begun = time.perf_counter()
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+            log.times.append(time.perf_counter() - begun)
+    return quantiles(log)
+
+
 async def bench(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     texts = conditions(6, 10_000)
-    found: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as folder, Server(Path(folder), arguments.workers, 6, 0.5) as server:
+    found: dict[str, dict[str, Any]] = {"disk": disk()}
+    for clients, pause in ((1, 0.0), (8, PAUSE), (8, 0.0), (arguments.clients, 0.0)):
+        name = f"paid, {clients} clients{' that pause' if pause else ''}"
+        found[name] = await paid(arguments.workers, clients, pause)
+    with tempfile.TemporaryDirectory() as folder, Server(Path(folder), arguments.workers, 6, 2.0) as server:
         found["start"] = {"seconds": round(server.starts[0], 2)}
-        log = Log()
-        found["paid"] = await phase(server, 1, 60, fresh(iter(texts)), log)
-        found["paid"]["measured"] = sum(b'"measured"' in reply for reply in log.answers.values())
         for clients in (1, 8, arguments.clients):
             stream = fresh(itertools.cycle(texts[:50]))
             found[f"free, {clients} clients"] = await phase(server, clients, arguments.requests // 10, stream, Log())
@@ -325,7 +357,7 @@ async def bench(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
         found["storm"] = await phase(server, arguments.clients, arguments.requests, mixed(texts), log)
         found["storm"]["statuses"] = log.statuses
         found["storm, books"] = books(server, log)
-    fires = [await under_fire(arguments, min(10, arguments.kills - k)) for k in range(0, arguments.kills, 10)]
+    fires = [await under_fire(arguments, min(20, arguments.kills - k)) for k in range(0, arguments.kills, 20)]
     if fires:
         found["fire"] = {k: (max if "slowest" in k else sum)(f[k] for f in fires) for k in fires[0]}
     return found

@@ -12,9 +12,9 @@ from qrelease.ledger_store import Store, damaged, digest_of
 
 _HAS_ANALYSTS = "SELECT 1 FROM sqlite_master WHERE name = 'registry'"
 _REGISTRY, _SET_REGISTRY = "SELECT analysts, digest FROM registry", "INSERT OR REPLACE INTO registry VALUES (1, ?, ?)"
-_ANALYST = "SELECT id, name, token, budget, tally, active, requests, last, digest FROM analysts"
+_ANALYST = "SELECT id, name, token, budget, tally, active, requests, stored, last, digest FROM analysts"
 _ALL, _BY_NAME, _BY_TOKEN = f"{_ANALYST} ORDER BY id", f"{_ANALYST} WHERE name = ?", f"{_ANALYST} WHERE token = ?"
-_SET = "INSERT OR REPLACE INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SET = "INSERT OR REPLACE INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REQUEST = "SELECT number, key, time, request, response, digest FROM requests WHERE analyst = ?"
 _BY_KEY, _FROM = f"{_REQUEST} AND key = ?", f"{_REQUEST} AND number >= ? ORDER BY number LIMIT ?"
 _DIGEST = "SELECT digest FROM requests WHERE analyst = ? AND number = ?"
@@ -27,7 +27,7 @@ class AnalystRow(NamedTuple):
     token     the SHA-256 of the token, in hex
     tally     the exact sums of what was spent
     active    0 once revoked
-    requests  how many there are, and `last` the digest of the last
+    requests  how many there are, `stored` the bytes of what was asked and answered, `last` the digest of the last
     """
 
     id: int
@@ -37,6 +37,7 @@ class AnalystRow(NamedTuple):
     tally: str
     active: int = 1
     requests: int = 0
+    stored: int = 0
     last: str = ""
 
 
@@ -103,7 +104,8 @@ def add_request(store: Store, analyst: AnalystRow, row: RequestRow) -> AnalystRo
     """Append a request; returns the row of the analyst that counts it, not put yet."""
     last = _link(analyst.last, analyst.id, row)
     store.execute(_ADD_REQUEST, (analyst.id, *row, last))
-    return analyst._replace(requests=row.number, last=last)
+    stored = analyst.stored + len(row.key) + len(row.request.encode()) + len(row.response)
+    return analyst._replace(requests=row.number, stored=stored, last=last)
 
 
 def _one(store: Store, statement: str, value: str) -> AnalystRow | None:

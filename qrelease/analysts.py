@@ -4,14 +4,17 @@ A token is 256 random bits; the ledger holds its SHA-256 alone, which is enough 
 analyst's budget is a share of what the ledger's total allows, not a promise of its own: analysts may talk to each
 other, and what one of them paid for improves the answers of all. The promise to the people in the data is the total's.
 
-`Analysts.spend` takes a cost from an analyst's budget and `Analysts.record` writes a request down with the very bytes
-of its answer, both in the transaction in which the answer was paid for and drawn (`Ledger.transaction`). So no answer
-is without its charge, no charge is taken twice, and whoever asks again under the same key gets the same bytes.
+`Account.spend` takes a cost from an analyst's budget and `Account.record` writes a request down with the very bytes of
+its answer, both in the transaction in which the answer was paid for and drawn (`Ledger.transaction`). So no answer is
+without its charge, no charge is taken twice, and whoever asks again under the same key gets the same bytes. What is
+written down for one analyst is bounded (`ROOM`), since requests that cost nothing have no other bound.
 """
 
 import hmac
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,10 +24,14 @@ from qrelease import analyst_store as rows
 from qrelease.analyst_store import AnalystRow, RequestRow
 from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
+from qrelease.ledger_store import Store
 from qrelease.privacy.costs import Cost, check_cost
 from qrelease.privacy.filters import Tally, after, spent
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+
+ROOM: Final = 1 << 26
+"""Bytes of requests and answers that are kept for one analyst; the last may go beyond."""
 
 _NO_TOKEN: Final = "0" * 64  # no SHA-256 that anybody knows a text of
 
@@ -114,41 +121,59 @@ class Analysts:
         with self._store.reading():
             return _analyst(self._row(name))
 
-    def admits(self, name: str, cost: Cost) -> None:
-        """`BudgetExceeded` if the cost does not fit in what the analyst has left."""
-        with self._store.reading():
-            _after(self._row(name), cost)
-
-    def spend(self, name: str, cost: Cost) -> None:
-        """Take a cost from what the analyst has left, durably; `BudgetExceeded` if it does not fit."""
+    @contextmanager
+    def account(self, name: str) -> "Iterator[Account]":
+        """The account of the analyst of that name, in one transaction; `InvalidInput` if there is none."""
         with self._store.writing():
-            row = self._row(name)
-            rows.put(self._store, row._replace(tally=tally_text(_after(row, cost))))
-
-    def request(self, name: str, key: str) -> Request | None:
-        """What the analyst asked under that key, if anything."""
-        with self._store.reading():
-            found = rows.request(self._store, self._row(name), key)
-        return found and _request(found)
+            yield Account(self._store, self._row(name))
 
     def requests(self, name: str, first: int, count: int) -> tuple[Request, ...]:
         """Up to so many of the analyst's requests, in order, from the `first`-th."""
         with self._store.reading():
             return tuple(map(_request, rows.requests(self._store, self._row(name), first, count)))
 
-    def record(self, name: str, key: str, request: str, response: bytes) -> None:
-        """Write a request down, durably, under a key that the analyst has not used."""
-        with self._store.writing():
-            row = self._row(name)
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            made = RequestRow(row.requests + 1, key, now, request, response)
-            rows.put(self._store, rows.add_request(self._store, row, made))
-
     def _row(self, name: str) -> AnalystRow:
         row = rows.by_name(self._store, name)
         if row is None:
             raise InvalidInput(f"there is no analyst {name!r}")
         return row
+
+
+class Account:
+    """What one analyst has spent and was answered, inside a transaction. Made by `Analysts.account`."""
+
+    def __init__(self, store: Store, row: AnalystRow) -> None:
+        self._store, self._row = store, row
+        self._budget, self._tally = cost_from_text(row.budget), tally_from_text(row.tally)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more is written down."""
+        return self._row.stored >= ROOM
+
+    def request(self, key: str) -> Request | None:
+        """What the analyst asked under that key, if anything."""
+        found = rows.request(self._store, self._row, key)
+        return found and _request(found)
+
+    def admits(self, cost: Cost) -> None:
+        """`BudgetExceeded` if the cost does not fit in what the analyst has left."""
+        after(self._budget, self._tally, cost)
+
+    def spend(self, cost: Cost) -> None:
+        """Take a cost from what the analyst has left; `BudgetExceeded` if it does not fit."""
+        self._tally = after(self._budget, self._tally, cost)
+        self._put(self._row._replace(tally=tally_text(self._tally)))
+
+    def record(self, key: str, request: str, response: bytes) -> None:
+        """Write a request down, under a key that the analyst has not used."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        made = RequestRow(self._row.requests + 1, key, now, request, response)
+        self._put(rows.add_request(self._store, self._row, made))
+
+    def _put(self, row: AnalystRow) -> None:
+        rows.put(self._store, row)
+        self._row = row
 
 
 def _hashed(token: str) -> str:
@@ -158,10 +183,6 @@ def _hashed(token: str) -> str:
 def _analyst(row: AnalystRow) -> Analyst:
     budget = cost_from_text(row.budget)
     return Analyst(row.name, budget, spent(budget, tally_from_text(row.tally)), bool(row.active), row.requests)
-
-
-def _after(row: AnalystRow, cost: Cost) -> Tally:
-    return after(cost_from_text(row.budget), tally_from_text(row.tally), cost)
 
 
 def _request(row: RequestRow) -> Request:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Literal, final
 
 import numpy as np
@@ -44,6 +46,8 @@ HYPOTHESIS: Final = 1 << 22
 """Cells of a universe that a hypothesis is kept over."""
 
 _REMEMBERED: Final = 1 << 18  # answers of synopses that are looked up instead of being worked out
+_NAMES: Final = 1 << 28  # bytes of the names of a family
+_PRICES: Final = 256  # that are kept until the next synopsis or sparse vector
 
 
 @final
@@ -61,11 +65,15 @@ class Unit:
 
     @classmethod
     def of(cls, domain: Domain, group: Group) -> Unit:
-        """A group as a unit; one query in its canonical form."""
-        if isinstance(group.queries, Cells) and min((domain.shape[a] for a in group.axes), default=0) > 1:
-            rows = np.packbits(np.eye(group.queries.cells, dtype=bool), axis=1)
-            return cls(group, tuple(Asked(group.axes, 1.0, row.tobytes()) for row in rows), len(group.axes))
-        asked = tuple(Asked.of(domain, single(group, i)) for i in range(group.queries.count))
+        """A group as a unit; one query in its canonical form. `TooLarge` for a family of too many long names."""
+        queries = group.queries
+        if queries.count * queries.cells > 8 * _NAMES:
+            raise TooLarge(f"{queries.count:,} queries on {queries.cells:,} cells are too many to ask at a time")
+        if isinstance(queries, Cells) and min((domain.shape[a] for a in group.axes), default=0) > 1:
+            width = -(-queries.cells // 8)
+            names = ((1 << 8 * width - 1 - i).to_bytes(width, "big") for i in range(queries.cells))
+            return cls(group, tuple(Asked(group.axes, 1.0, name) for name in names), len(group.axes))
+        asked = tuple(Asked.of(domain, single(group, i)) for i in range(queries.count))
         order = max(_order(domain, a) for a in asked)
         return cls(asked[0].group(domain) if len(asked) == 1 else group, asked, order)
 
@@ -96,7 +104,7 @@ class Purchase:
     """A charge of the session, and what for: the entry of the journal says it."""
 
     kind: Kind
-    cost: PureDP | ZCDP
+    cost: PureDP | ApproxDP | ZCDP
     entry: dict[str, Any]
     offer: Offer | None = None
     asked: tuple[Asked, ...] = ()
@@ -143,6 +151,8 @@ class Books:
         self._answers: dict[Asked, tuple[float, Source]] = {}
         self._synopses: list[Bought] = []
         self._number = 0  # of synopses and sparse vectors
+        self._offer = lru_cache(_PRICES)(self._offered)
+        self._vector = lru_cache(_PRICES)(self._sparse_terms)
         self._right: dict[int, int] = {}  # by the order of a unit: how often of late the hypothesis was
         self._patience = 1  # doubled by each sparse vector that is not worth its price
         # Under pure ε each positive costs less the more there are, under ρ the same.
@@ -176,7 +186,6 @@ class Books:
     def _bought(self, entry: dict[str, Any]) -> None:
         kind, cost, offer = entry["buy"], cost_from_json(entry["cost"]), None
         asked: tuple[Asked, ...] = ()
-        assert not isinstance(cost, ApproxDP)
         self.tally = after(self.cap, self.tally, cost)
         if kind == "synopsis":
             workload = Workload.from_json(self.domain, entry["workload"])
@@ -186,6 +195,7 @@ class Books:
             asked = self._named(entry["asked"])
         if kind in ("synopsis", "sparse"):
             self._number += 1
+            self._price_anew()
         if kind == "sparse":
             self._patience = 1 if self._bargain else 2 * self._patience
             self._positives, self._worth, self._last = entry["positives"], 0.0, self.price(cost)
@@ -251,6 +261,7 @@ class Books:
     def _know(self, records: int) -> None:
         self.records = records
         self.tariff = Tariff(self.domain, self.neighbours, self._alpha * records, self.tariff.beta, self.gaussian)
+        self._price_anew()
         if self.domain.size <= HYPOTHESIS:
             self.learner = Learner(self.domain, float(records), self.tariff.deviation)
 
@@ -259,7 +270,8 @@ class Books:
         epsilon = FIRST * 2.0 ** len(self.purchases)
         if epsilon > 2:
             raise InvalidInput(f"there are too few records for answers within alpha={self._alpha:g} of them")
-        cost = ZCDP(round_up(Fraction(epsilon) ** 2 / 2)) if self.gaussian else PureDP(epsilon)
+        in_rho = self.gaussian and self._backing is None
+        cost = ZCDP(round_up(Fraction(epsilon) ** 2 / 2)) if in_rho else PureDP(epsilon)
         return Purchase("count", cost, {"buy": "count", "cost": cost.to_json(), "epsilon": epsilon})
 
     # Answers
@@ -307,13 +319,14 @@ class Books:
 
     # What to buy
 
-    def price(self, cost: PureDP | ZCDP) -> float:
+    def price(self, cost: PureDP | ApproxDP | ZCDP) -> float:
         """A cost as a price: ε or ρ."""
         return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
 
     def alone(self, unit: Unit) -> Purchase:
         """A unit measured by itself."""
-        cost = self.tariff.cost(self.tariff.price(unit.group.queries))
+        price = self.tariff.alone if unit.counts else self.tariff.price(unit.group.queries)
+        cost = self.tariff.cost(price)
         return Purchase("answers", cost, {**self._entry("answers", cost, unit), "asked": unit.to_json(self.domain)})
 
     @property
@@ -325,7 +338,7 @@ class Books:
         """Whether the hypothesis was right of late, on queries of this kind, so often as a sparse vector costs."""
         if self.learner is None or not unit.counts:
             return False
-        price, _ = self.tariff.sparse(self._number, self._fewest)
+        price, _ = self._vector(self._fewest)
         return self._right.get(unit.order, 0) * self.tariff.alone >= price
 
     def sparse(self, unit: Unit) -> Purchase | None:
@@ -335,9 +348,9 @@ class Books:
         # Not dearer than what is left to pay until a synopsis is bought.
         room = min((self._due(offer) - rent for rent, offer in self._offers(unit)), default=math.inf)
         positives = min(4 * self._positives, self._most) if self._bargain else self._fewest
-        while (price := self.tariff.sparse(self._number, positives)[0]) > room and positives > self._fewest:
+        while (price := self._vector(positives)[0]) > room and positives > self._fewest:
             positives //= 4
-        _, threshold = self.tariff.sparse(self._number, positives)
+        _, threshold = self._vector(positives)
         spare = self._right[unit.order] * self.tariff.alone >= self._patience * price
         if price > room or threshold <= 0 or not (self._bargain or spare):
             return None
@@ -352,9 +365,8 @@ class Books:
         """Those that are worth their price now, the most worthwhile first."""
         everything = tuple(range(len(self.domain)))
         if self._declared and all(self._declared.contains(self.domain, a) for a in unit.asked):
-            offer = self._offer(everything, self._declared)
-            if offer is not None:
-                yield self._synopsis(offer)
+            offers = [self._outright(everything, self._declared), self._offer(everything, self._declared)]
+            yield from (self._synopsis(offer) for offer in offers if offer is not None)
         found = [(rent / self._due(offer), offer) for rent, offer in self._offers(unit) if rent >= self._due(offer)]
         yield from (self._synopsis(offer) for _, offer in sorted(found, key=lambda f: -f[0]))
 
@@ -366,6 +378,28 @@ class Books:
             offer = self._offer(axes, self._class(order)) if paid else None
             if offer is not None:
                 yield sum(rent for rent, _ in paid), offer
+
+    @property
+    def _backing(self) -> float | None:
+        """δ for a declared synopsis outright, most of the cap's, as long as nothing was spent in ρ; else None.
+
+        A synopsis that is expected to answer everything is cheaper in ε, or by the exact (ε, δ) of Gaussian noise, than
+        by way of ρ, as long as nothing else is: the filter adds them up, and ρ is converted with the δ that is left.
+        """
+        begun = self.tally.account is not None or self.tally.delta > 0
+        if begun or self._declared is None or not isinstance(self.cap, ApproxDP):
+            return None
+        return 0.875 * self.cap.delta or None
+
+    def _outright(self, axes: Axes, declared: Conjunctions) -> Offer | None:
+        """The cheaper of a table in ε and residuals in (ε, δ)."""
+        delta, found = self._backing, list[Offer]()
+        if delta is not None:
+            with suppress(TooLarge):
+                found.append(self.tariff.table(self._number, axes, declared))
+            with suppress(TooLarge):
+                found.append(self.tariff.approximate(self._number, axes, declared, delta))
+        return min(found, key=lambda offer: self.price(offer.cost), default=None)
 
     def _due(self, offer: Offer) -> float:
         """The rent at which it is bought."""
@@ -382,7 +416,14 @@ class Books:
         widest = len(self.domain)
         return Conjunctions(max(order, 1)) if order <= widest else Parities() if order == widest + 1 else Everything()
 
-    def _offer(self, axes: Axes, queries: QueryClass) -> Offer | None:
+    def _price_anew(self) -> None:
+        self._offer.cache_clear()
+        self._vector.cache_clear()
+
+    def _sparse_terms(self, positives: int) -> tuple[float, int]:
+        return self.tariff.sparse(self._number, positives)
+
+    def _offered(self, axes: Axes, queries: QueryClass) -> Offer | None:
         try:
             if not self.gaussian:
                 return self.tariff.table(self._number, axes, queries)

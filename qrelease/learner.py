@@ -24,7 +24,7 @@ _SWEEPS: Final = 64
 
 @final
 class Learner:
-    """Multiplicative weights with replay, weighted by precision; it learns when it is asked for something.
+    """Multiplicative weights with replay, weighted by precision; it learns when there is time, or it is asked.
 
     A new answer v of a query q, with noise of standard deviation σ, scales y by e^(sq) for
 
@@ -54,20 +54,28 @@ class Learner:
 
     @property
     def state(self) -> Histogram:
-        """The hypothesis as it is now: public."""
+        """The hypothesis that has learned everything: public."""
+        while self.learn():
+            pass
+        return self._state
+
+    def learn(self) -> bool:
+        """Learn one thing; whether there was any."""
         if self._stale:
             sets = list(dict.fromkeys(m.group.axes for m in self._tables))
             rule = MultiplicativeWeights(_SWEEPS)
             self._state = rule.update(Histogram(self._domain, sets, self._total), self._tables)
             self._learned = self._turn = 0
             self._stale = False
-        while self._learned < len(self._answers):
+        elif self._learned < len(self._answers):
             self._step(self._learned)
             self._learned += 1
             for _ in range(min(_REPLAYED, self._learned - 1)):
                 self._turn = (self._turn + 1) % self._learned
                 self._step(self._turn)
-        return self._state
+        else:
+            return False
+        return True
 
     def guess(self, query: Group) -> float:
         """What the hypothesis answers to a group of one query, a count."""

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from qrelease.errors import LedgerError
 
-_APPLICATION, _FORMAT = 0x71724C67, 1  # "qrLg" and the version, in the header of the file
+_APPLICATION, _FORMAT = 0x71724C67, 2  # "qrLg" and the version, in the header of the file
 _BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
 
 _TABLES = (
@@ -45,8 +45,8 @@ _ANALYST_TABLES = (
     one INTEGER PRIMARY KEY CHECK (one = 1), analysts INTEGER NOT NULL, digest TEXT NOT NULL)""",
     """CREATE TABLE analysts (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, token TEXT NOT NULL UNIQUE, budget TEXT NOT NULL,
-    tally TEXT NOT NULL, active INTEGER NOT NULL, requests INTEGER NOT NULL, last TEXT NOT NULL,
-    digest TEXT NOT NULL)""",
+    tally TEXT NOT NULL, active INTEGER NOT NULL, requests INTEGER NOT NULL, stored INTEGER NOT NULL,
+    last TEXT NOT NULL, digest TEXT NOT NULL)""",
     """CREATE TABLE requests (
     analyst INTEGER NOT NULL REFERENCES analysts (id), number INTEGER NOT NULL, key TEXT NOT NULL, time TEXT NOT NULL,
     request TEXT NOT NULL, response BLOB NOT NULL, digest TEXT NOT NULL,

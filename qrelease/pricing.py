@@ -3,7 +3,7 @@
 Everything here is public arithmetic. An answer is to be within E, a count, with probability 1 - β. β has parts:
 
     3/4  an answer that is measured by itself, whatever was seen before
-    1/4  the i-th synopsis or sparse vector that is bought, i = 0, 1, …, has β/(4(i + 1)(i + 2)): in all β/4
+    1/4  the i-th synopsis or sparse vector that is bought, i = 1, 2, …, has 6/(π²i²) of it: in all β/4
 
 A synopsis keeps within E on *every* query of the class it was bought for, but for its part of β (`tails`). So whoever
 chooses a query, and however much they know of the noise, the probability that its answer is off by more than E is at
@@ -18,7 +18,8 @@ Proposition 25).
 noise is discrete Gaussian on a fine grid, which has at each point at most e^(1/8σ²) times the probability of a normal
 number, rounded (the mean of e^(-yu/σ²) over |u| <= 1/2 is at least 1): `_FINE` is more than the factor for all
 coordinates together, and one count is kept aside for the rounding, which moves the answer to a conjunction on k columns
-by at most 2^k/2 scale for each of 2^k residuals. Plans too coarse for that are not offered.
+by at most 2^k/2 scale for each of 2^k residuals. Plans too coarse for that are not offered. Bought in (ε, δ), they get
+normal noise, rounded: the same without the factor.
 
 **Sparse vector.** A query is asked whether q(x) and the hypothesis q(y) are apart. With one-sided noise an answer below
 the threshold T can be wrong, |q(x) - q(y)| > E, only if the threshold's own noise is above E - T - o, so its part of β
@@ -44,8 +45,10 @@ from qrelease.canonical import Asked
 from qrelease.conjunctions import MOST_KINDS, Conjunctions, Everything, QueryClass
 from qrelease.cover import Axes
 from qrelease.domain import Domain
-from qrelease.errors import TooLarge
-from qrelease.privacy import ZCDP, Neighbours, PureDP
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.measure import noise_for
+from qrelease.primitives import analytic_gaussian_sigma
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.costs import round_up
 from qrelease.queries import Cells, Queries, Residuals
 from qrelease.residuals import Plan, on_grid
@@ -62,6 +65,8 @@ _FALSE: Final = 64
 
 _FINE: Final = 1.001
 
+_COARSE: Final = "the grid of the residuals would be too coarse"
+
 MOST_CELLS: Final = 1 << 20
 """Cells of a noisy table."""
 
@@ -74,7 +79,7 @@ class Offer:
     axes  the columns that its queries are on
     """
 
-    cost: PureDP | ZCDP
+    cost: PureDP | ApproxDP | ZCDP
     workload: Workload
     axes: Axes
     queries: QueryClass
@@ -123,7 +128,7 @@ class Tariff:
 
     def share(self, number: int) -> float:
         """The part of β of the synopsis or sparse vector that is the `number`-th to be bought, from 0."""
-        return (1 - ALONE) * self.beta / ((number + 1) * (number + 2))
+        return (1 - ALONE) * self.beta * 6 / (math.pi * (number + 1)) ** 2
 
     def sparse(self, number: int, positives: int) -> tuple[float, int]:
         """The price of a sparse vector with c `positives`, in ε or ρ; and its threshold T, in counts."""
@@ -144,17 +149,46 @@ class Tariff:
         moved = max(Cells(cells).sensitivity(1, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
         cost = PureDP(round_up(moved * Fraction(far) / Fraction(self.error)))
         group = Group(axes, Cells(cells))
-        return Offer(cost, Workload(self.domain, (group,)), axes, queries)
+        return self._offered(Offer(cost, Workload(self.domain, (group,)), axes, queries))
 
     def residuals(self, number: int, axes: Axes, conjunctions: Conjunctions) -> Offer:
-        """The residuals that answer conjunctions on these columns. `TooLarge` for too many kinds of them."""
-        workload, _, far = residual_reach(self.domain, axes, conjunctions, self.neighbours, self.share(number) / _FINE)
+        """The residuals that answer conjunctions on these columns.
+
+        `TooLarge` for too many kinds of them, and for an error that the rounding alone may reach.
+        """
+        workload, far = self._measured(number, axes, conjunctions)
         cost = ZCDP(round_up((Fraction(far) / Fraction(self.error - 1)) ** 2 / 2))
         moved = workload.moved(2, replace=self.neighbours is Neighbours.REPLACE_ONE)
-        scale = min(cast(Residuals, g.queries).scale for g in workload.groups)
-        if len(workload) * cost.rho / (4 * moved) > math.log(_FINE) or 4**conjunctions.order > 2 * scale:
-            raise TooLarge("the grid of the residuals would be too coarse")
-        return Offer(cost, workload, axes, conjunctions)
+        if len(workload) * cost.rho / (4 * moved) > math.log(_FINE):
+            raise TooLarge(_COARSE)
+        return self._offered(Offer(cost, workload, axes, conjunctions))
+
+    def approximate(self, number: int, axes: Axes, conjunctions: Conjunctions, delta: float) -> Offer:
+        """As `residuals`, at the least ε for this δ: with normal noise, rounded (Balle & Wang 2018)."""
+        workload, far = self._measured(number, axes, conjunctions)
+        sigma = (self.error - 1) / far
+        try:
+            found = optimize.brentq(lambda e: analytic_gaussian_sigma(1, e, delta) - sigma, 1e-9, 1e3, rtol=1e-9)
+        except ValueError:  # no sign change: it would cost more than anybody has, or nothing
+            raise TooLarge(f"an error of {self.error:g} counts has no price in epsilon at delta={delta:g}") from None
+        return self._offered(Offer(ApproxDP(float(found) * (1 + 1e-6), delta), workload, axes, conjunctions))
+
+    def _offered(self, offer: Offer) -> Offer:
+        """An offer whose noise can be drawn, as it is charged for before; else `TooLarge`."""
+        try:
+            noise_for(offer.workload, offer.cost, self.neighbours)
+        except InvalidInput as error:
+            raise TooLarge(f"a synopsis of {len(offer.workload):,} numbers cannot be drawn: {error}") from None
+        return offer
+
+    def _measured(self, number: int, axes: Axes, conjunctions: Conjunctions) -> tuple[Workload, float]:
+        """The residuals, and how far off a conjunction may be, in units of σ."""
+        if self.error <= 1:
+            raise TooLarge(f"an error of {self.error:g} counts leaves no room for the rounding of residuals")
+        workload, _, far = residual_reach(self.domain, axes, conjunctions, self.neighbours, self.share(number) / _FINE)
+        if 4**conjunctions.order > 2 * min(cast(Residuals, g.queries).scale for g in workload.groups):
+            raise TooLarge(_COARSE)
+        return workload, far
 
 
 @lru_cache(256)

@@ -347,9 +347,9 @@ def test_foreign_databases_are_refused_untouched(path: Path, mode: str) -> None:
 def test_a_later_format_is_refused_untouched(path: Path) -> None:
     Ledger.open(path, TOTAL).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
-    refuses_and_leaves(path, "has format 2, this qrelease reads format 1")
+    refuses_and_leaves(path, "has format 3, this qrelease reads format 2")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import itertools
 import math
 import multiprocessing
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from qrelease.ledger import Ledger
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online import Online
 from qrelease.pricing import ALONE, Tariff
-from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, zcdp_epsilon
 from qrelease.products import Rows
 from qrelease.queries import Cells
 from qrelease.release import Curator
@@ -208,6 +209,80 @@ def test_for_a_declared_class_it_is_bought_with_the_first_query(cap):
         assert session.answer("a = 0 and b = 0 and c = 1").source == "measured"  # not of the class
 
 
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_in_epsilon_and_delta_a_declared_synopsis_is_bought_outright(tmp_path, neighbours):
+    """Cheaper than by way of ρ; what is spent in ρ afterwards has the δ that is left."""
+    cap, domain = ApproxDP(40.0, 1e-6), coded(*[3] * 6)
+    table = random_table(domain, 4_000, seed=1)
+    mechanism = Online(0.1, 0.01, Conjunctions(2))
+    with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as session:
+        quote = session.quote("a = 0 and c = 1")
+        session.answer("a = 0 and c = 1")
+        bought = session._books.purchases[-1]
+        assert quote.cost == bought.cost == ApproxDP(bought.cost.epsilon, 0.875e-6)
+        books = session._books
+        assert bought.cost.epsilon < books.tariff.table(0, tuple(range(6)), Conjunctions(2)).cost.epsilon
+        by_rho = books.tariff.residuals(0, tuple(range(6)), Conjunctions(2)).cost
+        assert bought.cost.epsilon < 0.95 * zcdp_epsilon(by_rho.rho, 1e-6)
+        more = session.answer("a = 0 and b = 0 and c = 1")
+        assert isinstance(more.cost, ZCDP)
+        after = session.spent
+        assert bought.cost.epsilon < after.epsilon < cap.epsilon
+        assert after.delta == cap.delta
+    with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as again:
+        assert again.spent == after
+        assert again.answer("b = 2 and f = 1").source == "synopsis"
+
+
+def test_where_something_was_spent_in_rho_a_declared_synopsis_is_too():
+    cap = ApproxDP(40.0, 1e-6)
+    source = curator(cap)
+    with source.open(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
+        assert isinstance(session.answer("a = 0 and b = 0 and c = 1").cost, ZCDP)
+        assert isinstance(session.answer("a = 0 and c = 1").cost, ZCDP)
+    source.ledger.charge(ZCDP(1e-6), "something else")
+    with source.open(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
+        assert isinstance(session.answer("a = 0 and c = 1").cost, ZCDP)  # the ledger has no δ for more
+
+
+def test_a_quote_of_several_kinds_of_cost_is_what_they_come_to():
+    cap = ApproxDP(40.0, 1e-6)
+    with opened(Online(0.1, 0.01, Conjunctions(1)), cap, table=random_table(coded(3, 3, 3), 4_000, seed=1)) as session:
+        texts = "a = 0", "b = 0 and c = 1"
+        both = session.quote(Workload.predicates(session.domain, *texts))
+        costs = [session.quote(text).cost for text in texts]
+        for text in texts:
+            session.answer(text)
+        kinds = {type(cost) for cost in costs}
+        assert ZCDP in kinds
+        assert len(kinds) == 2
+        assert both.cost == session.spent
+
+
+def test_a_quote_has_each_synopsis_once():
+    cap = ApproxDP(40.0, 1e-6)
+    table = random_table(coded(*[3] * 6), 4_000, seed=1)
+    with opened(Online(0.1, 0.01, Conjunctions(2)), cap, table=table) as session:
+        texts = "a = 0", "b = 0", "a = 0 and b = 0 and c = 1"
+        assert session.quote(Workload.predicates(session.domain, *texts[:2])).cost == session.quote(texts[0]).cost
+        quote = session.quote(Workload.predicates(session.domain, *texts))
+        session.answers(Workload.predicates(session.domain, *texts))
+        assert quote.cost == session.spent
+
+
+def test_what_noise_cannot_be_drawn_for_is_not_offered():
+    """Else it would be paid for, and never answer."""
+    domain = coded(300, 200, 10, 10)
+    for records, offered in ((1e7, True), (1e8, False)):
+        tariff = Tariff(domain, ADD, 0.1 * records, 0.001, True)
+        for offer in (tariff.residuals, partial(tariff.approximate, delta=1e-7)):
+            if offered:
+                offer(0, (0, 1, 2, 3), Conjunctions(2))
+            else:
+                with pytest.raises(TooLarge, match=r"cannot be drawn: .* beyond 2\^40"):
+                    offer(0, (0, 1, 2, 3), Conjunctions(2))
+
+
 def test_prices_are_those_of_the_tails():
     tariff = Tariff(DOMAIN, ADD, 400.0, 0.01, False)
     assert tariff.alone == pytest.approx(-math.log(ALONE * 0.01) / 400.5)
@@ -249,16 +324,19 @@ def test_an_answer_is_off_by_more_than_its_error_as_often_as_it_may_be(gaussian)
     assert np.mean(np.abs(noise) > 500 / 1.3) > 1.5 * ALONE * beta > 2 * np.mean(np.abs(noise) > 500 * 1.3)
 
 
-@pytest.mark.parametrize("kind", ["conjunctions", "everything", "residuals"])
+@pytest.mark.parametrize("kind", ["conjunctions", "everything", "residuals", "approximate"])
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_an_adversary_who_knows_the_noise_finds_no_answer_off_by_more(kind, neighbours):
     """All queries of the class at once, 300 times: seldom one is off; and with a scale 30 % larger it is often."""
     tariff = Tariff(DOMAIN, neighbours, 300.0, 0.4, kind == "residuals")
     if kind == "residuals":
         offer = tariff.residuals(0, (0, 1, 2), Conjunctions(3))
+    elif kind == "approximate":
+        offer = tariff.approximate(0, (0, 1, 2), Conjunctions(3), 1e-6)
     else:
         offer = tariff.table(0, (0, 1, 2), Conjunctions(3) if kind == "conjunctions" else Everything())
-    door = private(TABLE, ZCDP(1e3) if kind == "residuals" else PureDP(1e6), neighbours)
+    total = {"residuals": ZCDP(1e3), "approximate": ApproxDP(1e6, 1e-2)}.get(kind, PureDP(1e6))
+    door = private(TABLE, total, neighbours)
     rows = np.array([row for _, row in BOXES])
     worst = []
     for _ in range(300):
@@ -294,6 +372,43 @@ def test_a_sparse_vector_answers_where_the_hypothesis_is_right():
     kinds = Counter(p.kind for p in session._books.purchases)
     assert kinds["sparse"] >= 1
     assert spent(session) < 0.5 * 250 * session._books.tariff.alone
+
+
+def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
+    """In the one that it is carried into, an open sparse vector is halted: it is dropped, and nothing fails."""
+    domain = coded(16, 16)
+    rng = np.random.default_rng(3)
+    session = opened(Online(0.1, 1e-4), table=Table(domain, tuple(rng.integers(0, 16, (2, 20_000)))))
+    session._books._rent = math.inf
+
+    def vectors():
+        return sum(p.kind == "sparse" for p in session._books.purchases)
+
+    while session._open is None:
+        session.answer(mask(rng.integers(0, 2, domain.size), domain))
+    before = vectors()
+    monkeypatch.setattr("qrelease.sparse_vector._forks", 1_000)  # as after a fork, in the child
+    assert session._open is None
+    while session._open is None:
+        query = mask(rng.integers(0, 2, domain.size), domain)
+        quote = session.quote(query)
+        answer = session.answer(query)
+        assert (answer.cost.epsilon if answer.cost else 0) <= (quote.cost.epsilon if quote.cost else 0)
+    assert vectors() > before
+
+
+def test_families_of_too_many_long_names_are_refused(monkeypatch):
+    with opened() as session:
+        monkeypatch.setattr("qrelease.books._NAMES", 8)
+        assert session.answers(Workload.marginals(DOMAIN, [["c"]]))
+        with pytest.raises(TooLarge, match="too many to ask at a time"):
+            session.answers(Workload.marginals(DOMAIN, 3))
+
+
+def test_an_error_that_rounding_may_reach_has_no_residuals():
+    tariff = Tariff(DOMAIN, ADD, 1.0, 0.001, True)
+    with pytest.raises(TooLarge, match="no room for the rounding"):
+        tariff.residuals(0, (0, 1), Conjunctions(2))
 
 
 def test_a_sparse_vector_does_not_say_right_where_it_is_wrong():

@@ -18,16 +18,18 @@ from worlds import PEOPLE, PROPERTY
 
 from qrelease import analyst_store, ledger_store
 from qrelease.analyst_store import RequestRow
-from qrelease.analysts import Analysts
+from qrelease.analysts import Account, Analysts
 from qrelease.cli import main
+from qrelease.conjunctions import Conjunctions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
 from qrelease.ledger import Ledger
-from qrelease.mechanisms.online import PayingSession, Quote
+from qrelease.mechanisms.online import Online, PayingSession
 from qrelease.privacy import ApproxDP, PureDP
+from qrelease.server import run
 from qrelease.server.api import ENDPOINTS, document
 from qrelease.server.app import Limits
 from qrelease.server.limits import Rates
-from qrelease.server.service import Service
+from qrelease.server.service import Service, asked
 
 WOMEN = {"where": "sex = 'F'"}
 YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
@@ -306,12 +308,111 @@ def test_rates_are_each_tokens_own(path):
         assert bob.get("/v1/schema").status == 200
 
 
+def test_each_query_of_a_batch_counts(path):
+    with worker(path, limits=Limits(rate=0.001, burst=5)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert ada.post("/v1/quote", {"queries": [WOMEN]}).status == 200  # the first is counted by its address
+        assert ada.post("/v1/quote", {"queries": [WOMEN] * 4}).status == 200
+        problem(ada.post("/v1/quote", {"queries": [WOMEN] * 2}), 429)
+        assert ada.get("/v1/budget").status == 429
+
+
+def test_who_has_a_network_has_one_rate(path):
+    with worker(path, limits=Limits(rate=0.001, burst=2)) as app:
+        guesses = (
+            "2001:db8::1",
+            "2001:db8::2:1",
+            "2001:db8::3",
+            "2001:db8:0:1::1",
+            "::ffff:192.0.2.7",
+            "::ffff:192.0.2.8",
+        )
+        statuses = [Client(app, "guess", host=host).get("/v1/schema").status for host in guesses]
+        assert statuses == [401, 401, 429, 401, 401, 401]
+
+
 def test_a_bucket_fills_up_again():
     now = [0.0]
     rates = Rates(2.0, 2.0, lambda: now[0])
     assert [rates.take("a") for _ in range(3)] == [True, True, False]
     now[0] = 0.5
-    assert [rates.take("a"), rates.take("a"), rates.take("b")] == [True, False, True]
+    assert [rates.take("a"), rates.take("a"), rates.take("b", 2), rates.take("b")] == [True, False, True, False]
+
+
+def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
+    monkeypatch.setattr("qrelease.server.app.MAX_SUM", 10)
+    assert server.post("/v1/quote", {"queries": [{"marginal": ["age", "sex"]}, WOMEN]}).status == 200
+    refused = server.post("/v1/batch", {"queries": [{"marginal": ["age", "sex"]}, WOMEN, WOMEN]})
+    assert "span at most 10 cells" in problem(refused, 422)
+    assert spent(path) == 0
+
+
+def test_what_is_kept_for_an_analyst_is_bounded(server, path, monkeypatch):
+    server.ask(WOMEN, "k")
+    monkeypatch.setattr("qrelease.analysts.ROOM", 600)
+    server.ask(WOMEN, "l")
+    sizes = []
+    for i in range(5):
+        assert server.ask(WOMEN, f"m{i}").json["answers"][0]["source"] == "cached"
+        sizes.append(server.get("/v1/budget").json["requests"])
+    assert sizes[-1] == sizes[-2] < 7
+    assert server.ask(WOMEN, "m4").content == server.ask(WOMEN, "m4").content
+    cost = spent(path)
+    assert "fill the" in problem(server.ask(YOUNG), 429)
+    assert spent(path) == cost
+    other = Client(server.app, admit(path, "bob"))
+    assert other.ask(YOUNG).status == 200
+    assert server.ask(YOUNG).json["answers"][0]["cost"] is None  # known by now
+
+
+def test_the_hypothesis_learns_while_nobody_asks(server, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Service, "learn", lambda _: seen.append(1) or len(seen) % 3)
+    server.ask(WOMEN)
+    deadline = time.monotonic() + 5
+    while len(seen) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(seen) == 3
+    monkeypatch.setattr(Service, "learn", lambda _: 1 / 0)
+    assert server.ask(YOUNG).status == 200
+    assert server.ask(YOUNG).json["answers"][0]["source"] == "cached"  # it is opened again from the ledger
+
+
+def test_health_does_not_wait_for_the_desk(path, monkeypatch):
+    def slow(*_):
+        time.sleep(0.4)
+
+    with worker(path) as app:
+        ada = Client(app, admit(path, "ada"))
+        monkeypatch.setattr(Service, "budget", slow)
+
+        async def both():
+            waiting = asyncio.create_task(ada.exchange("GET", "/v1/budget", [b""], {}))
+            await asyncio.sleep(0.1)
+            begun = time.monotonic()
+            assert (await ada.exchange("GET", "/health", [b""], {})).status == 200
+            assert time.monotonic() - begun < 0.2
+            await waiting
+
+        asyncio.run(both())
+        monkeypatch.setattr(ledger_store.Store, "writing", lambda *_: (_ for _ in ()).throw(LedgerError("gone")))
+        problem(ada.ask(WOMEN), 503)
+        problem(ada.get("/health"), 503)
+
+
+def test_synthetic_records_are_waited_for_so_long(path, monkeypatch):
+    def slow(*_):
+        time.sleep(0.3)
+        raise TooLarge("none")
+
+    monkeypatch.setattr(Service, "sample", slow)
+    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+        ada = Client(app, admit(path, "ada"))
+
+        async def both():
+            return await asyncio.gather(*(ada.exchange("GET", "/v1/synthetic", [b""], {}) for _ in range(2)))
+
+        assert [reply.status for reply in asyncio.run(both())] == [503, 503]
 
 
 JSON = st.recursive(
@@ -352,7 +453,7 @@ def test_no_body_makes_it_fail(tmp_path):
 
 def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monkeypatch, caplog):
     with monkeypatch.context() as patch:
-        patch.setattr(Analysts, "record", lambda *_: 1 / 0)
+        patch.setattr(Account, "record", lambda *_: 1 / 0)
         assert "same key" in problem(server.ask(WOMEN, "k"), 500)
     assert spent(path) == 0
     first = server.ask(WOMEN, "k").json["answers"][0]
@@ -362,16 +463,16 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monk
 
 
 def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, monkeypatch):
-    answer = PayingSession.answer
+    answers = PayingSession.answers
 
-    def slow(session, query):
+    def slow(session, unit):
         time.sleep(0.3)
-        return answer(session, query)
+        return answers(session, unit)
 
     with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
         ada = Client(app, admit(path, "ada"))
         with monkeypatch.context() as patch:
-            patch.setattr(PayingSession, "answer", slow)
+            patch.setattr(PayingSession, "answers", slow)
             reply = ada.ask(WOMEN, "k")
             problem(reply, 503)
             assert reply.headers["retry-after"] == "1"
@@ -414,8 +515,44 @@ def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, chang
     assert not (tmp_path / "people.ledger").exists()
 
 
-def test_an_answer_that_costs_more_than_its_quote_is_undone(server, path, monkeypatch):
-    monkeypatch.setattr(PayingSession, "quote", lambda *_: Quote(None, "measured"))
+def test_workers_that_end_at_once_are_not_replaced_for_ever(monkeypatch):
+    started, slept = [], []
+
+    def fork():
+        started.append(1)
+        return len(started)
+
+    def sleep(_):
+        slept.append(1)
+        if len(slept) == 100:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.os, "fork", fork)
+    monkeypatch.setattr(run.os, "waitpid", lambda process, _: (process, 1 << 8))
+    monkeypatch.setattr(run.os, "kill", lambda *_: None)
+    monkeypatch.setattr(run.time, "sleep", sleep)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        run._supervise(None, None, listening, 2)
+    assert len(started) == 2 + run.SPARE
+
+
+def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
+    """Where the session would buy one, and so would a richer analyst."""
+    with worker(path, mechanism=Online(declared=Conjunctions(2))) as app:
+        rich = Client(app, admit(path, "rich"))
+        synopsis = rich.post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]
+        assert synopsis["source"] == "synopsis"
+        poor = Client(app, admit(path, "poor", synopsis["cost"]["epsilon"] / 2))
+        (quote,) = poor.post("/v1/quote", {"queries": [WOMEN]}).json["quotes"]
+        assert (quote["source"], quote["affordable"]) == ("measured", True)
+        assert poor.ask(WOMEN).json["answers"][0]["cost"] == quote["cost"]
+        assert poor.get("/v1/budget").json["analyst"]["spent"] == quote["cost"]
+        assert rich.ask(YOUNG).json["answers"][0]["source"] == "synopsis"
+        assert poor.ask({"where": "grade = 1"}).json["answers"][0]["cost"] is None
+
+
+def test_what_an_analyst_turns_out_not_to_cover_is_undone(server, path, monkeypatch):
+    monkeypatch.setattr(Account, "admits", lambda *_: None)
     poor = Client(server.app, admit(path, "poor", 1e-9))
     problem(poor.ask(WOMEN), 500)
     assert spent(path) == 0
@@ -423,11 +560,11 @@ def test_an_answer_that_costs_more_than_its_quote_is_undone(server, path, monkey
 
 
 def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
-    answer = PayingSession.answer
+    answers, bad = PayingSession.answers, asked(PEOPLE, {"where": "grade = 1"}).unit
 
-    def failing(session, query):
-        found = answer(session, query)
-        return 1 / 0 if query == "grade = 1" else found
+    def failing(session, unit):
+        found = answers(session, unit)
+        return 1 / 0 if unit.asked == bad.asked else found
 
     async def together():
         bodies = [{"where": f"grade = {i}"} for i in range(3)]
@@ -437,7 +574,7 @@ def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
             *(server.exchange("POST", "/v1/query", [json.dumps(b).encode()], h) for b, h in asked)
         )
 
-    monkeypatch.setattr(PayingSession, "answer", failing)
+    monkeypatch.setattr(PayingSession, "answers", failing)
     replies = asyncio.run(together())
     assert [r.status for r in replies] == [200, 500, 200]
     costs = [r.json["answers"][0]["cost"] for r in (replies[0], replies[2])]
@@ -462,14 +599,18 @@ def test_a_fault_tells_nothing(server, monkeypatch, caplog):
     assert "17" not in caplog.text
 
 
+def read(ledger, name, key):
+    with Analysts(ledger).account(name) as account:
+        return account.request(key)
+
+
 def test_a_damaged_ledger_is_noticed(path):
     with worker(path) as app:
         ada = Client(app, admit(path, "ada"))
         ada.ask(WOMEN, "k")
         ada.ask(YOUNG, "l")
     with Ledger.open(path) as ledger:
-        forged = Analysts(ledger).request("ada", "l")
-        before = Analysts(ledger).request("ada", "k")
+        before, forged = Analysts(ledger).requests("ada", 1, 2)
     links = [analyst_store._link("", 1, RequestRow(*astuple(before)))]
     links.append(analyst_store._link(links[0], 1, RequestRow(*astuple(replace(forged, response=b"{}")))))
     for change in (
@@ -493,7 +634,7 @@ def test_a_damaged_ledger_is_noticed(path):
             analysts.requests("ada", 1, 10)
         if "SET response" in change:
             with Ledger.open(copy) as ledger, pytest.raises(LedgerError, match="damaged"):
-                Analysts(ledger).request("ada", "k" if "number = 1" in change else "l")
+                read(ledger, "ada", "k" if "number = 1" in change else "l")
         copy.unlink()
 
 
@@ -534,9 +675,10 @@ def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
         assert analysts.list() == ()
         assert analysts.holder("x") is None
         analysts.add("ada", PureDP(0.5))
-        analysts.spend("ada", PureDP(0.375))
-        with pytest.raises(BudgetExceeded):
-            analysts.spend("ada", PureDP(0.25))
+        with analysts.account("ada") as account:
+            account.spend(PureDP(0.375))
+            with pytest.raises(BudgetExceeded):
+                account.spend(PureDP(0.25))
         assert analysts.named("ada").spent == PureDP(0.375)
         with pytest.raises(InvalidInput, match="no analyst 'bob'"):
             analysts.revoke("bob")
@@ -571,14 +713,15 @@ def test_a_transaction_is_all_or_nothing(path):
         analysts.add("ada", PureDP(1.0))
         with pytest.raises(ZeroDivisionError), ledger.transaction():
             ledger.charge(PureDP(0.5), "a query")
-            analysts.spend("ada", PureDP(0.5))
-            analysts.record("ada", "k", "{}", b"{}")
+            with analysts.account("ada") as account:
+                account.spend(PureDP(0.5))
+                account.record("k", "{}", b"{}")
             assert ledger.spent == PureDP(0.5)
             1 / 0  # noqa: B018
-        assert ledger.spent is analysts.named("ada").spent is analysts.request("ada", "k") is None
-        with ledger.transaction():
+        assert ledger.spent is analysts.named("ada").spent is read(ledger, "ada", "k") is None
+        with ledger.transaction(), analysts.account("ada") as account:
             ledger.charge(PureDP(0.25), "a query")
-            analysts.record("ada", "k", "{}", b"{}")
+            account.record("k", "{}", b"{}")
     with Ledger.open(path) as ledger:
         assert ledger.spent == PureDP(0.25)
-        assert Analysts(ledger).request("ada", "k").response == b"{}"
+        assert read(ledger, "ada", "k").response == b"{}"

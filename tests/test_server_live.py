@@ -56,7 +56,7 @@ def answers(port):
 def test_every_answer_has_its_charge_whoever_is_killed():
     if not (ROOT / "benchmarks" / "server.py").exists():
         pytest.skip("no benchmarks here")
-    command = [sys.executable, "-m", "benchmarks.server", "--requests", "2000", "--clients", "16", "--kills", "10"]
+    command = [sys.executable, "-m", "benchmarks.server", "--requests", "2000", "--clients", "16", "--kills", "300"]
     run = subprocess.run([*command, "--json"], cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(run.stdout)
     assert found["fire"]["connections lost"] > 0

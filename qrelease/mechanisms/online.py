@@ -33,11 +33,11 @@ import json
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Any, Final, Protocol, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -50,11 +50,13 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHal
 from qrelease.histogram import Histogram
 from qrelease.ledger import SharedJournal
 from qrelease.measure import Private
-from qrelease.privacy import ZCDP, Cost, Filter, Neighbours, PureDP
+from qrelease.pricing import Offer
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, positive_probability, round_up
-from qrelease.privacy.filters import after, remaining, spent
+from qrelease.privacy.filters import Account, Tally, after, remaining, spent
 from qrelease.release import OnlineAnswer
 from qrelease.sparse_vector import SparseVector
+from qrelease.support import Support
 from qrelease.workload import Group, Workload
 
 _REMEMBERED: Final = 1 << 12  # texts that are looked up instead of being parsed
@@ -70,7 +72,8 @@ class Online:
     beta      the probability with which an answer may be off by more
     declared  the class of queries that will be asked, if it is known: its synopsis is bought with the first of them
 
-    The cost of a session is its cap: under a pure one all noise is Laplace, under ρ or (ε, δ) Gaussian, charged in ρ.
+    The cost of a session is its cap: under a pure one all noise is Laplace, under ρ or (ε, δ) Gaussian, charged in ρ;
+    but under (ε, δ) a declared class's synopsis in ε, or (ε, 7δ/8), whichever is less, while nothing is charged in ρ.
     Raises `InvalidInput` for parameters out of range.
     """
 
@@ -126,6 +129,16 @@ class Quote:
     source: Source
 
 
+class Purse(Protocol):
+    """A budget beside the session's own, such as that of the analyst who asks."""
+
+    def admits(self, cost: Cost) -> None:
+        """`BudgetExceeded` if it does not hold a cost."""
+
+    def spend(self, cost: Cost) -> None:
+        """Take a cost out of it; `BudgetExceeded` if it does not hold that."""
+
+
 @final
 class PayingSession:
     """A session of `Online`; made by `Curator.open`. Processes may share its journal, and threads the session.
@@ -143,8 +156,9 @@ class PayingSession:
         self._texts: dict[str, Unit] = {}
         self._sparse: SparseVector | None = None
         self._threshold = 0
-        self._exact: npt.NDArray[np.int64] | None = None
+        self._exact: npt.NDArray[np.float64] | None = None
         self._closed = False
+        self._purse: Purse | None = None
         self._lock = threading.RLock()
         self._books.replay(entries)
         self.catch_up()
@@ -188,7 +202,12 @@ class PayingSession:
                 raise TooLarge(f"a hypothesis over {self.domain.size:,} cells is not kept; at most {HYPOTHESIS:,} are")
             return self._books.learner.state
 
-    def answer(self, query: str | Workload) -> OnlineAnswer:
+    def learn(self) -> bool:
+        """Let the hypothesis learn one of the things that it else learns when it is needed; whether there was any."""
+        with self._lock:
+            return self._books.learner is not None and self._books.learner.learn()
+
+    def answer(self, query: str | Workload | Unit) -> OnlineAnswer:
         """The answer to a condition such as `age in 30..39 and income = '>50K'`, or to a workload of one query.
 
         Durable before it is returned, if it was paid for. Raises `BudgetExceeded`, with nothing charged, if neither cap
@@ -199,7 +218,7 @@ class PayingSession:
             raise InvalidInput(f"one query has one answer, got {query!r}; use answers")
         return self._serve(units[0])[0]
 
-    def answers(self, workload: Workload) -> list[OnlineAnswer]:
+    def answers(self, workload: Workload | Unit) -> list[OnlineAnswer]:
         """The answers to a workload, (k,). The queries of one group are bought as one family, at its price.
 
         The cells of a marginal cost together what one of them costs; it stands with the first that was not known.
@@ -207,16 +226,28 @@ class PayingSession:
         """
         return [a for unit in self._units(workload) for a in self._serve(unit)]
 
-    def quote(self, query: str | Workload) -> Quote:
+    def quote(self, query: str | Workload | Unit) -> Quote:
         """The most that answering it would cost now, in all. Nothing is spent, written or caught up with.
 
+        Each group of a workload is priced as if it were asked for alone, but a synopsis once for all that it answers.
         Raises as `answer` does.
         """
+        offers: list[Offer] = []
         with self._lock:
             self._journal.check_kept()
-            found = [self._quoted(unit) for unit in self._units(query)]
+            found = [self._quoted(unit, offers) for unit in self._units(query)]
         costs = [q.cost for q in found if q.cost is not None]
-        return Quote(_sum(costs), next((q.source for q in found if q.cost is not None), found[0].source))
+        return Quote(self._sum(costs), next((q.source for q in found if q.cost is not None), found[0].source))
+
+    @contextmanager
+    def paid_by(self, purse: Purse) -> Iterator[None]:
+        """Quotes and answers inside are of what a purse holds too, and it pays: in the same transactions."""
+        with self._lock:
+            self._purse = purse
+            try:
+                yield
+            finally:
+                self._purse = None
 
     def catch_up(self) -> None:
         """Take in what other processes wrote down."""
@@ -240,7 +271,9 @@ class PayingSession:
         insecure = ", INSECURE" if self.insecure else ""
         return f"<PayingSession {self.spent or 'nothing'} spent of {self.cost}, {len(self._books):,} answers{insecure}>"
 
-    def _units(self, query: str | Workload) -> list[Unit]:
+    def _units(self, query: str | Workload | Unit) -> list[Unit]:
+        if isinstance(query, Unit):
+            return [query]
         if isinstance(query, str):
             known = self._texts.get(query)
             if known is None:
@@ -277,13 +310,13 @@ class PayingSession:
 
     def _obtain(self, unit: Unit) -> Cost | None:
         """Buy until all answers of a unit are known; what this took."""
-        paid: list[PureDP | ZCDP] = []
+        paid: list[Cost] = []
         while self._books.missing(unit):
             number, bought = self._turn(unit)
             if number is not None:
                 paid += [self._books.purchases[number].cost] if bought else []
                 self._deliver(number)
-        return _sum(paid)
+        return self._sum(paid)
 
     def _turn(self, unit: Unit | None) -> tuple[int | None, bool]:
         """One transaction: the number of the purchase that is to be delivered next, and whether it was bought in it.
@@ -298,7 +331,7 @@ class PayingSession:
             number = books.waiting(unit) if unit else next(iter(books.owed), None)
             if number is not None:
                 return number, False
-            was_open = self._sparse is not None
+            was_open = self._open is not None
             guess = self._compared(unit)
             if guess is not None and unit:
                 self._journal.append(
@@ -313,36 +346,44 @@ class PayingSession:
 
     def _buy(self, unit: Unit | None, *, sparse: bool) -> None:
         purchase = self._chosen(unit, sparse=sparse)
-        self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
+        try:
+            self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
+            if self._purse:
+                self._purse.spend(purchase.cost)
+        except BudgetExceeded as error:  # not a refusal, after which an outer transaction would go on
+            raise AssertionError("what was covered a moment ago is not") from error
         self._journal.append(_line(purchase.entry))
 
     def _chosen(self, unit: Unit | None, *, sparse: bool) -> Purchase:
-        """The first that cap and ledger cover of those that are worth buying; `BudgetExceeded` for the last of them."""
+        """The first that is covered of those that are worth buying; `BudgetExceeded` for the last of them."""
         *better, last = self._choices(unit, sparse=sparse)
         for purchase in better:
             with suppress(BudgetExceeded):
                 # A sparse vector may leave the answer to be bought after it.
-                self._check(_sum([purchase.cost, last.cost]) if purchase.kind == "sparse" else purchase.cost)
+                self._check(self._sum([purchase.cost, last.cost]) if purchase.kind == "sparse" else purchase.cost)
                 return purchase
         self._check(last.cost)
         return last
 
     def _check(self, cost: Cost | None) -> None:
-        assert isinstance(cost, PureDP | ZCDP)
+        assert cost is not None
         after(self.cost, self._books.tally, cost)
         self._journal.check(cost)
+        if self._purse:
+            self._purse.admits(cost)
 
     def _choices(self, unit: Unit | None, *, sparse: bool) -> Iterator[Purchase]:
         if unit is None:
             yield self._books.count()
             return
         yield from self._books.synopses(unit)
-        vector = self._books.sparse(unit) if sparse and self._sparse is None else None
+        vector = self._books.sparse(unit) if sparse and self._open is None else None
         if vector is not None:
             yield vector
         yield self._books.alone(unit)
 
-    def _quoted(self, unit: Unit) -> Quote:
+    def _quoted(self, unit: Unit, offers: list[Offer]) -> Quote:
+        """The price of a unit, when these synopses are bought already; a further one is added to them."""
         books = self._books
         if not books.missing(unit):
             found = books.known(unit.asked[0])
@@ -350,10 +391,14 @@ class PayingSession:
             return Quote(None, "cached" if source == "measured" else source)
         if books.waiting(unit) is not None:
             return Quote(None, "measured")
-        purchase, alone = self._chosen(unit, sparse=self._sparse is None), books.alone(unit)
+        if any(all(map(offer.answers, unit.asked)) for offer in offers):
+            return Quote(None, "synopsis")
+        purchase, alone = self._chosen(unit, sparse=self._open is None), books.alone(unit)
+        if purchase.offer is not None:
+            offers.append(purchase.offer)
         if purchase.kind == "sparse":
-            return Quote(_sum([purchase.cost, alone.cost]), "hypothesis")
-        if purchase.kind == "answers" and self._sparse is not None and books.trusted(unit):
+            return Quote(self._sum([purchase.cost, alone.cost]), "hypothesis")
+        if purchase.kind == "answers" and self._open is not None and books.trusted(unit):
             return Quote(purchase.cost, "hypothesis")
         return Quote(purchase.cost, "synopsis" if purchase.kind == "synopsis" else "measured")
 
@@ -363,6 +408,7 @@ class PayingSession:
             return
         purchase = self._books.purchases[number]
         if purchase.kind == "sparse":
+            assert not isinstance(purchase.cost, ApproxDP)
             self._sparse = SparseVector(purchase.cost, purchase.entry["positives"], 1, self._private.entropy)
             self._threshold = purchase.entry["threshold"]
             return
@@ -392,32 +438,38 @@ class PayingSession:
 
     def _compared(self, unit: Unit | None) -> float | None:
         """The hypothesis's answer, if the sparse vector is open and says that it is right."""
-        learner = self._books.learner
-        if self._sparse is None or learner is None or unit is None or not self._books.trusted(unit):
+        learner, vector = self._books.learner, self._open
+        if vector is None or learner is None or unit is None or not self._books.trusted(unit):
             return None
         guess = round(learner.guess(unit.group))
         gap = self._truth(unit.group) - guess
-        above = self._sparse.ask_many([gap, -gap], self._threshold)
-        if self._sparse.halted:
-            self._sparse = None
+        above = vector.ask_many([gap, -gap], self._threshold)
         return float(guess) if above is None else None
+
+    @property
+    def _open(self) -> SparseVector | None:
+        """The sparse vector, until it halts: in a forked process at once, since it stays with the other."""
+        return None if self._sparse is None or self._sparse.halted else self._sparse
+
+    def _sum(self, costs: Sequence[Cost]) -> Cost | None:
+        """What purchases come to by themselves, rounded up; None if there were none."""
+        if len(costs) < 2:
+            return costs[0] if costs else None
+        epsilon = sum((Fraction(c.epsilon) for c in costs if not isinstance(c, ZCDP)), Fraction(0))
+        rho = sum((Fraction(c.rho) for c in costs if isinstance(c, ZCDP)), Fraction(0))
+        if not isinstance(self.cost, ApproxDP) or not epsilon:
+            return ZCDP(round_up(rho)) if rho else PureDP(round_up(epsilon))
+        delta = sum((Fraction(c.delta) for c in costs if isinstance(c, ApproxDP)), Fraction(0))
+        backing = Fraction(self.cost.delta)
+        account = Account(epsilon, backing - delta) if rho else None
+        return spent(self.cost, Tally(epsilon, backing if rho else delta, rho, account))
 
     def _truth(self, group: Group) -> int:
         """q(x). Private."""
         if self._exact is None:
             (cells,) = self._private.exact(Workload.marginals(self.domain, [self.domain.names]))
-            self._exact = cells.reshape(self.domain.shape)
-        away = tuple(a for a in range(len(self.domain)) if a not in group.axes)
-        return int(group.queries.apply(self._exact.sum(axis=away).reshape(-1))[0])
-
-
-def _sum(costs: Sequence[Cost]) -> Cost | None:
-    """What purchases of one session come to, rounded up; None if there were none."""
-    if not costs:
-        return None
-    if isinstance(costs[0], ZCDP):
-        return ZCDP(round_up(sum((Fraction(c.rho) for c in costs if isinstance(c, ZCDP)), Fraction(0))))
-    return PureDP(round_up(sum((Fraction(c.epsilon) for c in costs if isinstance(c, PureDP)), Fraction(0))))
+            self._exact = cells.astype(np.float64)  # exact: counts are below 2^53
+        return int(Support.of(self.domain.shape, group.axes, group.queries.adjoint(np.ones(1))).sum(self._exact))
 
 
 def _line(entry: dict[str, Any]) -> bytes:

@@ -151,7 +151,7 @@ ENDPOINTS: Final = (
         body="Queries",
         key=True,
     ),
-    Endpoint("GET", "/v1/budget", "What you, and the server as a whole, have spent and have left.", "Budget"),
+    Endpoint("GET", "/v1/budget", "What you, and the server as a whole, have spent.", "Budget"),
     Endpoint(
         "GET",
         "/v1/history",
@@ -180,7 +180,7 @@ ENDPOINTS: Final = (
         },
         also=("text/csv",),
     ),
-    Endpoint("GET", "/health", "Whether the server and its ledger answer.", "Health", public=True),
+    Endpoint("GET", "/health", "Whether the server is at work.", "Health", public=True),
 )
 
 PROBLEMS: Final[Mapping[int, str]] = {
@@ -211,7 +211,9 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "qrelease",
             "version": version("qrelease"),
-            "description": "Answers under differential privacy, from one budget. Every error is a Problem.",
+            "description": "Answers under differential privacy, from one budget, which all analysts share with the"
+            " answers: that a quote is free tells that the query, or what it follows from, was asked before, and the"
+            " server's account tells what others spent. Every error is a Problem.",
         },
         "paths": paths,
         "components": {

@@ -13,9 +13,11 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -34,15 +36,20 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseE
 from qrelease.server.api import ENDPOINTS, KEY, PROBLEMS, SCHEMAS, Endpoint, check, document, parameter
 from qrelease.server.desk import Busy, Desk, Fault
 from qrelease.server.limits import Rates
-from qrelease.server.service import MAX_ANSWERS, KeyReused, Public, Service, asked
-from qrelease.workload import Workload
+from qrelease.server.service import MAX_ANSWERS, KeyReused, NoRoom, Public, Question, Service, asked
 
 log = logging.getLogger("qrelease.server")
 
 _T = TypeVar("_T")
 
 REMEMBERED: Final = 4096
-"""Conditions whose fixed spelling is kept."""
+"""Conditions that are not parsed again."""
+
+SMALL: Final = 4096
+"""Cells of the marginals of such conditions."""
+
+MAX_SUM: Final = 1 << 18
+"""Cells of all queries of one request."""
 
 REVOKED_WITHIN: Final = 1.0
 """Seconds after which a token that was revoked is good no longer: so long one look at the ledger lasts."""
@@ -73,6 +80,7 @@ _HEADERS: Final = (
 
 _STATUS: Final[Mapping[type[Exception], int]] = {
     KeyReused: 409,
+    NoRoom: 429,
     BudgetExceeded: 402,
     StreamHalted: 402,
     QReleaseError: 422,
@@ -84,7 +92,8 @@ class Limits:
     """What a client may do.
 
     body     bytes of a request's body
-    rate     requests a second with one token (or from one address, without a good one), in each worker
+    rate     queries, or other requests, a second with one token, in each worker; without a good one from one address,
+             or, since a client has so many of them, from the first 64 bits of one
     burst    and so many at once
     seconds  for a body to arrive, and for the desk to answer
     """
@@ -116,7 +125,7 @@ class Handlers:
         self._desk, self._door, self._public, self._limits = desk, door, public, limits
         self._rates = Rates(limits.rate, limits.burst)
         self._holders: dict[str, tuple[Analyst, float]] = {}
-        self._conditions: dict[str, str | Workload] = {}
+        self._conditions: dict[str, Question] = {}
         self._sampling = asyncio.Semaphore(1)
 
     def route(self, endpoint: Endpoint) -> Route:
@@ -171,7 +180,7 @@ class Handlers:
         hashed = sha256(token.encode()).hexdigest()
         # A good token has a rate of its own, so that nobody who guesses tokens can use it up.
         known, until = self._holders.get(hashed, (None, 0.0))
-        self._count(hashed if known else _address(request))
+        self._count(f"by {known.name}" if known else _address(request))
         if known and time.monotonic() < until:
             return known
         self._holders.pop(hashed, None)
@@ -181,8 +190,8 @@ class Handlers:
         self._holders[hashed] = analyst, time.monotonic() + REVOKED_WITHIN
         return analyst
 
-    def _count(self, whose: str) -> None:
-        if not self._rates.take(whose):
+    def _count(self, whose: str, things: int = 1) -> None:
+        if not self._rates.take(whose, things):
             raise _Problem(429, "more requests than this server takes; ask again in a second", retry_after="1")
 
     async def _body(self, request: Request) -> Any:
@@ -211,8 +220,8 @@ class Handlers:
 
     async def quote(self, analyst: Analyst, body: dict[str, Any]) -> Response:
         """What queries would cost now."""
-        queries = self._queries(body["queries"])
-        return _json({"quotes": await self._do(lambda service: service.quote(analyst.name, queries))})
+        questions = self._questions(analyst, body["queries"])
+        return _json({"quotes": await self._do(lambda service: service.quote(analyst.name, questions))})
 
     async def query(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
         """Ask one query."""
@@ -223,16 +232,22 @@ class Handlers:
         return await self._ask(analyst, key, body)
 
     async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
-        queries, request = self._queries(body["queries"]), json.dumps(body, sort_keys=True)
-        return _bytes(await self._do(lambda service: service.ask(analyst.name, key, request, queries)))
+        questions, request = self._questions(analyst, body["queries"]), json.dumps(body, sort_keys=True)
+        return _bytes(await self._do(lambda service: service.ask(analyst.name, key, request, questions)))
 
-    def _queries(self, bodies: list[dict[str, Any]]) -> list[str | Workload]:
+    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question]:
+        """What the queries mean, ready for the desk, which shall not wait for what can be done here."""
+        self._count(f"by {analyst.name}", len(bodies) - 1)  # the first is counted already
         found = [self._asked(body) for body in bodies]
-        if sum(1 if isinstance(query, str) else len(query) for query in found) > MAX_ANSWERS:
+        if sum(question.answers for question in found) > MAX_ANSWERS:
             raise TooLarge(f"a request has at most {MAX_ANSWERS:,} answers; ask for fewer cells at a time")
+        if sum(question.cells for question in found) > MAX_SUM:
+            raise TooLarge(f"the queries of a request span at most {MAX_SUM:,} cells; ask for fewer at a time")
+        for question in found:
+            _ = question.unit, question.texts
         return found
 
-    def _asked(self, body: dict[str, Any]) -> str | Workload:
+    def _asked(self, body: dict[str, Any]) -> Question:
         """`asked`, remembered for conditions, which are asked again and again."""
         text = body.get("where")
         if text is None:
@@ -242,7 +257,8 @@ class Handlers:
             known = asked(self._public.domain, body)
             if len(self._conditions) >= REMEMBERED:
                 self._conditions.clear()
-            self._conditions[text] = known
+            if known.cells <= SMALL:
+                self._conditions[text] = known
         return known
 
     async def budget(self, analyst: Analyst) -> Response:
@@ -264,17 +280,24 @@ class Handlers:
 
     async def synthetic(self, analyst: Analyst, rows: int, format: str) -> Response:
         """Records from the hypothesis: what is public already."""
-        async with self._sampling:
-            try:
-                codes = await self._do(lambda service: service.sample(rows))
-            except (TooLarge, InvalidInput) as error:
-                raise _Problem(404, f"no synthetic records: {error}") from None
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await self._sampling.acquire()
+        except TimeoutError:
+            raise Busy("others are served") from None
+        try:
+            codes = await self._do(lambda service: service.sample(rows))
             content = await asyncio.to_thread(_table, self._public.domain, codes, format)
+        except (TooLarge, InvalidInput) as error:
+            raise _Problem(404, f"no synthetic records: {error}") from None
+        finally:
+            self._sampling.release()
         return _bytes(content, "text/csv; charset=utf-8" if format == "csv" else "application/json")
 
     async def health(self) -> Response:
-        """Whether the desk and its ledger answer."""
-        await self._do(lambda service: None)
+        """Whether the desk is at work; it is not waited for."""
+        if not self._desk.well:
+            raise Busy("the desk is in trouble")
         return _json({"status": "ok"})
 
 
@@ -319,7 +342,13 @@ class _Headers:
 
 
 def _address(request: Request) -> str:
-    return f"from {request.client.host if request.client else 'nowhere'}"
+    """Where from: an address, or of IPv6, of which anybody has 2^64, the network."""
+    host = request.client.host if request.client else "nowhere"
+    with suppress(ValueError):
+        found = ip_address(host)
+        if isinstance(found, IPv6Address):
+            return f"from {found.ipv4_mapped or ip_network((int(found) >> 64 << 64, 64))}"
+    return f"from {host}"
 
 
 def _key(request: Request) -> str:

@@ -1,9 +1,10 @@
 """The desk: the one thread of a worker that touches the ledger and the session, and so needs no locks around them.
 
-Requests queue up before it. It takes all that wait, up to `ROUND`, and does them in one transaction of the ledger:
-look the token up, look the key up, charge, draw, write down. One fsync makes all of them durable together, and only
-then is any of them answered. If anything fails that should not, the transaction is undone, nobody has seen what was
-drawn in it, the session is opened again from the ledger, and each of its requests is done in a transaction by itself.
+Requests queue up before it. It takes those that wait, for `ROUND` seconds, and does them in one transaction of the
+ledger: look the key up, charge, draw, write down. One fsync makes all of them durable together, and only then is any of
+them answered. What the hypothesis learns from the answers it learns afterwards, while nobody waits. If anything fails
+that should not, the transaction is undone, nobody has seen what was drawn in it, the session is opened again from the
+ledger, and each of its requests is done in a transaction by itself.
 
 Several workers take turns by a lock on a file beside the ledger: SQLite's own lock is what keeps them apart, but it
 is waited for by sleeping, and wakes nobody. The lock goes with the process that holds it, also when that is killed.
@@ -18,7 +19,9 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,8 +31,9 @@ from qrelease.server.service import Service
 
 log = logging.getLogger("qrelease.server")
 
-ROUND: Final = 64
-"""Requests in one transaction: so many share an fsync, and so few make others wait."""
+ROUND: Final = 0.004
+"""Seconds after which a transaction takes on no more, since all that share an fsync wait for the last of them; but on a
+slow disk it takes on work for as long as the last fsync took."""
 
 WAITING: Final = 1024
 """Requests that may queue up; further ones are told to try again."""
@@ -56,6 +60,8 @@ class Desk:
     def __init__(self, ledger: Ledger, open_service: Callable[[], Service], turn: Path) -> None:
         self._ledger, self._open, self._turn = ledger, open_service, turn
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waiting: deque[_Job] = deque()  # taken from the queue, and not done yet
+        self._commit = 0.0  # seconds that the last one took
         self._service: Service | None = None
         self._thread = threading.Thread(target=self._work, name="desk")
 
@@ -69,12 +75,17 @@ class Desk:
         self._queue.put(None)
         self._thread.join()
 
+    @property
+    def well(self) -> bool:
+        """Whether it is at work, and its last round was not undone."""
+        return self._thread.is_alive() and self._service is not None
+
     async def do(self, work: Callable[[Service], _T], seconds: float) -> _T:
         """What `work` returns or raises, once all that it did is durable.
 
         `Busy` when that takes too long; then it may still be done.
         """
-        if self._queue.qsize() >= WAITING:
+        if self._queue.qsize() + len(self._waiting) >= WAITING:
             raise Busy("too many requests are waiting")
         job = _Job(work, asyncio.get_running_loop())
         self._queue.put(job)
@@ -88,35 +99,44 @@ class Desk:
     def _work(self) -> None:
         descriptor = os.open(self._turn, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            while jobs := self._taken():
-                outcomes = self._round(jobs, descriptor)
+            while self._fill():
+                outcomes = self._round([*self._waiting], descriptor)
+                done = [self._waiting.popleft() for _ in outcomes]
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
-                    jobs[0].loop.call_soon_threadsafe(_deliver, jobs, outcomes)
+                    done[0].loop.call_soon_threadsafe(_deliver, done, outcomes)
+                self._learn()
         finally:
             os.close(descriptor)
 
-    def _taken(self) -> list[_Job]:
-        """All the work that waits, up to a round of it, and at least one; none at the end."""
-        jobs: list[_Job] = []
+    def _fill(self) -> bool:
+        """Take all the work that waits, and wait for some if there is none; False at the end."""
         with contextlib.suppress(queue.Empty):
-            while len(jobs) < ROUND:
-                job = self._queue.get(block=not jobs)
+            while True:
+                job = self._queue.get(block=not self._waiting)
                 if job is None:
                     self._queue.put(None)
                     break
                 if not job.future.cancelled():
-                    jobs.append(job)
-        return jobs
+                    self._waiting.append(job)
+        return bool(self._waiting)
 
-    def _round(self, jobs: list[_Job], descriptor: int) -> list[_Outcome]:
-        """Do the jobs in one transaction: what each returned, or what it was refused with."""
+    def _round(self, jobs: Sequence[_Job], descriptor: int) -> list[_Outcome]:
+        """Do the first of the jobs, and as many more as there is time for, in one transaction: what came of each."""
+        outcomes: list[_Outcome] = []
         try:
             with _locked(descriptor):
                 if self._service is None:
                     self._service = self._open()
+                until = time.monotonic() + max(ROUND, self._commit)
                 with self._ledger.transaction():
                     self._service.catch_up()
-                    return [job.done(self._service) for job in jobs]
+                    for job in jobs:
+                        outcomes.append(job.done(self._service))
+                        if time.monotonic() > until:
+                            break
+                    done = time.monotonic()
+                self._commit = time.monotonic() - done
+            return outcomes
         except LedgerError as error:
             log.error("%s", error)  # the operator's to mend
             self._service = None
@@ -124,9 +144,19 @@ class Desk:
         except Exception as error:
             self._service = None
             if len(jobs) > 1:  # whose fault it is shows when each is done by itself
-                return [outcome for job in jobs for outcome in self._round([job], descriptor)]
+                tried = jobs[: len(outcomes) + 1]
+                return [outcome for job in tried for outcome in self._round([job], descriptor)]
             log.error("a fault: %s", type(error).__name__)  # its text may tell too much
             return [(None, Fault())]
+
+    def _learn(self) -> None:
+        """Let the service learn while there is no work."""
+        try:
+            while self._queue.empty() and not self._waiting and self._service and self._service.learn():
+                pass
+        except Exception as error:
+            log.error("a fault: %s", type(error).__name__)
+            self._service = None
 
 
 class _Job:

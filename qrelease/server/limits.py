@@ -21,13 +21,13 @@ class Rates:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str) -> bool:
-        """Whether `name` may do one more thing now; if so, it is counted."""
+    def take(self, name: str, things: int = 1) -> bool:
+        """Whether `name` may do so many more things now; if so, they are counted."""
         now = self._clock()
         level, then = self._buckets.pop(name, (self._burst, now))
         level = min(self._burst, level + (now - then) * self._rate)
-        allowed = level >= 1
-        self._buckets[name] = (level - allowed, now)
+        allowed = level >= things
+        self._buckets[name] = (level - things * allowed, now)
         if len(self._buckets) > _NAMES:
             self._buckets.popitem(last=False)
         return allowed

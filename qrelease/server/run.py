@@ -1,32 +1,37 @@
-"""The processes of a server: one that listens and looks after the workers, and the workers.
+"""The processes of a server: one that listens, loads and looks after the workers, and the workers, its forks.
 
-The listening socket is made once and handed down, so that a worker that dies leaves the others answering, and the one
-started in its place goes on from the ledger. A worker ends as soon as its parent does, however that ended: it holds
+The listening socket is made once and handed down, so that a worker that dies leaves the others answering. The one that
+is forked in its place has the table and all code already, shares their memory, and goes on from the ledger: none of the
+noise that is kept secret is carried into a fork. A worker ends as soon as its parent does, however that ended: it holds
 the other end of a pipe. Nothing has to be put in order then, since all that was shown is in the ledger.
 """
 
 from __future__ import annotations
 
-import json
+import gc
 import logging
+import math
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.server.limits import Rates
 
 if TYPE_CHECKING:
+    from qrelease.mechanisms.online import Online
+    from qrelease.privacy import Cost, Neighbours
     from qrelease.server.app import Handlers
+    from qrelease.table import Table
 
 SWITCH: Final = 0.0005
 """Seconds after which the desk and the HTTP side let each other run: a desk that waits may hold up all workers."""
@@ -34,13 +39,18 @@ SWITCH: Final = 0.0005
 CONNECTIONS: Final = 1000
 """Of one worker at a time; further ones are told to try again."""
 
+SPARE: Final = 20
+"""Workers that are replaced at once; from then on one in `AGAIN` seconds, should they keep ending."""
+
+AGAIN: Final = 5.0
+
 GRACE: Final = 10
 """Seconds for requests that are being answered when the server is told to stop."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is started with; the same for all its workers."""
+    """What a server is started with."""
 
     data: str
     schema: str
@@ -76,13 +86,67 @@ def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
         raise InvalidInput("the server needs starlette and uvicorn: pip install 'qrelease[server]'")
     if workers < 1:
         raise InvalidInput(f"workers must be at least 1, got {workers}")
+    loaded = _Loaded.of(settings)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
     if workers == 1:
-        work(settings, listening)
+        _work(settings, loaded, listening)
     else:
-        _supervise(settings, listening, workers)
+        _supervise(settings, loaded, listening, workers)
 
 
-def work(settings: Settings, listening: socket.socket) -> None:
+@dataclass(frozen=True)
+class _Loaded:
+    """What the workers share."""
+
+    table: Table
+    mechanism: Online
+    cost: Cost
+
+    @classmethod
+    def of(cls, settings: Settings) -> _Loaded:
+        """Read and check what the settings name; load all code by answering queries about made-up records."""
+        import qrelease.server.app
+        import qrelease.server.protocol  # noqa: F401  both for the workers
+        from qrelease.conjunctions import Conjunctions
+        from qrelease.mechanisms.online import Online
+        from qrelease.privacy import ApproxDP, Neighbours, PureDP
+        from qrelease.rows import PARQUET
+        from qrelease.table import Table
+
+        cost = ApproxDP(settings.epsilon, settings.delta) if settings.delta else PureDP(settings.epsilon)
+        declared = None if settings.declared is None else Conjunctions(settings.declared)
+        mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared)
+        read = Table.read_parquet if Path(settings.data).suffix.lower() in PARQUET else Table.read_csv
+        table = read(settings.data, settings.schema, settings.columns)
+        neighbours = Neighbours.parse(settings.neighbours)
+        records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
+        mechanism.check(table.domain, cost, neighbours, records)
+        loaded = cls(table, mechanism, cost)
+        loaded._rehearse(neighbours)
+        return loaded
+
+    def _rehearse(self, neighbours: Neighbours) -> None:
+        """No analyst shall wait while kernels and prices are loaded."""
+        import numpy as np
+
+        from qrelease.ledger import Ledger
+        from qrelease.predicate import cell_text
+        from qrelease.privacy import ApproxDP, PureDP
+        from qrelease.release import Curator
+        from qrelease.table import Table
+
+        enough = PureDP(8.0) if isinstance(self.cost, PureDP) else ApproxDP(8.0, 1e-9)
+        domain, mechanism = self.table.domain, replace(self.mechanism, declared=None)
+        made_up = Table(domain, (np.zeros(math.ceil(1000 / mechanism.alpha), np.uint8),) * len(domain))
+        with Ledger.open(None, enough, neighbours=neighbours) as ledger:
+            session = Curator(made_up, ledger).open(mechanism, enough)
+            for attribute in [a for a in domain if a.size > 1][:2]:
+                session.answer(cell_text(attribute, 0))
+            session.learn()
+
+
+def _work(settings: Settings, loaded: _Loaded, listening: socket.socket) -> None:
     """Be a worker, until a SIGTERM or SIGINT; then finish what was begun."""
     import uvicorn
 
@@ -91,7 +155,7 @@ def work(settings: Settings, listening: socket.socket) -> None:
 
     sys.setswitchinterval(SWITCH)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
-    with _office(settings) as handlers:
+    with _office(settings, loaded) as handlers:
         config = uvicorn.Config(
             application(handlers),
             access_log=False,
@@ -111,30 +175,18 @@ def work(settings: Settings, listening: socket.socket) -> None:
 
 
 @contextmanager
-def _office(settings: Settings) -> Iterator[Handlers]:
+def _office(settings: Settings, loaded: _Loaded) -> Iterator[Handlers]:
     """Everything behind the HTTP side, open; closed after the last request."""
     from qrelease.analysts import Analysts
-    from qrelease.conjunctions import Conjunctions
     from qrelease.ledger import Ledger
-    from qrelease.mechanisms.online import Online
-    from qrelease.privacy import ApproxDP, Neighbours, PureDP
     from qrelease.release import Curator
-    from qrelease.rows import PARQUET
     from qrelease.server.app import Handlers, Limits
     from qrelease.server.desk import Desk
     from qrelease.server.service import Public, Service
-    from qrelease.table import Table
 
-    cost = ApproxDP(settings.epsilon, settings.delta) if settings.delta else PureDP(settings.epsilon)
-    declared = None if settings.declared is None else Conjunctions(settings.declared)
-    mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared)
-    read = Table.read_parquet if Path(settings.data).suffix.lower() in PARQUET else Table.read_csv
-    table = read(settings.data, settings.schema, settings.columns)
-    path, total = Path(settings.ledger), None
-    if not path.exists():
-        records = len(table) if Neighbours.parse(settings.neighbours) is Neighbours.REPLACE_ONE else None
-        mechanism.check(table.domain, cost, Neighbours.parse(settings.neighbours), records)
-        total = cost
+    table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
+    path = Path(settings.ledger)
+    total = None if path.exists() else cost
     with ExitStack() as closing:
         # Two connections: the desk's, and one for what is read without waiting there.
         ledger, door = (
@@ -152,54 +204,55 @@ def _office(settings: Settings) -> Iterator[Handlers]:
         yield Handlers(desk, Analysts(door), Public.of(table.domain, ledger, mechanism), Limits(rate=settings.rate))
 
 
-def worker(settings: str, listening: str, parent: str) -> int:
-    """The main function of a worker process; 2, after one line, for a mistake that can be mended."""
-    threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
+def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
+    ours, theirs = os.pipe()
+
+    def start() -> int:
+        process = os.fork()
+        if not process:
+            os.close(theirs)
+            _be_a_worker(settings, loaded, listening, ours)
+        return process
+
+    alive: set[int] = set()
+    starts = Rates(1 / AGAIN, workers + SPARE)
     try:
-        work(Settings(**json.loads(settings)), socket.socket(fileno=int(listening)))
+        while True:
+            for process in [*alive]:
+                ended, status = os.waitpid(process, os.WNOHANG)
+                alive.discard(ended)
+                if ended and os.waitstatus_to_exitcode(status) == 2:
+                    raise InvalidInput("a worker could not start; see above")
+            while len(alive) < workers and starts.take("a worker"):
+                alive.add(start())
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        return
+    finally:
+        for process in alive:
+            os.kill(process, signal.SIGTERM)
+        until = time.monotonic() + GRACE + 5  # who is not done by then ends with this process
+        while alive and time.monotonic() < until:
+            alive = {process for process in alive if not os.waitpid(process, os.WNOHANG)[0]}
+            time.sleep(0.01)
+        os.close(theirs)
+        os.close(ours)
+
+
+def _be_a_worker(settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int) -> NoReturn:
+    """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended."""
+    status = 1
+    try:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        _work(settings, loaded, listening)
+        status = 0
     except (QReleaseError, OSError, MemoryError) as error:
-        print(f"qrelease: {error or 'out of memory'}", file=sys.stderr)
-        return 2
-    return 0
+        print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)
+        status = 2
+    finally:
+        os._exit(status)
 
 
 def _end_with(parent: int) -> None:
     os.read(parent, 1)  # returns when the other end is closed
     os._exit(1)
-
-
-def _supervise(settings: Settings, listening: socket.socket, workers: int) -> None:
-    ours, theirs = os.pipe()
-    command = [
-        sys.executable,
-        "-m",
-        "qrelease.server",
-        json.dumps(asdict(settings)),
-        str(listening.fileno()),
-        str(ours),
-    ]
-
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603  our own interpreter and module
-            command, pass_fds=(listening.fileno(), ours), stdin=subprocess.DEVNULL
-        )
-
-    alive = {start() for _ in range(workers)}
-    try:
-        while True:
-            time.sleep(0.05)
-            for process in [p for p in alive if p.poll() is not None]:
-                alive.remove(process)
-                if process.returncode == 2:
-                    raise InvalidInput("a worker could not start; see above")
-                alive.add(start())
-    except KeyboardInterrupt:
-        return
-    finally:
-        for process in alive:
-            process.terminate()
-        for process in alive:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE + 5)
-        os.close(theirs)
-        os.close(ours)

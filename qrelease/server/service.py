@@ -3,6 +3,9 @@
 How long a request takes depends on what is public: on the request, on what was answered before, and on where its answer
 comes from, which the answer says. Noise is drawn in the middle of it and takes the same path whatever its value: the
 same statements are executed and the same rows written, in one transaction.
+
+Analysts share what was bought: that a query is free for one of them tells that it, or what it follows from, was asked
+before, and the server's total tells what others spent. That is public, as the answers are; names are not told.
 """
 
 from __future__ import annotations
@@ -10,19 +13,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.analysts import Analysts
+from qrelease.analysts import ROOM, Account, Analysts
+from qrelease.books import Unit
 from qrelease.domain import Domain
 from qrelease.errors import BudgetExceeded, QReleaseError, TooLarge
 from qrelease.ledger import Ledger
-from qrelease.mechanisms.online import Online, PayingSession, Quote
-from qrelease.predicate import cell_text, parse
+from qrelease.mechanisms.online import Online, PayingSession
+from qrelease.predicate import Predicate, cell_text, parse
 from qrelease.privacy import Cost
-from qrelease.workload import Workload
+from qrelease.queries import Vectors
+from qrelease.workload import Group, Workload
 
 MAX_CELLS: Final = 1 << 16
 """Cells of the marginal that one condition is about."""
@@ -33,6 +39,10 @@ MAX_ANSWERS: Final = 1000
 
 class KeyReused(QReleaseError):  # noqa: N818  it reads as the message does
     """The key was used before, for another request."""
+
+
+class NoRoom(QReleaseError):  # noqa: N818
+    """The analyst's requests take all the room that they have in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +70,50 @@ class Public:
         return cls(domain, {**named, **promised, "cells": domain.size, "columns": columns})
 
 
-def asked(domain: Domain, query: Mapping[str, Any]) -> str | Workload:
-    """What a query of the API means: a condition, in its one fixed spelling, or all cells of a marginal.
+@dataclass(frozen=True)
+class Question:
+    """What a query of the API means: a condition, or all cells of a marginal. Nothing large is made before `unit`."""
 
-    `InvalidInput` for one that means nothing, `TooLarge` for one about too many cells, before anything large is made.
+    domain: Domain
+    meant: Predicate | Workload
+
+    @property
+    def cells(self) -> int:
+        """Of the marginal that it is about."""
+        return self.domain.cells(self.meant.axes if isinstance(self.meant, Predicate) else self.meant.sets[0])
+
+    @property
+    def answers(self) -> int:
+        """How many it has."""
+        return 1 if isinstance(self.meant, Predicate) else self.cells
+
+    @cached_property
+    def unit(self) -> Unit:
+        """As a session takes it."""
+        if isinstance(self.meant, Predicate):
+            return Unit.of(self.domain, Group(self.meant.axes, Vectors.of_predicate(self.meant)))
+        return Unit.of(self.domain, self.meant.groups[0])
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The condition of each answer, in its one fixed spelling."""
+        return (str(self.meant),) if isinstance(self.meant, Predicate) else tuple(self.meant.texts())
+
+
+def asked(domain: Domain, query: Mapping[str, Any]) -> Question:
+    """What a query of the API means.
+
+    `InvalidInput` for one that means nothing, `TooLarge` for one about too many cells.
     """
     if "marginal" in query:
         cells = domain.cells(domain.axes(query["marginal"]))
         if cells > MAX_ANSWERS:
             raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
-        return Workload.marginals(domain, [query["marginal"]])
-    predicate = parse(query["where"] if "where" in query else _range_text(**query["range"]), domain)
-    cells = domain.cells(predicate.axes)
-    if cells > MAX_CELLS:
-        raise TooLarge(f"the columns of the condition span {cells:,} cells; at most {MAX_CELLS:,} are allowed")
-    return str(predicate)
+        return Question(domain, Workload.marginals(domain, [query["marginal"]]))
+    found = Question(domain, parse(query["where"] if "where" in query else _range_text(**query["range"]), domain))
+    if found.cells > MAX_CELLS:
+        raise TooLarge(f"the columns of the condition span {found.cells:,} cells; at most {MAX_CELLS:,} are allowed")
+    return found
 
 
 def _range_text(column: str, low: str, high: str) -> str:
@@ -93,56 +132,55 @@ class Service:
         """Take in what other workers wrote."""
         self._session.catch_up()
 
-    def quote(self, analyst: str, queries: Sequence[str | Workload]) -> list[dict[str, Any]]:
-        """What each query would cost the analyst now, at most."""
-        return [self._quote(analyst, query) for query in queries]
+    def learn(self) -> bool:
+        """Learn one thing that was put off; whether there was any."""
+        return self._session.learn()
 
-    def _quote(self, analyst: str, query: str | Workload) -> dict[str, Any]:
+    def quote(self, analyst: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """What each query would cost the analyst now, at most."""
+        with self._analysts.account(analyst) as account:
+            return [self._quote(account, question) for question in questions]
+
+    def _quote(self, account: Account, question: Question) -> dict[str, Any]:
         try:
-            quote = self._affordable(analyst, query)
+            with self._session.paid_by(account):
+                quote = self._session.quote(question.unit)
         except BudgetExceeded:
             return {"source": None, "cost": None, "affordable": False}
         return {"source": quote.source, "cost": costs(quote.cost), "affordable": True}
 
-    def _affordable(self, analyst: str, query: str | Workload) -> Quote:
-        """`BudgetExceeded` if the analyst, the session or the ledger has not enough left for a query."""
-        quote = self._session.quote(query)
-        if quote.cost is not None:
-            self._analysts.admits(analyst, quote.cost)
-        return quote
-
-    def ask(self, analyst: str, key: str, request: str, queries: Sequence[str | Workload]) -> bytes:
+    def ask(self, analyst: str, key: str, request: str, questions: Sequence[Question]) -> bytes:
         """The answers, as the bytes that are sent, and sent again for the same key.
 
         `BudgetExceeded` if the budget ends before all are answered; what was paid for until then is the analyst's
-        charge, and cached. `KeyReused` if the key was another request's.
+        charge, and cached. `KeyReused` if the key was another request's. Of an analyst whose room is used up nothing
+        more is written down: answers that are known are given, for they never change; others are `NoRoom`.
         """
-        known = self._analysts.request(analyst, key)
-        if known is not None:
-            if known.request != request:
-                raise KeyReused("this key names another request of yours; give each request a key of its own")
-            return known.response
-        answers = [answer for query in queries for answer in self._answers(analyst, query)]
-        response = json.dumps({"answers": answers}).encode()
-        self._analysts.record(analyst, key, request, response)
-        return response
+        with self._analysts.account(analyst) as account:
+            known = account.request(key)
+            if known is not None:
+                if known.request != request:
+                    raise KeyReused("this key names another request of yours; give each request a key of its own")
+                return known.response
+            full = account.full
+            if full and not all(self._known(question) for question in questions):
+                raise NoRoom(f"your requests fill the {ROOM:,} bytes that are kept; only what is known is answered")
+            answers = [answer for question in questions for answer in self._answers(account, question)]
+            response = json.dumps({"answers": answers}).encode()
+            if not full:
+                account.record(key, request, response)
+            return response
 
-    def _answers(self, analyst: str, query: str | Workload) -> Iterator[dict[str, Any]]:
-        self._affordable(analyst, query)
-        if isinstance(query, str):
-            found = [(query, self._session.answer(query))]
-        else:
-            found = [*zip(query.texts(), self._session.answers(query), strict=True)]
-        for text, a in found:
-            if a.cost is not None:
-                self._spend(analyst, a.cost)
+    def _known(self, question: Question) -> bool:
+        quote = self._session.quote(question.unit)
+        return quote.cost is None and quote.source != "measured"
+
+    def _answers(self, account: Account, question: Question) -> Iterator[dict[str, Any]]:
+        with self._session.paid_by(account):
+            self._session.quote(question.unit)  # refused before a sparse vector is asked, which has few answers to give
+            found = self._session.answers(question.unit)
+        for text, a in zip(question.texts, found, strict=True):
             yield {"query": text, "value": a.value, "error": a.error, "source": a.source, "cost": costs(a.cost)}
-
-    def _spend(self, analyst: str, cost: Cost) -> None:
-        try:
-            self._analysts.spend(analyst, cost)
-        except BudgetExceeded as error:  # no refusal of the request: it undoes what was bought
-            raise AssertionError("an answer cost more than its quote") from error
 
     def budget(self, analyst: str) -> dict[str, Any]:
         """What the analyst and the session may spend, and have spent."""
