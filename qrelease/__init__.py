@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qrelease import data
     from qrelease.archive import load
+    from qrelease.auto import Auto
     from qrelease.conjunctions import Conjunctions
     from qrelease.domain import Attribute, Domain
     from qrelease.entropy import Entropy
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from qrelease.mechanisms.net import Net
     from qrelease.mechanisms.online import Online
     from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
+    from qrelease.mechanisms.records import Records
     from qrelease.mechanisms.smalldb import SmallDB
     from qrelease.planning import plan
     from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "load": "archive",
+    "Auto": "auto",
     "Conjunctions": "conjunctions",
     "Attribute": "domain",
     "Domain": "domain",
@@ -50,6 +53,7 @@ _HOMES = {
     "MWEM": "mechanisms.mwem",
     "Net": "mechanisms.net",
     "Online": "mechanisms.online",
+    "Records": "mechanisms.records",
     "SmallDB": "mechanisms.smalldb",
     "PrivateMultiplicativeWeights": "mechanisms.pmw",
     "plan": "planning",
@@ -68,6 +72,7 @@ __all__ = [
     "ZCDP",
     "ApproxDP",
     "Attribute",
+    "Auto",
     "BudgetExceeded",
     "Conjunctions",
     "Curator",
@@ -87,6 +92,7 @@ __all__ = [
     "PrivateMultiplicativeWeights",
     "PureDP",
     "QReleaseError",
+    "Records",
     "Release",
     "SmallDB",
     "Table",

@@ -1,7 +1,9 @@
 """A release as a folder of four files, and back.
 
-`synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits)
-`answers.csv`    every query of the workload: the answer, the noisy answer and its error bar where it was measured
+`synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits); a weighted table has
+                 a further column `weight`, the number of records that a row stands for
+`answers.csv`    every query of the workload: the answer; the unbiased noisy answer and its error bar, where it was
+                 measured; and the error bar of the answer itself, where a model says it
 `release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
 `report.html`    one page for people
 
@@ -12,17 +14,17 @@ is seen whatever opens them, and that leaves names, headers and numbers to whoev
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import numpy.typing as npt
 
 from qrelease import schema
 from qrelease.domain import Domain
@@ -48,6 +50,11 @@ MANIFEST = "release.json"
 
 _MARK = "INSECURE"
 """The column that marks the tables of an insecure release, 1 in each row."""
+
+WEIGHT = "weight"
+"""The column of a weighted table that says how many records a row stands for."""
+
+_LINES = 1 << 16  # answers that are written at a time
 
 _INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"
 
@@ -82,12 +89,20 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         cleanup.pop_all()  # the name may belong to another run by now
 
 
-def save(release: Release, folder: Path, rows: int | None = None) -> str | None:
+def check_weighted(domain: Domain) -> None:
+    """`InvalidInput` for a domain that has a column of the name that the weights take."""
+    if WEIGHT in domain.names:
+        raise InvalidInput(f"a weighted table has a column {WEIGHT!r} of its own: rename that of the schema")
+
+
+def save(release: Release, folder: Path, rows: int | None = None, *, weighted: bool = False) -> str | None:
     """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`).
+
+    weighted  whether the table is that of `Release.weighted`
 
     Returns why there are no records, None where there are: a table that is too large takes nothing else with it.
     """
-    why_none = _write_records(release, folder / "synthetic.csv", rows)
+    why_none = _write_records(release, folder / "synthetic.csv", rows, weighted)
     _write_answers(release, folder / "answers.csv")
     with _new(folder / MANIFEST) as out:
         # A parameter that is no plain value, such as a net, describes itself.
@@ -120,31 +135,52 @@ def _new(file: Path) -> TextIO:
     return file.open("w", encoding="utf-8", newline="")
 
 
-def _write_records(release: Release, file: Path, rows: int | None) -> str | None:
+def _write_records(release: Release, file: Path, rows: int | None, weighted: bool) -> str | None:
     if not release.has_table:
-        return f"{release.mechanism} has no table"
+        why = release.parameters.get("table")  # `maxent` says why it fitted none
+        return f"{release.mechanism} has no table" if why is None else str(why).removeprefix("none: ")
     rng = generator(release.insecure_seed)
+    further: dict[str, npt.NDArray[Any]] = {}
     try:
-        codes = release.codes(rows, rng)
+        if weighted:
+            codes, weights = release.weighted_codes(rows, rng)
+            digits = 10.0 ** (5 - np.floor(np.log10(weights)))  # six of them
+            further[WEIGHT] = np.rint(weights * digits) / digits
+        else:
+            codes = release.codes(rows, rng)
     except TooLarge as reason:
         return str(reason)
-    mark = {_MARK: np.ones(len(codes[0]), np.uint8)} if release.insecure else {}
+    if release.insecure:
+        further[_MARK] = np.ones(len(codes[0]), np.uint8)
     with _new(file) as out:
-        write_csv(out, release.domain, codes, rng, mark)
+        write_csv(out, release.domain, codes, rng, further)
     return None
 
 
 def _write_answers(release: Release, file: Path) -> None:
-    noisy, half = release.error_bars()
-    header, mark = ([_MARK], [1]) if release.insecure else ([], [])
+    """By one format a row, some rows at a time: a million take about two seconds."""
+    noisy, error = release.error_bars()
+    numbers = [release.answers(), np.where(np.isnan(error), np.nan, noisy), error, release.model_bars()]
+    header, mark = (f",{_MARK}", ",1") if release.insecure else ("", "")
+    formats = [
+        "%s,%.6g" + "".join(",%.0s" if n else f",%.{d}g" for n, d in zip(none, (6, 4, 4), strict=True)) + f"{mark}\n"
+        for none in product([False, True], repeat=3)
+    ]  # %.0s is nothing, for NaN
+    texts = release.workload.texts()
     with _new(file) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["query", "answer", "noisy", "error_95", *header])
-        for text, answer, value, bar in zip(release.workload.texts(), release.answers(), noisy, half, strict=True):
-            measured = not math.isnan(bar)
-            writer.writerow(
-                [text, f"{answer:.6g}", f"{value:.6g}" if measured else "", f"{bar:.4g}" if measured else "", *mark]
-            )
+        out.write(f"query,answer,noisy,error_95,model_95{header}\n")
+        for first in range(0, len(error), _LINES):
+            some = [n[first : first + _LINES] for n in numbers]
+            which = np.isnan(some[1:]).T @ (4, 2, 1)
+            rows = zip(map(_field, islice(texts, len(which))), *(n.tolist() for n in some), strict=True)
+            out.writelines([formats[f] % row for f, row in zip(which.tolist(), rows, strict=True)])
+
+
+def _field(text: str) -> str:
+    """A text in a row of CSV, in quotes where it needs them (RFC 4180)."""
+    if "," in text or '"' in text or "\n" in text or "\r" in text:
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _plain(value: object) -> object:
@@ -153,6 +189,10 @@ def _plain(value: object) -> object:
         return value.to_json()
     if is_dataclass(value):
         return {"type": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    if type(value).__repr__ is object.__repr__:  # an address; and what such an object holds may be private by now
+        return f"{type(value).__module__}.{type(value).__qualname__}"
     return repr(value)
 
 

@@ -27,10 +27,12 @@ MECHANISMS = {
     "mwem": "qrelease.mechanisms.mwem:MWEM",
     "maxent": "qrelease.mechanisms.maxent:MaxEnt",
     "matrix": "qrelease.mechanisms.matrix:Matrix",
+    "records": "qrelease.mechanisms.records:Records",
     "laplace": "qrelease.mechanisms.laplace:Laplace",
     "gaussian": "qrelease.mechanisms.gaussian:Gaussian",
     "iterative": "qrelease.mechanisms.iterative:IterativeConstruction",
     "smalldb": "qrelease.mechanisms.smalldb:SmallDB",
+    "auto": "qrelease.auto:Auto",
 }
 
 PYTHON_ONLY = {
@@ -38,8 +40,8 @@ PYTHON_ONLY = {
     "pmw": "qrelease.PrivateMultiplicativeWeights, with Curator.open: its queries come one by one",
 }
 
-OPTIONS = {"rounds": "mwem", "size": "smalldb", "alpha": "smalldb"}
-"""Options of `release` that belong to one mechanism."""
+OPTIONS = {"rounds": ["mwem"], "size": ["smalldb"], "alpha": ["smalldb"], "records": ["auto", "maxent"]}
+"""Options of `release` that belong to some mechanisms."""
 
 DEFAULT = "mwem"
 
@@ -219,8 +221,8 @@ def _mechanism(name: str, **options: float | None) -> Mechanism:
 
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
-        if OPTIONS[option] != name:
-            raise InvalidInput(f"--{option} belongs to {OPTIONS[option]}, {name} has none")
+        if name not in OPTIONS[option]:
+            raise InvalidInput(f"--{option} belongs to {' and '.join(OPTIONS[option])}, {name} has none")
     module, _, kind = MECHANISMS[name].partition(":")
     make: Callable[..., Mechanism] = getattr(import_module(module), kind)
     return make(**given)
@@ -359,14 +361,24 @@ def _add_release(commands: Any) -> None:
         type=_of_the_command_line,
         choices=list(MECHANISMS),
         default=DEFAULT,
-        help="default: %(default)s; laplace and gaussian fit a table to their noisy answers, if the universe allows",
+        help="default: %(default)s; auto takes the one with the least predicted error, and says why; laplace and"
+        " gaussian fit a table to their noisy answers, if the universe allows",
     )
     parser.add_argument("--epsilon", type=float, required=True, help="what this release may cost")
     parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
     parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
     parser.add_argument("--size", type=int, help="of smalldb: records of the small database; default: a public rule")
     parser.add_argument("--alpha", type=float, help="of smalldb, instead of a size: how well some database should fit")
+    parser.add_argument(
+        "--records",
+        type=int,
+        metavar="N",
+        help="of auto and maxent: about how many there are, if public; default: a little of the budget finds out",
+    )
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
+    parser.add_argument(
+        "--weighted", action="store_true", help="a synthetic table with a weight for each row, which is the more exact"
+    )
     parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
     parser.add_argument("--ledger", type=Path, help="default: DATASET.ledger beside the data")
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
@@ -382,29 +394,44 @@ def _of_the_command_line(mechanism: str) -> str:
 
 def _release(arguments: argparse.Namespace) -> None:
     _check_memory()
+    from dataclasses import replace
+
     from qrelease import archive
+    from qrelease.constraints import impossible
+    from qrelease.mechanisms.records import Records
     from qrelease.privacy import Neighbours
     from qrelease.release import Curator, check_rows
 
     cost = _cost(arguments.epsilon, arguments.delta)
     neighbours = Neighbours.parse(arguments.neighbours)
     mechanism = _mechanism(arguments.mechanism, **{option: getattr(arguments, option) for option in OPTIONS})
+    rules = impossible(arguments.schema, arguments.columns)
+    if rules and isinstance(mechanism, Records):
+        mechanism = replace(mechanism, impossible=rules)
+    elif rules:
+        print("warning: the impossible rules of the schema are kept by --mechanism records alone", file=sys.stderr)
     if arguments.rows is not None:
         check_rows(arguments.rows)
     out = arguments.out or Path(f"{_dataset(arguments)}-release")
     with archive.new_folder(out) as folder:
         table = _read(arguments)
         workload = _workload(arguments, table.domain)
+        if arguments.weighted:
+            archive.check_weighted(table.domain)
         mechanism.check(workload, cost, neighbours)
         table.check_counts(workload.sets)
         with _ledger(arguments, cost, neighbours) as ledger:
             release = Curator(table, ledger, _entropy(arguments)).release(mechanism, workload, cost)
             try:
-                why_no_table = archive.save(release, folder, arguments.rows)
+                why_no_table = archive.save(release, folder, arguments.rows, weighted=arguments.weighted)
             except OSError as error:
                 raise InvalidInput(f"{out} cannot be written: {error.strerror}; {_STAYS}") from None
             spent, total = ledger.spent, ledger.total
     print(release)
+    if arguments.mechanism == "auto":
+        from qrelease.auto import explained
+
+        print(explained(release.parameters))
     print(_files(out))
     if why_no_table is not None:
         print(f"no synthetic.csv: {why_no_table}")
@@ -728,7 +755,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         if arguments.first is None or arguments.second is None:
             raise InvalidInput(f"{name} needs two neighbouring inputs: give --first and --second, as JSON")
         found = audit(find_mechanism(name), read_input(arguments.first), read_input(arguments.second), cost, **effort)
-    elif name in MECHANISMS:
+    elif name in MECHANISMS and name != "auto":  # which runs one of the others
         found = audit_mechanism(_mechanism(name), cost, Neighbours.parse(arguments.neighbours), **effort)
     else:
         raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)} or MODULE:FUNCTION, got {name!r}")
@@ -758,6 +785,7 @@ def _warmup(_: argparse.Namespace) -> None:
     from qrelease.domain import Domain
     from qrelease.entropy import Entropy
     from qrelease.histogram import Histogram
+    from qrelease.records import Tables
     from qrelease.table import Table
     from qrelease.workload import Workload
 
@@ -775,6 +803,12 @@ def _warmup(_: argparse.Namespace) -> None:
         state.answer(workload)
         state.parities()
         state.sample(1, np.random.default_rng(0))
+    pair = Tables((2, 2), [(0, 1)])
+    for rows in (1, 1 << 21):  # few records are taken as they are, many in slices, which are another type of array
+        codes = np.zeros((2, rows), np.uint16)
+        pair.marginals(codes, np.zeros(rows))
+        pair.sums(codes, np.zeros(4))
+    pair.redraw(np.zeros((2, 1), np.uint16), np.zeros(4), np.random.default_rng(0))
     entropy = Entropy()
     for scale in (Fraction(1), Fraction(10**6)):
         noise.discrete_laplace(scale, 1, entropy)

@@ -182,7 +182,7 @@ def check_picture(path: str | Path) -> Path:
     """A path that a picture may be drawn to.
 
     Raises `InvalidInput` for another suffix than .svg or .png, a missing folder, inside a folder that holds a release,
-    and without matplotlib.
+    and without a matplotlib that loads.
     """
     file = Path(path)
     if file.suffix not in (".svg", ".png"):
@@ -194,6 +194,10 @@ def check_picture(path: str | Path) -> Path:
             raise InvalidInput(f"{folder} holds a release, and this picture is not private; choose another folder")
     if find_spec("matplotlib") is None:
         raise InvalidInput("a picture needs matplotlib: pip install matplotlib")
+    try:
+        import matplotlib.figure  # noqa: F401
+    except Exception as error:  # an installation may be broken in any way
+        raise InvalidInput(f"matplotlib is installed and does not load: {' '.join(str(error).split())}") from None
     return file
 
 

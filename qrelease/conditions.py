@@ -17,6 +17,8 @@ from typing import final
 from qrelease.domain import Attribute, iso_date
 from qrelease.errors import InvalidInput
 
+_FEW = 2  # so many ordered cells without edges are listed, more are a range
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -86,36 +88,64 @@ def described(attribute: Attribute, cells: int, name: str) -> str:
         return f"{name} is {'' if cells == missing(attribute) else 'not '}missing"
     if not attribute.ordered and rest.bit_count() == 1 and attribute.size > 2:
         return f"{name} != {next(_items(attribute, rest))[0]}"
-    items = list(_items(attribute, cells))
+    return _joined(name, list(_items(attribute, cells)))
+
+
+def _joined(name: str, items: list[tuple[str, bool]]) -> str:
     if len(items) == 1:
         text, is_range = items[0]
         return f"{name} {'in' if is_range else '='} {text}"
     return f"{name} in {{{', '.join(text for text, _ in items)}}}"
 
 
+def runs(attribute: Attribute, name: str, *, prefixes: bool) -> Iterator[str]:
+    """All runs of consecutive cells of an ordered attribute, (0,0), (0,1), …, (1,1), …, as `described` spells each.
+
+    prefixes  only those that begin at the first cell
+    """
+    count = attribute.values
+    lowers, uppers = zip(*(_range_ends(attribute, code) for code in range(count)), strict=True)
+    for low in range(1 if prefixes else count):
+        short = min(low + _FEW, count)  # runs of so few cells may be spelled as no ranges
+        head = f"{name} in {lowers[low]}.."
+        found = [_joined(name, list(_run_items(attribute, low, high))) for high in range(low, short)]
+        found += [head + upper for upper in uppers[short:]]
+        if not low:
+            found[-1] = described(attribute, _run(0, count), name)  # all cells may mean: not missing
+        yield from found
+
+
 def _items(attribute: Attribute, cells: int) -> Iterator[tuple[str, bool]]:
     """The members of a set as text, runs of ordered cells as ranges; with each, whether it is a range."""
     bits = f"{cells:b}"[::-1]
     present = (code for code, bit in enumerate(bits[: attribute.values]) if bit == "1")
-    shortest = 1 if attribute.edges else 3 if attribute.ordered else attribute.size + 1
     for _, run in groupby(enumerate(present), lambda pair: pair[1] - pair[0]):
         codes = [code for _, code in run]
-        if len(codes) >= shortest:
-            yield _range_text(attribute, codes[0], codes[-1])
-        else:
-            yield from ((_cell_text(attribute, code), False) for code in codes)
+        yield from _run_items(attribute, codes[0], codes[-1])
     if cells >> attribute.values:
         yield _quoted(attribute.missing[0]), False
 
 
-def _range_text(attribute: Attribute, low: int, high: int) -> tuple[str, bool]:
+def _run_items(attribute: Attribute, low: int, high: int) -> Iterator[tuple[str, bool]]:
+    """The same of one run of cells."""
+    shortest = 1 if attribute.edges else _FEW + 1 if attribute.ordered else attribute.size + 1
+    if high - low + 1 < shortest:
+        yield from ((_cell_text(attribute, code), False) for code in range(low, high + 1))
+        return
+    first, last = _range_ends(attribute, low)[0], _range_ends(attribute, high)[1]
+    one = attribute.edges and attribute.whole and attribute.edges[high + 1] - attribute.edges[low] == 1
+    yield (first, False) if one else (f"{first}..{last}", True)
+
+
+def _range_ends(attribute: Attribute, code: int) -> tuple[str, str]:
+    """A cell as the first of a range, and as the last."""
     if not attribute.edges:
-        return f"{_cell_text(attribute, low)}..{_cell_text(attribute, high)}", True
-    first, last = attribute.edges[low], attribute.edges[high + 1]
+        return (_cell_text(attribute, code),) * 2
+    first, last = attribute.edges[code], attribute.edges[code + 1]
     if not attribute.whole:
-        return f"{first!r}..{last!r}", True
+        return repr(first), repr(last)
     show = iso_date if attribute.kind == "date" else "{:.0f}".format
-    return (show(first), False) if last - first == 1 else (f"{show(first)}..{show(last - 1)}", True)
+    return show(first), show(last - 1)
 
 
 def _cell_text(attribute: Attribute, code: int) -> str:

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -350,17 +351,17 @@ class Domain:
         """A domain of integer-coded columns, `{"column": size}` as private-pgm writes it, ordered."""
         return cls(tuple(Attribute(name, "coded", codes=n, ordered=True) for name, n in sizes.items()))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The column names."""
         return tuple(a.name for a in self.attributes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Cells of each attribute, (d,)."""
         return tuple(a.size for a in self.attributes)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """|X|, exact."""
         return math.prod(self.shape)

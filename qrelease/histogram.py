@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease import kernels, memory
+from qrelease import kernels, memory, rounding
 from qrelease.cover import Axes, Cover, aligned, in_parallel
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
@@ -119,6 +119,11 @@ class Histogram:
         self._mass = self._summed = float(marginals[self._slices[self.sets[0]]].sum())
         return marginals
 
+    @property
+    def logs(self) -> Floats:
+        """The logarithms of the factors on `sets`, flat: all that `multiply` has added up."""
+        return self._logs.copy()
+
     def slice(self, axes: Axes) -> slice:
         """Where the marginal on `axes` lies in the flat vector."""
         return self._slices[axes]
@@ -126,8 +131,12 @@ class Histogram:
     def multiply(self, logs: Floats) -> None:
         """Scale by e^logs, one number for each cell of each marginal on `sets`, flat; the total stays.
 
-        One pass over the universe, which also fills the new marginals.
+        One pass over the universe, which also fills the new marginals. `InvalidInput` for another number of logs.
         """
+        if np.shape(logs) != self._logs.shape:
+            raise InvalidInput(
+                f"factors need one number for each cell of the marginals, {self._logs.shape}, got {np.shape(logs)}"
+            )
         factors = np.exp(logs)
         factors[self._slices[self.sets[0]]] *= self.domain.size / self._mass  # keeps the mass near |X|
         self._read(self._cover.scale(self._weights, factors))
@@ -215,11 +224,12 @@ class Histogram:
     def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """Codes of synthetic records, one array (rows,) a column, in random order.
 
-        Systematic sampling: a cell that expects 2.3 records gets 2 or 3, so the table lies closer to the histogram than
-        independent draws would. Post-processing: `rng` is an ordinary generator and no privacy rests on it.
+        A cell that expects 2.3 records gets 2 or 3, which of them is settled by the small marginals: see `rounding`.
+        Post-processing: `rng` is an ordinary generator and no privacy rests on it.
         """
-        cells = np.empty(rows, np.int64)
-        kernels.systematic(self._weights, self._mass, rng.random(), cells)
+        cells, scale = self.draw(rows, rng), rows / self._mass
+        cover = Cover.choose(self.domain.shape, rounding.marginals(self.domain.shape, rows))
+        rounding.settle(self._weights, scale, cells, cover, cover.marginals(self._weights) * scale, rng)
         rng.shuffle(cells)
         codes = [np.empty(rows, np.min_scalar_type(size - 1)) for size in self.domain.shape]
         for first in range(0, rows, _ROWS):
@@ -227,6 +237,15 @@ class Histogram:
             for column, part in zip(codes, np.unravel_index(cells[some], self.domain.shape), strict=True):
                 column[some] = part
         return codes
+
+    def draw(self, rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """The cells of records drawn from y, (rows,), in ascending order.
+
+        Systematic sampling: a cell that expects 2.3 records gets 2 or 3, and 2.3 on average over all draws.
+        """
+        cells = np.empty(rows, np.int64)
+        kernels.systematic(self._weights, self._mass, rng.random(), cells)
+        return cells
 
     def to_json(self) -> dict[str, Any]:
         """The factors' logarithms by marginal (those that were ever changed), and the total."""

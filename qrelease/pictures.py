@@ -13,7 +13,7 @@ from qrelease.chart import Series, bars, count, heat, histogram, text
 from qrelease.cover import Axes
 from qrelease.domain import Attribute, Domain
 from qrelease.errors import InvalidInput
-from qrelease.queries import Cells
+from qrelease.queries import Cells, Residuals
 from qrelease.release import Release
 from qrelease.workload import Workload
 
@@ -58,7 +58,7 @@ def _marginals(domain: Domain, sets: Sequence[Axes]) -> Workload:
 
 def _pairs(release: Release) -> list[Axes]:
     """Pairs of columns that were measured together, as many as `_PAIR_CELLS` allows."""
-    measured = [m.group.axes for m in release.measurements if isinstance(m.group.queries, Cells)]
+    measured = [m.group.axes for m in release.measurements if isinstance(m.group.queries, Cells | Residuals)]
     pairs = dict.fromkeys(pair for axes in measured for pair in combinations(axes, 2))
     sizes = np.cumsum([release.domain.cells(pair) for pair in pairs])
     return [pair for pair, size in zip(pairs, sizes, strict=True) if size <= _PAIR_CELLS]

@@ -115,12 +115,12 @@ def parse(text: str, domain: Domain) -> Predicate:
 
 def cell_text(attribute: Attribute, code: int) -> str:
     """One cell of an attribute as a condition: `sex = 'Male'`, `age in 30..39`, `age is missing`."""
-    return span_text(attribute, code, code)
+    return conditions.described(attribute, 1 << code, _name_text(attribute.name))
 
 
-def span_text(attribute: Attribute, low: int, high: int) -> str:
-    """The cells low..high, both included, as a condition: `age in 30..49`."""
-    return conditions.described(attribute, (2 << high) - (1 << low), _name_text(attribute.name))
+def run_texts(attribute: Attribute, *, prefixes: bool) -> Iterator[str]:
+    """All runs of consecutive cells of an ordered attribute as conditions, `age in 30..49`: see `conditions.runs`."""
+    return conditions.runs(attribute, _name_text(attribute.name), prefixes=prefixes)
 
 
 def _axes(node: _Node) -> Iterator[int]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.predicate import Predicate, cell_text, span_text
+from qrelease.predicate import Predicate, cell_text, run_texts
 
 GRID = 2.0**-20
 """Real-valued queries are rounded to multiples of this before any private number meets them."""
@@ -178,8 +178,7 @@ class Intervals:
     def texts(self, domain: Domain) -> Iterator[str]:
         """`age in 30..39`."""
         (attribute,) = domain
-        for low, high in zip(*self.ends, strict=True):
-            yield span_text(attribute, int(low), int(high))
+        yield from run_texts(attribute, prefixes=self.prefixes)
 
     def to_json(self) -> dict[str, Any]:
         """`{"type": "prefixes"}` or `{"type": "ranges"}`."""

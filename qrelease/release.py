@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from types import TracebackType
@@ -19,6 +19,7 @@ from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy, WordSource, is_insecure
 from qrelease.errors import InvalidInput, LedgerError
+from qrelease.histogram import Histogram
 from qrelease.ledger import Journal, Ledger, SharedJournal
 from qrelease.measure import RECORDS, Measurement, Private, Spend
 from qrelease.privacy import Cost, Filter, Neighbours
@@ -34,6 +35,11 @@ MAX_ROWS = 1 << 26
 
 FEW_ROWS = 100_000
 """Where the number of records is unknown, a table has no more by default: its noise alone may be billions."""
+
+WEIGHTED_ROWS = 1 << 20
+"""Rows of a weighted table at most, by default: a universe of so few cells is written out as it is."""
+
+_NOTHING = 1e-6  # records: all cells that a weighted table leaves out come to one at most, by default
 
 
 def check_rows(rows: object) -> None:
@@ -89,6 +95,36 @@ class Estimator(Protocol):
         """Answers (k,) and half-widths (k,) of their 95 % error bars, counts; NaN for queries it has no answers to."""
 
 
+@runtime_checkable
+class Model(Protocol):
+    """A synopsis that knows how far off its own answers are."""
+
+    def model_bars(self, workload: Workload) -> Floats:
+        """Half-widths (k,) of 95 % error bars around what it answers, counts; NaN where it cannot tell."""
+
+
+@runtime_checkable
+class Tabulated(Protocol):
+    """A synopsis that has a histogram over the whole universe, or fits one."""
+
+    @property
+    def histogram(self) -> Histogram:
+        """What its records are drawn from. `TooLarge` for a universe that has none."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A synopsis that is records, each with a weight."""
+
+    @property
+    def codes(self) -> Iterable[npt.NDArray[np.integer[Any]]]:
+        """The records, one array (r,) a column."""
+
+    @property
+    def weights(self) -> Floats:
+        """(r,) non-negative, with sum 1."""
+
+
 @dataclass(frozen=True)
 class Draft:
     """What a mechanism hands to the curator: the synopsis, what was measured, and what it chose in public."""
@@ -117,22 +153,23 @@ class Mechanism(Protocol):
 class Answer:
     """The answer to one query, as a count.
 
-    value   what the synopsis says
-    noisy   the unbiased noisy answer, where the query was measured; else NaN
-    error   the half-width of the 95 % error bar around `noisy`; else NaN
+    value        what the synopsis says: the one to use
+    noisy        the unbiased noisy answer, where the query was measured; else NaN
+    error        the half-width of the 95 % error bar around `noisy`; else NaN
+    model_error  the same around `value`, where the synopsis is a model that can tell; else NaN
     """
 
     value: float
     noisy: float
     error: float
+    model_error: float = math.nan
 
     def __float__(self) -> float:
         return self.value
 
     def __str__(self) -> str:
-        if math.isnan(self.error):
-            return f"{self.value:.1f}"
-        return f"{self.value:.1f} (measured {self.noisy:.1f} ± {self.error:.1f})"
+        said = f"{self.value:.1f}" + ("" if math.isnan(self.model_error) else f" ± {self.model_error:.1f}")
+        return said if math.isnan(self.error) else f"{said} (measured {self.noisy:.1f} ± {self.error:.1f})"
 
 
 @dataclass(frozen=True)
@@ -258,8 +295,8 @@ class Release:
         if isinstance(query, Workload):
             return self.synopsis.answer(query)
         asked = Workload.predicates(self.domain, query)
-        noisy, error = self.error_bars(asked)
-        return Answer(float(self.synopsis.answer(asked)[0]), float(noisy[0]), float(error[0]))
+        found = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
+        return Answer(*(float(part[0]) for part in found))
 
     def answers(self) -> Floats:
         """Answers to the release's own workload, (k,) counts."""
@@ -290,6 +327,17 @@ class Release:
         ]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
+    def model_bars(self, workload: Workload | None = None) -> Floats:
+        """Half-widths (k,) of 95 % error bars around the release's own answers; NaN where it has no model that tells.
+
+        They count what the model smooths over as well as the noise. Those of `error_bars` are around the unbiased
+        answers, and count the noise alone.
+        """
+        asked = self.workload if workload is None else workload
+        if asked.domain != self.domain:
+            raise InvalidInput("the workload is over another domain than this release")
+        return self.synopsis.model_bars(asked) if isinstance(self.synopsis, Model) else np.full(len(asked), np.nan)
+
     def synthetic(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, npt.NDArray[np.object_]]:
         """Synthetic records as columns of labels, {name: (rows,)}; `pandas.DataFrame(...)` takes it as it is.
 
@@ -312,6 +360,45 @@ class Release:
         memory.check(needed, f"{rows:,} synthetic records", "ask for fewer rows", ahead=False)
         return self.synopsis.sample(int(rows), rng)
 
+    def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:
+        """A weighted table: its rows as columns of labels, {name: (r,)}, and how many records each stands for, (r,).
+
+        Whole records cannot hold what a histogram says of a cell that expects a third of one; weights can. A universe
+        of at most `rows` cells is written out, all but those of less than a millionth of a record; of a larger one it
+        is the records that were fitted, or else so many synthetic ones, of which equal ones are one row. The weights
+        sum to the (noisy) number of records.
+
+        rows    `WEIGHTED_ROWS` by default
+
+        Raises what `synthetic` does.
+        """
+        rng = generator(self.insecure_seed if seed is None else seed)
+        codes, weights = self.weighted_codes(rows, rng)
+        return {a.name: a.decode(c, rng) for a, c in zip(self.domain, codes, strict=True)}, weights
+
+    def weighted_codes(
+        self, rows: int | None, rng: np.random.Generator
+    ) -> tuple[Sequence[npt.NDArray[np.integer[Any]]], Floats]:
+        """A weighted table as codes, one array (r,) a column, and weights (r,); see `weighted`."""
+        rows = WEIGHTED_ROWS if rows is None else rows
+        check_rows(rows)
+        needed = 8 * (len(self.domain) + 2) * min(rows, self.domain.size)
+        memory.check(needed, f"{rows:,} weighted records", "ask for fewer rows", ahead=False)
+        if not self.synopsis.total > 0:  # there is nobody
+            return [np.empty(0, np.int64)] * len(self.domain), np.empty(0)
+        if self.domain.size <= rows and isinstance(self.synopsis, Histogram | Tabulated):
+            table = self.synopsis if isinstance(self.synopsis, Histogram) else self.synopsis.histogram
+            values = table.values.astype(np.float64, copy=False)
+            kept = np.flatnonzero(values >= _NOTHING)
+            return np.unravel_index(kept, self.domain.shape), values[kept]
+        codes: Iterable[npt.NDArray[np.integer[Any]]]
+        if isinstance(self.synopsis, Weighted) and len(self.synopsis.weights) <= rows:
+            codes, weights = self.synopsis.codes, self.synopsis.weights
+        else:
+            codes, weights = self.codes(rows, rng), np.full(rows, 1 / rows)
+        distinct, which = np.unique(np.stack([c.astype(np.int64) for c in codes]), axis=1, return_inverse=True)
+        return list(distinct), np.bincount(which, weights).astype(np.float64) * self.synopsis.total
+
     @property
     def _counted(self) -> bool:
         """Whether the number of records is known: public, or more than twice the error bar of the best estimate."""
@@ -325,12 +412,17 @@ class Release:
         """Whether there are synthetic records. Even then the universe may be too large for them, see `synthetic`."""
         return self.synopsis.has_table
 
-    def save(self, folder: str | os.PathLike[str], rows: int | None = None) -> None:
-        """Write `synthetic.csv`, `answers.csv`, `release.json` and `report.html` into a new folder, all or nothing."""
+    def save(self, folder: str | os.PathLike[str], rows: int | None = None, *, weighted: bool = False) -> None:
+        """Write `synthetic.csv`, `answers.csv`, `release.json` and `report.html` into a new folder, all or nothing.
+
+        weighted  whether the synthetic table is the one of `weighted`, with a last column `weight`
+        """
         from qrelease import archive
 
+        if weighted:
+            archive.check_weighted(self.domain)
         with archive.new_folder(folder) as part:
-            archive.save(self, part, rows)
+            archive.save(self, part, rows, weighted=weighted)
 
     def __repr__(self) -> str:
         insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""
@@ -407,6 +499,8 @@ class Curator:
         """
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
+        if not isinstance(workload, Workload):
+            raise InvalidInput(f"a release takes a Workload, such as Workload.marginals(domain, 2), got {workload!r}")
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
         workload.check_bounded()

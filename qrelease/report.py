@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 
+import numpy as np
+
 from qrelease.chart import bar, count, text
 from qrelease.measure import CONFIDENCE, Measurement, Spend
 from qrelease.pictures import figures
@@ -191,17 +193,40 @@ def _answers(release: Release) -> str:
     if not groups:
         return ""
     workload = Workload(release.domain, groups)
-    answers = zip(workload.texts(), release.synopsis.answer(workload), *release.error_bars(workload), strict=True)
+    found = release.synopsis.answer(workload), release.model_bars(workload), *release.error_bars(workload)
     rows = [
-        (text(query), count(value), "" if math.isnan(error) else f"{count(noisy)} ± {count(error)}")
-        for query, value, noisy, error in islice(answers, _ANSWERS)
+        (text(query), _with_bar(value, bar), "" if math.isnan(error) else _with_bar(noisy, error))
+        for query, value, bar, noisy, error in islice(zip(workload.texts(), *found, strict=True), _ANSWERS)
     ]
     more = f"<p class=note>and {len(workload) - _ANSWERS:,} more</p>" if len(workload) > _ANSWERS else ""
     return _table({"query": False, "records": True, "measured": True}, rows) + more
 
 
+def _with_bar(value: float, bar: float) -> str:
+    return count(value) if math.isnan(bar) else f"{count(value)} ± {count(bar)}"
+
+
 def _accuracy(release: Release) -> str:
-    """What the mechanism's theorem says of all answers together, where the release holds it."""
+    """What the error bars say of each answer, and the mechanism's theorem of all together, where there are any."""
+    said = _bars(release) + _theorem(release)
+    return said and f"<h2>How close the answers are</h2>{said}"
+
+
+def _bars(release: Release) -> str:
+    """The typical widths, where the model has error bars of its own."""
+    model, (_, unbiased) = release.model_bars(), release.error_bars()
+    if np.isnan(model).all():
+        return ""
+    of_model, of_unbiased = (f"± {count(float(np.nanmedian(widths)))}" for widths in (model, unbiased))
+    return (
+        "<p>Each query has two answers, each with an error bar, within which the truth lies with probability"
+        f" {CONFIDENCE:.0%}, for each by itself: what the model says, which is the one to use, and an unbiased one from"
+        f" the measurements alone. Half of the model’s bars are narrower than <strong>{of_model} records</strong>,"
+        f" half of the others than {of_unbiased}.</p>"
+    )
+
+
+def _theorem(release: Release) -> str:
     said = release.parameters.get("promise")
     if not isinstance(said, Mapping):
         return ""
@@ -209,16 +234,13 @@ def _accuracy(release: Release) -> str:
     if "excess" in said:
         most = f"{math.ceil(said['excess']):,} records more than the best choice would be"
     elif said["error"] is None:
-        return (
-            "<h2>How close the answers are</h2><p>The theorem of this mechanism promises nothing for so few records at"
-            " this cost.</p>"
-        )
+        return "<p>The theorem of this mechanism promises nothing for so few records at this cost.</p>"
     else:
         most = f"{math.ceil(said['error']):,} records"
     vacuous = said.get("error", 0.0) >= release.synopsis.total
     return (
-        f"<h2>How close the answers are</h2><p>By the theorem of this mechanism, with probability {chance} no answer to"
-        f" {of} is off by more than <strong>{most}</strong>: all of them together, whatever the table."
+        f"<p>By the theorem of this mechanism, with probability {chance} no answer to {of} is off by more than"
+        f" <strong>{most}</strong>: all of them together, whatever the table."
         f"{' Of so few records that says nothing.' if vacuous else ''} Such a bound is for the worst case; errors are"
         " mostly much smaller.</p>"
     )
@@ -285,12 +307,30 @@ def _measurement(release: Release, m: Measurement) -> tuple[str, ...]:
 
 
 def _made(release: Release) -> str:
-    parameters = {k: v for k, v in release.parameters.items() if k != "promise"}
+    parameters = {k: v for k, v in release.parameters.items() if k not in ("promise", "predictions")}
     return (
-        f"<h2>How it was made</h2><div class=scroll>{_pairs({'mechanism': release.mechanism, **parameters})}"
-        f"{_pairs(release.versions)}</div><p class=note>The manifest <code>release.json</code> lists the workload, each"
-        " measurement and each part of the cost. <code>qrelease.load</code> reads it, and answers further questions at"
-        " no further cost to anybody’s privacy.</p>"
+        f"<h2>How it was made</h2>{_chosen(release)}"
+        f"<div class=scroll>{_pairs({'mechanism': release.mechanism, **parameters})}{_pairs(release.versions)}</div>"
+        "<p class=note>The manifest <code>release.json</code> lists the workload, each measurement and each part of the"
+        " cost. <code>qrelease.load</code> reads it, and answers further questions at no further cost to anybody’s"
+        " privacy.</p>"
+    )
+
+
+def _chosen(release: Release) -> str:
+    """Why this mechanism, where the choice was left to the program."""
+    predictions = release.parameters.get("predictions", ())
+    rows = [
+        (text(p["mechanism"]), "" if p["error"] is None else f"± {p['error']:,.3g}", text(p["why"]))
+        for p in predictions
+    ]
+    header = {"mechanism": False, "predicted error": True, "from": False}
+    if not rows:
+        return ""
+    return (
+        f"<p>The mechanism was chosen for the least error that was predicted, from public facts alone:"
+        f" <strong>{text(release.parameters['chosen'])}</strong>. Errors are root mean squares, in records.</p>"
+        f"{_table(header, rows)}"
     )
 
 

@@ -29,6 +29,8 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
 Bins are half-open, [start, next); only where values are not whole does the last one contain its upper edge.
 An entry with `reviewed = false` (a draft's) is refused until a person has set it to true; an entry without
 the key was written by hand.
+
+After the attributes a file may say which cells no record can be in, in `[[impossible]]` entries: see `constraints`.
 """
 
 from __future__ import annotations
@@ -115,7 +117,9 @@ def to_toml(domain: Domain) -> str:
 
 
 def _reviewed(content: Mapping[str, Any]) -> Domain:
-    domain = domain_from_json(content)
+    if not isinstance(content.get("impossible", []), list):
+        raise InvalidInput('rules must be [[impossible]] entries, each with its where = "a condition"')
+    domain = domain_from_json({key: value for key, value in content.items() if key != "impossible"})
     unreviewed = [e["name"] for e in content["attribute"] if not e.get("reviewed", True)]
     if unreviewed:
         raise InvalidInput(

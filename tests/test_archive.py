@@ -1,23 +1,30 @@
 """A release saved and loaded is the same release."""
 
+import csv
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from qrelease import archive
+from qrelease.distinguishers import Select
 from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger
-from qrelease.measure import RECORDS
+from qrelease.measure import RECORDS, Private
 from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
-from qrelease.privacy import ApproxDP
+from qrelease.privacy import ApproxDP, PureDP
 from qrelease.release import Curator, Release
 from qrelease.table import Table
+from qrelease.updates import Projection
 from qrelease.workload import Workload
 
 COST = ApproxDP(1.0, 1e-6)
@@ -43,14 +50,16 @@ def released(mechanism=None, seed=7) -> Release:
     return curator.release(mechanism or MWEM(rounds=4), workload, COST)
 
 
-@pytest.mark.parametrize("mechanism", [MWEM(rounds=4), MWEM(rounds=5, choice="query"), Laplace(), Gaussian()])
+@pytest.mark.parametrize("mechanism", [MWEM(rounds=4), MWEM(rounds=5, choice="query"), Laplace(), Gaussian(), MaxEnt()])
 def test_a_loaded_release_answers_like_the_saved_one(mechanism, tmp_path: Path) -> None:
     release = released(mechanism)
     release.save(tmp_path / "out")
     loaded = archive.load(tmp_path / "out")
     np.testing.assert_allclose(loaded.answers(), release.answers(), rtol=1e-9)
     for ours, theirs in zip(release.error_bars(), loaded.error_bars(), strict=True):
-        np.testing.assert_allclose(theirs, ours, rtol=1e-12)
+        np.testing.assert_allclose(theirs, ours, rtol=1e-9)
+    np.testing.assert_allclose(loaded.model_bars(), release.model_bars(), rtol=1e-3)
+    assert np.isnan(release.model_bars()).all() == (mechanism != MaxEnt())
     for name in ("workload", "cost", "neighbours", "dataset", "mechanism", "spends", "insecure_seed", "versions"):
         assert getattr(loaded, name) == getattr(release, name), name
     assert dict(loaded.parameters) == dict(release.parameters)
@@ -71,9 +80,79 @@ def test_answers_name_every_query_in_the_language_of_conditions(tmp_path: Path) 
     release = released()
     release.save(tmp_path / "out")
     lines = (tmp_path / "out" / "answers.csv").read_text().splitlines()
-    assert lines[0] == "query,answer,noisy,error_95,INSECURE"
+    assert lines[0] == "query,answer,noisy,error_95,model_95,INSECURE"
     assert len(lines) == len(release.workload) + 1
     assert any("age in 18..39 and sex = F" in line or "'F'" in line for line in lines)
+
+
+@pytest.mark.parametrize("mechanism", [MWEM(rounds=4), MaxEnt(), Laplace()], ids=lambda m: m.name)
+def test_the_file_of_answers_holds_both_and_their_error_bars(mechanism, tmp_path: Path) -> None:
+    release = released(mechanism)
+    release.save(tmp_path / "out")
+    with (tmp_path / "out" / "answers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["query"] for row in rows] == list(release.workload.texts())
+    expected = (release.answers(), *release.error_bars(), release.model_bars())
+    for name, values in zip(("answer", "noisy", "error_95", "model_95"), expected, strict=True):
+        found = np.array([float(row[name]) if row[name] else np.nan for row in rows])
+        np.testing.assert_allclose(found, values, rtol=1e-3, err_msg=name)
+
+
+def test_answers_are_written_in_parts_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = released()
+    release.save(tmp_path / "whole")
+    monkeypatch.setattr(archive, "_LINES", 7)
+    release.save(tmp_path / "parts")
+    assert (tmp_path / "whole" / "answers.csv").read_bytes() == (tmp_path / "parts" / "answers.csv").read_bytes()
+
+
+@pytest.mark.parametrize("text", ["plain", "a, b", 'in "quotes"', "two\nlines", "a\rb", "", "'single'"])
+def test_a_field_is_written_as_the_csv_module_reads_it(text: str) -> None:
+    assert next(csv.reader(io.StringIO(f"{archive._field(text)},1\n", newline=""))) == [text, "1"]
+
+
+def test_of_nobody_there_is_no_weighted_record(tmp_path: Path) -> None:
+    domain = Domain.coded({"a": 3, "b": 2})
+    nobody = Table(domain, (np.empty(0, np.uint8), np.empty(0, np.uint8)))
+    with Ledger.open(None, PureDP(1.0), neighbours="replace-one") as ledger:
+        curator = Curator(nobody, ledger, Entropy.insecure(1))
+        release = curator.release(Laplace(), Workload.marginals(domain, 1), PureDP(1.0))
+    for rows in (None, 2):
+        assert release.weighted(rows)[1].size == 0
+        release.save(tmp_path / f"{rows}", rows, weighted=True)
+        assert (tmp_path / f"{rows}" / "synthetic.csv").read_text().splitlines() == ["a,b,weight,INSECURE"]
+
+
+@pytest.mark.parametrize("mechanism", [MWEM(rounds=4), Gaussian(), MaxEnt()], ids=lambda m: m.name)
+def test_a_weighted_table_gives_the_answers_of_the_histogram(mechanism, tmp_path: Path) -> None:
+    release = released(mechanism)
+    release.save(tmp_path / "out", weighted=True)
+    with (tmp_path / "out" / "synthetic.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == [*DOMAIN.names, "weight", "INSECURE"]
+    weights = np.array([float(row[-2]) for row in rows])
+    labels, exact = release.weighted()
+    np.testing.assert_allclose(weights, exact, rtol=1e-5)
+    shares = {value: weights[[r[0] == value for r in rows]].sum() for value in ("F", "M, or other")}
+    for value, share in shares.items():
+        asked = Workload.predicates(DOMAIN, f"sex = '{value}'")
+        histogram = release.synopsis if mechanism.name == "mwem" else release.synopsis.histogram
+        assert share == pytest.approx(histogram.answer(asked)[0], rel=1e-4)
+    assert len(labels["sex"]) == len(weights) <= DOMAIN.size
+
+
+def test_of_a_universe_with_more_cells_than_rows_equal_records_are_one_row() -> None:
+    release = released()
+    labels, weights = release.weighted(20)
+    rows = list(zip(*(labels[n].tolist() for n in ("sex", "code")), strict=True))
+    assert len(rows) <= 20
+    assert weights.sum() == pytest.approx(release.synopsis.total)
+    np.testing.assert_allclose(weights * 20 / release.synopsis.total % 1, 0, atol=1e-9)
+
+
+def test_a_column_of_the_weights_name_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="rename that of the schema"):
+        archive.check_weighted(Domain.coded({"weight": 2}))
 
 
 @pytest.mark.parametrize("mechanism", [MWEM(rounds=4), Laplace(), Gaussian()], ids=lambda m: m.name)
@@ -123,6 +202,27 @@ def test_an_insecure_seed_is_on_the_manifest_and_the_page(tmp_path: Path) -> Non
     assert "INSECURE" in manifest["insecure"]
     assert "insecure" in (tmp_path / "out" / "report.html").read_text().lower()
     assert "INSECURE" in repr(archive.load(tmp_path / "out"))
+
+
+class Looking:
+    """A distinguisher of somebody's own, which is no dataclass, and keeps what it should not."""
+
+    confined = True
+
+    def distinguish(self, private: Private, *terms: Any) -> Workload:
+        self.seen = private.exact(Workload.marginals(DOMAIN, 1))
+        return Select("query").distinguish(private, *terms)
+
+    def shortfall(self, *terms: Any) -> float:
+        return Select("query").shortfall(*terms)
+
+
+def test_a_part_of_somebodys_own_is_named_and_no_more(tmp_path: Path) -> None:
+    for run in ("one", "two"):
+        released(IterativeConstruction(Projection(0.25), Looking())).save(tmp_path / run)
+    one, two = (json.loads((tmp_path / run / "release.json").read_text())["parameters"] for run in ("one", "two"))
+    assert one == two
+    assert one["distinguisher"].endswith(".Looking")
 
 
 def test_a_manifest_whose_parts_cost_more_than_it_claims_is_refused(tmp_path: Path) -> None:

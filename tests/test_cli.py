@@ -167,6 +167,10 @@ def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsy
         (["--delta", "1"], "delta"),
         (["--mechanism", "gaussian"], "delta"),
         (["--rounds", "0"], "rounds"),
+        (["--mechanism", "auto", "--records", "0"], "records"),
+        (["--records", "5"], "belongs to auto and maxent"),
+        (["--mechanism", "auto", "--workload", "marginals:sex*sex"], "twice"),
+        (["--mechanism", "auto", "--workload", "marginals:sex*nobody"], "nobody"),
         (["--mechanism", "laplace", "--rounds", "3"], "rounds"),
         (["--columns", "sex,nobody"], "nobody"),
         (["--workload", "marginals:9"], "marginals"),
@@ -318,6 +322,50 @@ def test_an_insecure_release_is_marked_in_every_file(folder: Path, mechanism: st
     assert len(Table.read_csv(folder / "out" / "synthetic.csv", folder / "people.toml")) > 0
 
 
+def test_auto_says_what_it_took_and_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--mechanism", "auto", "--records", "400") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith(("chosen mwem: ", "chosen laplace: "))
+    assert any(line.startswith("not maxent: cannot run: Gaussian noise needs a delta") for line in printed)
+    assert main(["answer", "out", "sex = F"]) == 0
+
+
+@pytest.mark.parametrize("mechanism", ["maxent", "mwem", "gaussian", "smalldb"])
+def test_a_weighted_table_sums_to_the_number_of_records(folder: Path, mechanism: str) -> None:
+    small = [] if mechanism != "smalldb" else ["--size", "3"]
+    options = ["--mechanism", mechanism, "--delta", "1e-6", "--insecure-seed", "3", *small]
+    assert release("--weighted", *options) == 0
+    with (folder / "out" / "synthetic.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["sex", "age", "city", "weight", "INSECURE"]
+    assert 300 < sum(float(row["weight"]) for row in rows) < 500
+    assert len(rows) <= 2 * 3 * 4
+
+
+def test_a_weighted_table_needs_a_name_for_its_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bodies.csv").write_text("sex,weight\n" + "0,1\n1,2\n" * 50)
+    (folder / "bodies.json").write_text('{"sex": 2, "weight": 3}')
+    command = ["release", "bodies.csv", "--schema", "bodies.json", "--epsilon", "1", "--out", "out"]
+    assert main([*command, "--weighted"]) == 2
+    assert "rename that of the schema" in capsys.readouterr().err
+    assert not list(folder.glob("*.ledger"))
+    assert main(command) == 0
+
+
+def test_maxent_over_too_large_a_universe_says_why_there_is_no_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"c{i}" for i in range(11)]
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + (",".join("0" * 11) + "\n") * 9)
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
+    command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:1", "--epsilon", "1"]
+    assert main([*command, "--delta", "1e-6", "--mechanism", "maxent", "--out", "out"]) == 0
+    assert "no synthetic.csv: the universe has 2^55 cells and a histogram holds" in capsys.readouterr().out
+    with (folder / "out" / "answers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["noisy"] and row["error_95"] and not row["model_95"] for row in rows)
+
+
 def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert release("--epsilon", "50", "--delta", "0.1") == 0
     assert capsys.readouterr().err.count("warning: ") == 2
@@ -340,7 +388,7 @@ def test_a_full_disk_is_one_line_and_says_that_the_charge_stays(
 def test_out_of_memory_is_one_line_that_names_a_size(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate an array with shape (54321,)")  # which tells the number of records
 
     monkeypatch.setattr("qrelease.archive.save", full)
@@ -408,6 +456,18 @@ def test_evaluate_names_the_dataset_and_draws_only_what_it_can(
     monkeypatch.setattr("qrelease.table.Table.read_csv", lambda *_: pytest.fail("it reads before it looks"))
     assert main([*command, "--plot", "error.svg"]) == 2
     assert capsys.readouterr().err == "qrelease: a picture needs matplotlib: pip install matplotlib\n"
+
+
+def test_a_matplotlib_that_does_not_load_is_one_line(folder: Path) -> None:
+    (folder / "matplotlib").mkdir()
+    (folder / "matplotlib" / "__init__.py").write_text("raise RuntimeError('built\\nfor another numpy')")
+    command = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--plot", "error.svg"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "qrelease", *command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "qrelease: matplotlib is installed and does not load: built for another numpy\n"
 
 
 def test_the_folder_has_a_default_name(folder: Path) -> None:

@@ -291,11 +291,11 @@ def test_expected_draws_are_unbiased_and_in_random_order():
     found = Histogram(coded(7), [(0,)], 1.0)
     found.multiply(np.log(np.arange(1.0, 8.0)))
     rng = np.random.default_rng(0)
-    samples = np.stack([found.sample(5, rng)[0] for _ in range(4000)])
-    share = np.bincount(samples.reshape(-1), minlength=7) / samples.size
+    drawn = np.stack([found.draw(5, rng) for _ in range(4000)])
+    share = np.bincount(drawn.reshape(-1), minlength=7) / drawn.size
     np.testing.assert_allclose(share, np.arange(1, 8) / 28, atol=0.006)  # five standard deviations at 2000 draws
-    first = np.bincount(samples[:, 0], minlength=7) / len(samples)
-    np.testing.assert_allclose(first, np.arange(1, 8) / 28, atol=0.04)
+    firsts = [found.sample(28, rng)[0][0] for _ in range(4000)]  # each cell as often as it is
+    np.testing.assert_allclose(np.bincount(firsts, minlength=7) / 4000, np.arange(1, 8) / 28, atol=0.04)
 
 
 def test_a_generator_gives_the_same_records_again():
@@ -362,3 +362,11 @@ def test_it_takes_no_more_memory_than_was_checked(monkeypatch, shape, k):
     monkeypatch.setattr(memory, "free", lambda: int(0.99 * peak))
     with pytest.raises(TooLarge):
         check_size(domain, sets)
+
+
+@pytest.mark.parametrize("logs", [np.zeros(4), np.zeros(6), np.zeros((5, 1))])
+def test_factors_of_another_shape_reach_no_kernel(logs):
+    state = Histogram(coded(3, 2), [(0,), (1,)], 6.0)
+    with pytest.raises(InvalidInput, match=r"one number for each cell of the marginals, \(5,\), got"):
+        state.multiply(logs)
+    np.testing.assert_array_equal(state.values, 1.0)

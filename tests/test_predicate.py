@@ -1,4 +1,5 @@
 import operator
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -6,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import domains
 
+from qrelease.conditions import described, runs
 from qrelease.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.predicate import Predicate, cell_text, parse, span_text
+from qrelease.predicate import Predicate, cell_text, parse, run_texts
 
 DOMAIN = Domain(
     (
@@ -202,13 +204,13 @@ def test_mask_runs_over_the_mentioned_axes_in_order():
     assert repr(predicate) == "parse(\"age in 20..29 and income = '>50K'\", …)"
 
 
-def test_cell_and_span_texts_are_conditions():
+def test_cell_and_run_texts_are_conditions():
     age, income = DOMAIN.attributes[:2]
     assert cell_text(age, 1) == "age in 20..29"
     assert cell_text(age, 4) == "age is missing"
     assert cell_text(income, 2) == "income = 'it''s'"
-    assert span_text(age, 0, 3) == "age is not missing"
-    assert span_text(DOMAIN["hours"], 0, 2) == "hours in 0..99"
+    assert list(run_texts(age, prefixes=True))[3] == "age is not missing"
+    assert list(run_texts(DOMAIN["hours"], prefixes=False))[2] == "hours in 0..99"
 
 
 def test_too_large_masks_are_refused():
@@ -289,15 +291,19 @@ def test_masks_equal_an_evaluation_record_by_record(data, domain):
 
 
 @settings(deadline=None)
-@given(st.data(), domains(most=2))
-def test_every_span_text_parses_to_its_cells(data, domain):
-    axis = data.draw(st.integers(0, len(domain) - 1))
-    attribute = domain.attributes[axis]
-    low = data.draw(st.integers(0, attribute.size - 1))
-    high = data.draw(st.integers(low, attribute.size - 1))
-    found = parse(span_text(attribute, low, high), domain)
+@given(st.data(), domains(most=2), st.booleans())
+def test_all_runs_at_once_are_spelled_as_each_by_itself_and_parse_to_their_cells(data, domain, prefixes):
+    world = domain if any(a.ordered for a in domain) else DOMAIN
+    axis = data.draw(st.sampled_from([i for i, a in enumerate(world) if a.ordered]))
+    attribute = world.attributes[axis]
+    pairs = [p for p in combinations_with_replacement(range(attribute.values), 2) if not (prefixes and p[0])]
+    each = [described(attribute, (2 << high) - (1 << low), "x") for low, high in pairs]
+    assert list(runs(attribute, "x", prefixes=prefixes)) == each
+    texts = list(run_texts(attribute, prefixes=prefixes))
+    some = data.draw(st.integers(0, len(pairs) - 1))
+    found = parse(texts[some], world)
     assert found.axes == (axis,)
-    assert np.flatnonzero(found.mask()).tolist() == list(range(low, high + 1))
+    assert np.flatnonzero(found.mask()).tolist() == list(range(pairs[some][0], pairs[some][1] + 1))
 
 
 @given(st.text(max_size=30))

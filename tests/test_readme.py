@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from qrelease.constraints import impossible
 from qrelease.schema import load
 
 ROOT = Path(__file__).parent.parent
@@ -96,6 +97,7 @@ def test_the_documents_name_files_that_exist() -> None:
 
 
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
-    (example,) = blocks(ROOT / "docs" / "schema.md", "toml")
-    (tmp_path / "people.toml").write_text(example)
+    attributes, rules = blocks(ROOT / "docs" / "schema.md", "toml")
+    (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
     assert str(load(tmp_path / "people.toml")) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
+    assert len(impossible(tmp_path / "people.toml")) == 1

@@ -27,6 +27,7 @@ from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise
 from qrelease.mechanisms.direct import Answers
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -223,7 +224,19 @@ def test_answers_to_its_own_workload_and_to_others():
 def test_an_answer_reads_well():
     assert str(Answer(12.34, math.nan, math.nan)) == "12.3"
     assert str(Answer(12.34, 11.0, 2.56)) == "12.3 (measured 11.0 ± 2.6)"
+    assert str(Answer(12.34, 11.0, 2.56, 1.5)) == "12.3 ± 1.5 (measured 11.0 ± 2.6)"
     assert float(Answer(12.34, 11.0, 2.56)) == 12.34
+
+
+def test_only_a_model_that_can_tell_has_error_bars_of_its_own():
+    assert np.isnan(released().model_bars()).all()
+    found = released(MaxEnt())
+    np.testing.assert_array_equal(found.model_bars(), found.synopsis.model_bars(PAIRS))
+    assert (found.model_bars() > 0).all()
+    assert np.isnan(found.model_bars(Workload.marginals(PEOPLE, 1))).all()
+    assert math.isnan(found.answer("sex = F").model_error)
+    with pytest.raises(InvalidInput, match="another domain"):
+        found.model_bars(Workload.marginals(coded(2, 2), 1))
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(), MWEM(rounds=2)], ids=str)
@@ -460,4 +473,13 @@ def test_a_release_takes_a_mechanism_of_releases(wrong):
             curator.release(wrong, Workload.marginals(PEOPLE, 1), PureDP(1.0))
         with pytest.raises(InvalidInput, match="a session takes an online mechanism such as Private"):
             curator.open(MWEM() if isinstance(wrong, PrivateMultiplicativeWeights) else wrong, PureDP(1.0))
+        assert ledger.spent is None
+
+
+@pytest.mark.parametrize("wrong", [None, [Workload.marginals(PEOPLE, 1)], "marginals:2"])
+def test_a_release_takes_a_workload(wrong):
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
+        with pytest.raises(InvalidInput, match="a release takes a Workload, such as"):
+            curator.release(Laplace(), wrong, PureDP(1.0))
         assert ledger.spent is None

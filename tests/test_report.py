@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from worlds import PEOPLE, coded, mixed, random_table
 
+from qrelease.auto import Auto
 from qrelease.chart import Series, bars, count, heat, histogram, text
 from qrelease.distinguishers import PerturbedLeader
 from qrelease.domain import Attribute, Domain
@@ -21,6 +22,7 @@ from qrelease.measure import Spend
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.smalldb import SmallDB
@@ -198,6 +200,26 @@ def test_what_a_theorem_promises_of_the_errors_is_said(neighbours):
     assert nothing.parameters["promise"] == {"error": None, "beta": 0.05}
     assert "promises nothing for so few records at this cost" in Page(html(nothing)).text
     assert "How close the answers are" not in Page(html(mwem())).text
+
+
+def test_a_model_with_error_bars_says_how_wide_they_are():
+    found = released(MaxEnt(), Workload.marginals(PEOPLE, 2) + Workload.ranges(PEOPLE, "grade"), ApproxDP(1.0, 1e-6))
+    page = html(found)
+    model, unbiased = np.nanmedian(found.model_bars()), np.median(found.error_bars()[1])
+    assert f"bars are narrower than <strong>± {count(model)} records</strong>, half of the others than ±" in page
+    assert f"than ± {count(unbiased)}.</p>" in page
+    row = page[page.index("<td>grade = 0</td>") :].split("</tr>")[0]
+    assert row.count("±") == 2  # of the model, and of the unbiased answer
+    assert "bars are narrower" not in html(mwem())
+    assert "What goes together" in page
+
+
+def test_a_choice_is_given_with_its_reasons():
+    found = released(Auto(), Workload.marginals(PEOPLE, 2), PureDP(1.0))
+    page = html(found)
+    assert f"from public facts alone: <strong>{found.parameters['chosen']}</strong>" in page
+    assert "<td>maxent</td><td class=n></td><td>cannot run: Gaussian noise" in page
+    assert "&#x27;predictions&#x27;" not in page
 
 
 def test_what_was_drawn_is_said_to_be_all():

@@ -80,13 +80,14 @@ class Answers:
         return asked.queries.apply(table.reshape(-1)) * asked.queries.unit
 
     @cached_property
-    def _fitted(self) -> Histogram:
+    def histogram(self) -> Histogram:
+        """Fitted to the measurements when it is first asked for: some seconds. `TooLarge` where there is none."""
         rule = MultiplicativeWeights(min(max(_FITTED // self.domain.size, 64), 128))
         return rule.update(rule.start(self.domain, self.workload.sets, max(self.total, 1.0)), self.measurements)
 
     def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
-        """Records of the fitted histogram; the first call takes seconds. `TooLarge` for a universe that has none."""
-        return self._fitted.sample(rows, rng)
+        """Records of the fitted histogram. `TooLarge` for a universe that has none."""
+        return self.histogram.sample(rows, rng)
 
     def to_json(self) -> dict[str, Any]:
         """The answers."""

@@ -1,0 +1,238 @@
+"""`Auto`: the mechanism that is predicted to be the most accurate, from public facts alone.
+
+**What is predicted** is the root mean squared error of an answer, in records, from the number of records, the universe,
+the workload and the cost. Where that is quick, each mechanism that can run is tried on records that are made up
+(`rehearsal`). Where only marginals are asked for, over a universe of more than `REHEARSED` cells, a trial would take as
+long as the release, and where there are too many records they cannot be made up: then errors are predicted in closed
+form, those of the noise, and of `maxent` those of its unbiased answers, which its model improves on. `mwem` has no such
+form, and is passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε.
+
+**What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
+one. Everything after that looks at public numbers alone, so the choice is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from qrelease.entropy import Entropy
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
+from qrelease.exact import whole
+from qrelease.ledger import Ledger
+from qrelease.measure import Measurement, Private, calibrated, noise_for
+from qrelease.mechanisms import matrix
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.smalldb import SmallDB
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import check_cost
+from qrelease.queries import Cells
+from qrelease.rehearsal import Rehearsal
+from qrelease.release import Curator, Draft, Mechanism
+from qrelease.residuals import Plan, query_variances
+from qrelease.workload import Workload
+
+REHEARSED: Final = 1 << 14
+"""Cells of the largest universe over which marginals are rehearsed: each mechanism takes a second or two."""
+
+COUNTING: Final = 0.01
+"""The share of the budget that buys the number of records, where it is neither public nor given."""
+
+_TINY: Final = 1 << 10  # cells beyond which a small database is not worth its search
+_COMPARED, _TRIALS = 1000, 3
+_ALIKE: Final = 1.02  # errors within two percent are one: the first of `_CANDIDATES` then has the richer release
+
+
+@final
+@dataclass(frozen=True)
+class Prediction:
+    """What one mechanism is expected to do.
+
+    error  the root mean squared error of an answer, records; None where it was not predicted
+    why    where that comes from, or why there is none
+    """
+
+    mechanism: str
+    error: float | None
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.mechanism}: {'' if self.error is None else f'{self.error:.3g} records an answer, '}{self.why}"
+
+
+@final
+@dataclass(frozen=True)
+class Choice:
+    """The mechanism to take, and what was predicted of each, the chosen one's first. Its text is a line each."""
+
+    mechanism: Mechanism
+    predictions: tuple[Prediction, ...]
+
+    def __str__(self) -> str:
+        return explained(self.told)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a release says of it, in plain types."""
+        return {"chosen": self.mechanism.name, "predictions": [asdict(p) for p in self.predictions]}
+
+
+def explained(parameters: Mapping[str, Any]) -> str:
+    """A line for each mechanism, from the parameters of a release that was made by `Auto`."""
+    lines = (Prediction(**p) for p in parameters["predictions"])
+    return "\n".join(f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in lines)
+
+
+@final
+@dataclass(frozen=True)
+class Auto:
+    """Whichever mechanism is predicted to answer a workload best: see the module.
+
+    records  about how many there are, if that is public
+
+    The release names the chosen one, and holds all predictions, as `choices`.
+    """
+
+    records: int | None = None
+
+    @property
+    def name(self) -> str:
+        """`auto`."""
+        return "auto"
+
+    def __post_init__(self) -> None:
+        if self.records is not None:
+            object.__setattr__(self, "records", whole("records", self.records, least=1))
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` where none can run, which says why."""
+        check_cost(cost)
+        counting, rest = self._shares(cost, neighbours)
+        if counting is not None:
+            calibrated(1, counting)
+        refusals = []
+        for name in _CANDIDATES:
+            refusal = _refusal(name, workload, rest, neighbours)
+            if refusal is None:
+                return
+            refusals.append(refusal)
+        raise _none(refusals)
+
+    def _shares(self, cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
+        """What buys the number of records, if anything does, and what is left."""
+        if self.records is not None or neighbours is Neighbours.REPLACE_ONE:
+            return None, cost
+        if isinstance(cost, ApproxDP):
+            pure, left = split(PureDP(cost.epsilon), [COUNTING, 1 - COUNTING])
+            return pure, ApproxDP(left.epsilon, cost.delta)
+        counting, rest = split(cost, [COUNTING, 1 - COUNTING])
+        return counting, rest
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+        """Count the records if their number is unknown, choose, and let the chosen one release."""
+        counting, rest = self._shares(cost, private.neighbours)
+        counted: tuple[Measurement, ...] = ()
+        records: float | None = self.records
+        if records is None:
+            records, first = private.count(counting)
+            counted = () if first is None else (first,)
+        found = choose(workload, max(round(records), 1), rest, private.neighbours)
+        draft = found.mechanism.release(private, workload, rest)
+        return Draft(draft.synopsis, (*counted, *draft.measurements), {**draft.choices, **found.told})
+
+
+def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Choice:
+    """The mechanism with the least predicted error for about so many records. Looks at no data, and spends nothing.
+
+    `InvalidInput` where none can run.
+    """
+    refusals = {name: _refusal(name, workload, cost, neighbours) for name in _CANDIDATES}
+    able = {name: _CANDIDATES[name](records) for name, refusal in refusals.items() if refusal is None}
+    if not able:
+        raise _none(refusals.values())
+    marginals = all(isinstance(g.queries, Cells) for g in workload.groups)
+    if len(able) == 1:
+        found = [Prediction(name, None, "the only one that can run") for name in able]
+    elif marginals and workload.domain.size > REHEARSED and "maxent" in able:
+        found = [_in_closed_form(name, workload, cost, neighbours) for name in able]
+    else:
+        try:
+            found = _rehearsed(able, Rehearsal.of(workload, records), cost, neighbours)
+        except TooLarge:
+            found = [_in_closed_form(name, workload, cost, neighbours) for name in able]
+    errors = {p.mechanism: math.inf if p.error is None else p.error for p in found}
+    chosen = next(name for name, error in errors.items() if error <= _ALIKE * min(errors.values()))
+    found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items() if why is not None]
+    found.sort(key=lambda p: (p.mechanism != chosen, errors.get(p.mechanism, math.inf)))
+    return Choice(able[chosen], tuple(found))
+
+
+_CANDIDATES: Final[Mapping[str, Callable[[int], Mechanism]]] = {
+    "maxent": lambda records: MaxEnt(records),
+    "mwem": lambda _: MWEM(),
+    "smalldb": lambda _: SmallDB(),
+    "matrix": lambda _: matrix.Matrix(),
+    "gaussian": lambda _: Gaussian(),
+    "laplace": lambda _: Laplace(),
+}
+"""By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
+
+
+def _refusal(name: str, workload: Workload, cost: Cost, neighbours: Neighbours) -> QReleaseError | None:
+    """Why a mechanism cannot run, if it cannot: the number of records does not matter for that."""
+    if name == "smalldb" and workload.domain.size > _TINY:
+        return TooLarge(f"small databases are for at most {_TINY:,} cells here")
+    try:
+        _CANDIDATES[name](1).check(workload, cost, neighbours)
+    except QReleaseError as error:
+        return error
+    return None
+
+
+def _none(refusals: Iterable[object]) -> InvalidInput:
+    return InvalidInput(f"no mechanism can release this: {'; '.join(map(str, refusals))}")
+
+
+def _in_closed_form(name: str, workload: Workload, cost: Cost, neighbours: Neighbours) -> Prediction:
+    if name == "maxent":
+        plan = Plan.choose(workload.domain, workload.sets, neighbours=neighbours)
+        shape, variances = workload.domain.shape, plan.variances
+        cells = [float(query_variances(shape, g, variances).sum()) for g in workload.groups]
+        unit = calibrated(1, cost)[0].variance
+        return Prediction(name, math.sqrt(unit * sum(cells) / len(workload)), "at most: that of its unbiased answers")
+    if name == "matrix":
+        found = matrix.plan(workload)
+        noise = noise_for(found.measured, cost, neighbours)[0].variance
+        norm = found.measured.sensitivity(2, replace=False)
+        return Prediction(name, found.error * math.sqrt(noise / norm), "that of its unbiased answers")
+    if name in ("laplace", "gaussian"):
+        spent = PureDP(cost.epsilon) if name == "laplace" and isinstance(cost, ApproxDP) else cost
+        return Prediction(name, math.sqrt(noise_for(workload, spent, neighbours)[0].variance), "that of its noise")
+    return Prediction(name, None, "not predicted: it has no closed form, and a rehearsal would take too long")
+
+
+def _rehearsed(able: Mapping[str, Mechanism], stage: Rehearsal, cost: Cost, neighbours: Neighbours) -> list[Prediction]:
+    """Of releases on the same records, enough of them that about `_COMPARED` answers are compared."""
+    trials = min(-(-_COMPARED // len(stage.workload)), _TRIALS)
+    found = []
+    for name, mechanism in able.items():
+        try:
+            squares = [_squares(mechanism, stage, cost, neighbours, seed) for seed in range(trials)]
+        except QReleaseError as error:
+            found.append(Prediction(name, None, f"failed in rehearsal: {error}"))
+        else:
+            found.append(Prediction(name, math.sqrt(sum(squares) / trials), "rehearsed on records that are made up"))
+    return found
+
+
+def _squares(mechanism: Mechanism, stage: Rehearsal, cost: Cost, neighbours: Neighbours, seed: int) -> float:
+    with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+        release = Curator(stage.table, ledger, Entropy.insecure(seed)).release(mechanism, stage.workload, cost)
+    return float(np.mean((release.answers() - stage.answers) ** 2))

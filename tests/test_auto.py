@@ -1,0 +1,162 @@
+"""`Auto` looks at public facts alone, takes what is predicted to be best, and says in the release why."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from worlds import BOTH, SpyEntropy, coded, random_table, table_of
+
+from qrelease import auto
+from qrelease.archive import load
+from qrelease.auto import Auto, choose, explained
+from qrelease.entropy import Entropy
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.matrix import Matrix
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.release import Curator
+from qrelease.workload import Workload
+
+ADD, SWAP = BOTH
+DELTA = 1e-9
+DOMAIN = coded(2, 3, 2)
+PAIRS = Workload.marginals(DOMAIN, 2)
+RANGES = Workload.ranges(coded(64), "a")
+LARGE = Workload.marginals(coded(*[4] * 8), 2)  # 65 536 cells: nothing is rehearsed
+HUGE = Workload.marginals(coded(*[10] * 40), 1)
+
+
+def released(mechanism, table, asked, cost, neighbours=ADD, seed=0):
+    with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+        return Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, asked, cost)
+
+
+@pytest.mark.parametrize(
+    ("asked", "records", "cost", "chosen"),
+    [
+        (RANGES, 10_000, ApproxDP(1.0, DELTA), "matrix"),
+        (RANGES, 10_000, PureDP(1.0), "mwem"),
+        (RANGES, 10**7, PureDP(1.0), "laplace"),  # too many records to be made up: the noise alone
+        (LARGE, 10_000, ApproxDP(1.0, DELTA), "maxent"),
+        (HUGE, 10_000, ApproxDP(1.0, DELTA), "maxent"),
+        (HUGE, 10_000, PureDP(1.0), "laplace"),
+    ],
+)
+def test_it_takes_the_least_of_what_is_predicted(asked, records, cost, chosen):
+    found = choose(asked, records, cost, ADD)
+    assert found.mechanism.name == chosen == found.predictions[0].mechanism
+    errors = {p.mechanism: p.error for p in found.predictions}
+    assert set(errors) == {"maxent", "mwem", "smalldb", "matrix", "gaussian", "laplace"}
+    known = [e for e in errors.values() if e is not None]
+    assert not known or errors[chosen] <= 1.02 * min(known)
+    assert all(p.why for p in found.predictions)
+    lines = str(found).splitlines()
+    assert len(lines) == 6
+    assert lines[0].startswith(f"chosen {chosen}: ")
+
+
+def test_the_same_facts_give_the_same_choice():
+    first, second = (choose(PAIRS, 500, PureDP(0.5), ADD).predictions for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(("mechanism", "asked"), [(Laplace(), PAIRS), (Gaussian(), PAIRS), (Matrix(), RANGES)], ids=str)
+def test_closed_forms_are_the_errors_of_the_noise(mechanism, asked, neighbours):
+    cost = ApproxDP(1.0, DELTA)
+    table = random_table(asked.domain, 1000, 0)
+    exact = (g.queries.apply(m) for g, m in zip(asked.groups, table.counts(asked.sets), strict=True))
+    truth = np.concatenate([part.astype(float) for part in exact])
+    predicted = auto._in_closed_form(mechanism.name, asked, cost, neighbours).error
+    noisy = [released(mechanism, table, asked, cost, neighbours, seed).error_bars()[0] for seed in range(60)]
+    assert math.sqrt(np.mean((np.array(noisy) - truth) ** 2)) / predicted == pytest.approx(1, abs=0.12)
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("asked", [PAIRS, Workload.ranges(coded(16), "a")], ids=str)
+def test_the_closed_form_of_maxent_is_the_least_of_its_unbiased_answers(asked, neighbours):
+    """The mechanism gives more of the privacy to residuals that are expected to show."""
+    cost = ApproxDP(1.0, DELTA)
+    predicted = auto._in_closed_form("maxent", asked, cost, neighbours).error
+    _, half = released(MaxEnt(1000), random_table(asked.domain, 1000, 0), asked, cost, neighbours).error_bars()
+    assert 0.8 < math.sqrt(np.mean((half / 1.96) ** 2)) / predicted < 1.9
+
+
+def test_nothing_is_spent_where_the_number_of_records_is_public():
+    table = random_table(DOMAIN, 300, 1)
+    for mechanism, neighbours in [(Auto(records=300), ADD), (Auto(), SWAP)]:
+        found = released(mechanism, table, PAIRS, PureDP(1.0), neighbours)
+        assert found.parameters["chosen"] in ("mwem", "laplace")
+        counts = [s for s in found.spends if s.what == "count the records"]
+        assert sum(s.cost.epsilon for s in counts) == pytest.approx(0.01 if neighbours is ADD else 0)  # mwem's own
+
+
+@pytest.mark.parametrize("name", [*auto._CANDIDATES])
+def test_whatever_is_chosen_the_release_comes_back(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(auto, "_CANDIDATES", {name: auto._CANDIDATES[name]})
+    found = released(Auto(), random_table(RANGES.domain, 300, 1), RANGES, ApproxDP(1.0, DELTA))
+    assert found.parameters["chosen"] == name
+    assert found.spends[0].what == "count the records"
+    found.save(tmp_path / "out")
+    loaded = load(tmp_path / "out")
+    np.testing.assert_allclose(loaded.answers(), found.answers(), rtol=1e-9)
+    np.testing.assert_allclose(loaded.error_bars(), found.error_bars(), rtol=1e-9)
+
+
+def test_else_one_percent_buys_it():
+    found = released(Auto(), random_table(DOMAIN, 300, 1), PAIRS, PureDP(1.0))
+    assert found.spends[0].what == "count the records"
+    assert found.spends[0].cost.epsilon == pytest.approx(0.01)
+    assert sum(s.cost.epsilon for s in found.spends) <= 1.0
+
+
+def test_the_choice_does_not_look_at_the_records():
+    """Tables as far apart as can be, of one number of records."""
+    tables = [table_of(DOMAIN, [[0, 0, 0]] * 200), random_table(DOMAIN, 200, 3)]
+    first, second = (released(Auto(records=200), t, PAIRS, PureDP(1.0)).parameters["predictions"] for t in tables)
+    assert first == second
+
+
+def test_the_release_holds_the_reasons_and_comes_back(tmp_path):
+    found = released(Auto(records=300), random_table(DOMAIN, 300, 1), PAIRS, PureDP(1.0))
+    found.save(tmp_path / "out")
+    again = load(tmp_path / "out")
+    assert again.mechanism == "auto"
+    assert explained(again.parameters) == explained(found.parameters)
+    assert "chosen mwem: " in explained(again.parameters)
+    assert "smalldb" in (tmp_path / "out" / "report.html").read_text()
+    json.loads((tmp_path / "out" / "release.json").read_text())
+
+
+class Broken:
+    name = "maxent"
+
+    def check(self, *_):
+        raise TooLarge("far too large")
+
+
+def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
+    monkeypatch.setattr(auto, "_CANDIDATES", {"maxent": lambda _: Broken()})
+    cost = PureDP(1.0)
+    with Ledger.open(None, cost) as ledger:
+        spy = SpyEntropy(0)
+        with pytest.raises(InvalidInput, match="no mechanism can release this: far too large"):
+            Curator(random_table(DOMAIN, 10, 0), ledger, spy).release(Auto(), PAIRS, cost)
+        assert ledger.spent is None
+        assert spy.taken == 0
+
+
+@pytest.mark.parametrize("records", [0, -1, 2.5, "many", True])
+def test_records_are_a_positive_whole_number(records):
+    with pytest.raises(InvalidInput, match="records"):
+        Auto(records=records)
+
+
+def test_a_tiny_cost_is_refused_before_the_charge():
+    with pytest.raises(InvalidInput):
+        Auto().check(PAIRS, PureDP(1e-300), Neighbours.ADD_REMOVE)
+    Auto().check(PAIRS, PureDP(1.0), ADD)

@@ -1,0 +1,86 @@
+"""What the optimal mechanisms cannot do is refused in one line, before anything is charged."""
+
+import numpy as np
+import pytest
+from worlds import SpyEntropy, coded, random_table
+
+from qrelease.auto import Auto
+from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.ledger import Ledger
+from qrelease.mechanisms.matrix import Matrix
+from qrelease.mechanisms.maxent import Linear, MaxEnt
+from qrelease.planning import plan
+from qrelease.privacy import ApproxDP, PureDP
+from qrelease.release import Curator
+from qrelease.residuals import Plan
+from qrelease.workload import Workload
+
+COST = ApproxDP(1.0, 1e-9)
+DOMAIN = coded(3, 4, 2)
+WIDE = coded(*[32] * 11)
+
+
+@pytest.mark.parametrize("weights", [[1, -1], [1, float("nan")], [0, 0], [1, float("inf")], [1], [], "ab"])
+def test_weights_that_are_none(weights):
+    with pytest.raises(InvalidInput, match="weight") as refusal:
+        Plan.choose(DOMAIN, [(0,), (1,)], weights=weights)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"), [(["a", "zz"], "no attribute 'zz'"), (["a", "a"], "named twice"), ([["a"]], "no attribute")]
+)
+def test_marginals_on_columns_that_are_unknown_or_repeated(columns, words):
+    with pytest.raises(QReleaseError, match=words):
+        Workload.marginals(DOMAIN, [columns])
+    with pytest.raises(QReleaseError):
+        Plan.choose(DOMAIN, [(0, 0)])
+    with pytest.raises(QReleaseError):
+        Plan.choose(DOMAIN, [(0, 7)])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "asked", "cost", "words"),
+    [
+        (MaxEnt(), Workload.marginals(DOMAIN, 1), PureDP(1.0), "needs a delta"),
+        (MaxEnt(), Workload.marginals(DOMAIN, 1), ApproxDP(1e-15, 1e-18), "noise beyond|epsilon|delta"),
+        (Matrix(), Workload.marginals(WIDE, 2), COST, "1,024 cells at most"),
+        (Matrix(), Workload.marginals(DOMAIN, 1), PureDP(1.0), "needs a delta"),
+        (Auto(), Workload.marginals(DOMAIN, 1), PureDP(1e-300), "noise beyond"),
+        (Auto(), Workload.marginals(coded(3, 4), 1), COST, "another domain"),
+    ],
+    ids=lambda x: getattr(x, "name", None),
+)
+def test_what_a_mechanism_cannot_do_costs_nothing(mechanism, asked, cost, words):
+    table = random_table(WIDE if asked.domain == WIDE else DOMAIN, 20, 0)
+    with Ledger.open(None, ApproxDP(10.0, 1e-3)) as ledger:
+        spy = SpyEntropy(0)
+        with pytest.raises(QReleaseError, match=words) as refusal:
+            Curator(table, ledger, spy).release(mechanism, asked, cost)
+        assert "\n" not in str(refusal.value)
+        assert ledger.spent is None
+        assert spy.taken == 0
+
+
+def test_a_target_error_that_nothing_reaches():
+    with pytest.raises(InvalidInput, match="no theorem promises an error of 1e-300 at any epsilon"):
+        plan(Workload.marginals(coded(2), 1), 1000, 1e-300)
+
+
+@pytest.mark.parametrize("mechanism", [MaxEnt(), Auto(records=500)], ids=lambda m: m.name)
+def test_a_universe_too_large_for_the_fit_gives_answers_and_error_bars_and_says_so(mechanism):
+    asked = Workload.marginals(WIDE, 2)
+    table = random_table(WIDE, 500, 0)
+    with Ledger.open(None, COST) as ledger:
+        found = Curator(table, ledger, SpyEntropy(0)).release(mechanism, asked, COST)
+    assert isinstance(found.synopsis, Linear)
+    assert not found.has_table
+    assert found.parameters["table"].startswith("none: the universe has 2^55 cells and a histogram holds at most")
+    noisy, half = found.error_bars()
+    np.testing.assert_array_equal(noisy, found.answers())
+    assert (half > 0).all()
+    assert np.isnan(found.model_bars()).all()
+    with pytest.raises(InvalidInput, match="no table"):
+        found.synthetic()
+    with pytest.raises(InvalidInput, match="no table"):
+        found.weighted()
