@@ -4,8 +4,8 @@
 the workload and the cost. Where that is quick, each mechanism that can run is tried on records that are made up
 (`rehearsal`). Where only marginals are asked for, over a universe of more than `REHEARSED` cells, a trial would take as
 long as the release, and where there are too many records they cannot be made up: then errors are predicted in closed
-form, those of the noise, and of `maxent` those of its unbiased answers, which its model improves on. `mwem` has no such
-form, and is passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε.
+form, those of the noise, and of `maxent` those of the best unbiased answers, which its model mostly improves on. `mwem`
+has no such form, and is passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε.
 
 **What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
 one. Everything after that looks at public numbers alone, so the choice is post-processing.
@@ -206,7 +206,11 @@ def _in_closed_form(name: str, workload: Workload, cost: Cost, neighbours: Neigh
         shape, variances = workload.domain.shape, plan.variances
         cells = [float(query_variances(shape, g, variances).sum()) for g in workload.groups]
         unit = calibrated(1, cost)[0].variance
-        return Prediction(name, math.sqrt(unit * sum(cells) / len(workload)), "at most: that of its unbiased answers")
+        return Prediction(
+            name,
+            math.sqrt(unit * sum(cells) / len(workload)),
+            "that of the best unbiased answers, which its model mostly betters",
+        )
     if name == "matrix":
         found = matrix.plan(workload)
         noise = noise_for(found.measured, cost, neighbours)[0].variance

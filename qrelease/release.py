@@ -384,7 +384,7 @@ class Release:
         check_rows(rows)
         needed = 8 * (len(self.domain) + 2) * min(rows, self.domain.size)
         memory.check(needed, f"{rows:,} weighted records", "ask for fewer rows", ahead=False)
-        if not self.synopsis.total > 0:  # there is nobody
+        if self.has_table and not self.synopsis.total > 0:  # there is nobody
             return [np.empty(0, np.int64)] * len(self.domain), np.empty(0)
         if self.domain.size <= rows and isinstance(self.synopsis, Histogram | Tabulated):
             table = self.synopsis if isinstance(self.synopsis, Histogram) else self.synopsis.histogram

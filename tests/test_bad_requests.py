@@ -78,6 +78,8 @@ def test_a_universe_too_large_for_the_fit_gives_answers_and_error_bars_and_says_
     assert found.parameters["table"].startswith("none: the universe has 2^55 cells and a histogram holds at most")
     noisy, half = found.error_bars()
     np.testing.assert_array_equal(noisy, found.answers())
+    assert found.parameters["error"] < 1.001 * found.parameters["bound"]  # no model could make up for more
+    assert [s.what for s in found.spends if "count" in s.what] == []
     assert (half > 0).all()
     assert np.isnan(found.model_bars()).all()
     with pytest.raises(InvalidInput, match="no table"):

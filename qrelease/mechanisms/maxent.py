@@ -58,7 +58,7 @@ class MaxEnt:
              By default `COUNTING` of the budget finds out, unless the neighbours make it public
 
     Costs are (ε, δ) or ρ. `TooLarge` for more answers than memory holds; a universe too large for a histogram gives a
-    release of linear answers without a table.
+    release of linear answers without a table, at the scales that are best for these.
     """
 
     records: int | None = None
@@ -79,8 +79,10 @@ class MaxEnt:
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
         cells = sum(workload.domain.cells(s) for s in _marginals(workload))
         memory.check(8 * memory.ANSWER * cells, f"{cells:,} cells of marginals", "ask for fewer marginals")
-        rest = self._shares(cost, neighbours)[1]
-        for records in (1.0, 1e12):  # the division of the privacy depends on the number, the range of the noise hardly
+        fitted = _unfitted(workload) is None
+        rest = self._shares(cost, neighbours)[1] if fitted else cost
+        # The division of the privacy depends on the number of records, the range of the noise hardly.
+        for records in (1.0, 1e12) if fitted else (None,):
             plan = self._plan(workload, rest, neighbours, records)
             if plan is not None:
                 noise_for(plan.workload, rest, neighbours)
@@ -95,14 +97,17 @@ class MaxEnt:
         counting, rest = split(cost, [COUNTING, 1 - COUNTING])
         return counting, rest
 
-    def _plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float) -> Plan | None:
-        """The best scales, given how much residuals of records in a log-linear model are expected to vary."""
+    def _plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None) -> Plan | None:
+        """The best scales, given how much residuals of so many records in a log-linear model are expected to vary.
+
+        Without a number of records, those that are best for the linear answers.
+        """
         marginals, shape = _marginals(workload), workload.domain.shape
         unit = calibrated(1, cost)[0].scale ** 2
 
         def expected(axes: Axes) -> float:
             order = len(axes)
-            if order < 2:
+            if order < 2 or records is None:
                 return np.inf  # the number of records, and columns by themselves, may be anything
             # As if the columns were even: rather too much than too little.
             fisher = records / workload.domain.cells(axes)
@@ -111,27 +116,28 @@ class MaxEnt:
 
         if neighbours is Neighbours.REPLACE_ONE and not any(shape[a] > 1 for s in marginals for a in s):
             return None  # every answer is the number of records, which is public
-        return Plan.choose(workload.domain, marginals, expected=expected, neighbours=neighbours)
+        given = None if records is None else expected
+        return Plan.choose(workload.domain, marginals, expected=given, neighbours=neighbours)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
-        """Count the records, measure all residuals at once, and fit."""
-        counting, rest = self._shares(cost, private.neighbours)
+        """Count the records, measure all residuals at once, and fit; where that cannot be, only measure."""
+        unfitted = _unfitted(workload)
         public = float(len(private.table)) if private.neighbours is Neighbours.REPLACE_ONE else None
         counted: tuple[Measurement, ...] = ()
-        records = self.records if public is None else public
-        if records is None:
+        records, rest = self.records if public is None else public, cost
+        if unfitted is None and records is None:
+            counting, rest = self._shares(cost, private.neighbours)
             records, first = private.count(counting)
             counted = () if first is None else (first,)
-        plan = self._plan(workload, rest, private.neighbours, max(records, 1.0))
+        known = None if unfitted or records is None else max(records, 1.0)
+        plan = self._plan(workload, rest, private.neighbours, known)
         measured = () if plan is None else tuple(private.measure(plan.workload, rest))
         estimates = Estimates.of(workload.domain, measured, public)
         choices: dict[str, Any] = {"records": float(estimates.residuals[()].values)}
         if plan is not None:
             choices |= {"error": plan.error, "bound": plan.bound}
-        try:
-            check_size(workload.domain, list(estimates.residuals)[1:], len(workload), ahead=False)
-        except TooLarge as reason:
-            return Draft(Linear(estimates), counted + measured, {**choices, "table": f"none: {reason}"})
+        if unfitted is not None:
+            return Draft(Linear(estimates), measured, {**choices, "table": f"none: {unfitted}"})
         return Draft(Modelled.of(estimates, workload), counted + measured, choices)
 
 
@@ -140,6 +146,18 @@ def _marginals(workload: Workload) -> tuple[Axes, ...]:
     sizes = {len(s) for s in workload.sets}
     contained = {t for s in workload.sets for k in sizes if k < len(s) for t in combinations(s, k)}
     return tuple(s for s in workload.sets if s not in contained)
+
+
+def _unfitted(workload: Workload) -> TooLarge | None:
+    """Why no histogram is fitted, if none is."""
+    shape = workload.domain.shape
+    below = {tuple(a for a in s if shape[a] > 1) for s in _marginals(workload)}
+    sets = {t for s in below for k in range(1, len(s) + 1) for t in combinations(s, k)}
+    try:
+        check_size(workload.domain, sorted(sets), len(workload), ahead=False)
+    except TooLarge as reason:
+        return reason
+    return None
 
 
 @final
