@@ -22,7 +22,7 @@ from typing import Final
 
 from qrelease import analyst_store as rows
 from qrelease.analyst_store import AnalystRow, RequestRow
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
 from qrelease.ledger_store import Store
 from qrelease.privacy.costs import Cost, check_cost
@@ -34,6 +34,10 @@ ROOM: Final = 1 << 26
 """Bytes of requests and answers that are kept for one analyst; the last may go beyond."""
 
 _NO_TOKEN: Final = "0" * 64  # no SHA-256 that anybody knows a text of
+
+
+class Revoked(QReleaseError):  # noqa: N818  it reads as the message does
+    """The token of an analyst is not good any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +127,15 @@ class Analysts:
 
     @contextmanager
     def account(self, name: str) -> "Iterator[Account]":
-        """The account of the analyst of that name, in one transaction; `InvalidInput` if there is none."""
+        """The account of the analyst of that name, in one transaction.
+
+        Raises `InvalidInput` if there is none, `Revoked` if there is no more.
+        """
         with self._store.writing():
-            yield Account(self._store, self._row(name))
+            row = self._row(name)
+            if not row.active:
+                raise Revoked(f"the token of {name!r} was revoked")
+            yield Account(self._store, row)
 
     def requests(self, name: str, first: int, count: int) -> tuple[Request, ...]:
         """Up to so many of the analyst's requests, in order, from the `first`-th."""

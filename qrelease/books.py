@@ -266,10 +266,18 @@ class Books:
             self.learner = Learner(self.domain, float(records), self.tariff.deviation)
 
     def count(self) -> Purchase:
-        """The next noisy count of the records. `InvalidInput` when there are too few for any."""
+        """The next noisy count of the records. `InvalidInput` when there are too few for any answer.
+
+        All counts together cost twice the last, and an answer some four times that: beyond a sixth of the cap the last
+        that could help is past, and what is left of the ledger is better kept.
+        """
         epsilon = FIRST * 2.0 ** len(self.purchases)
-        if epsilon > 2:
-            raise InvalidInput(f"there are too few records for answers within alpha={self._alpha:g} of them")
+        most = math.sqrt(2 * self.cap.rho) if isinstance(self.cap, ZCDP) else self.cap.epsilon
+        if epsilon > min(most / 6, 2):
+            raise InvalidInput(
+                f"there are too few records for answers within alpha={self._alpha:g} of them at {self.cap}: "
+                f"take a larger alpha"
+            )
         in_rho = self.gaussian and self._backing is None
         cost = ZCDP(round_up(Fraction(epsilon) ** 2 / 2)) if in_rho else PureDP(epsilon)
         return Purchase("count", cost, {"buy": "count", "cost": cost.to_json(), "epsilon": epsilon})

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import kernels
+from qrelease.errors import InvalidInput
 
 Axes = tuple[int, ...]
 Floats = npt.NDArray[np.float64]
@@ -65,7 +66,10 @@ class Cover:
 
     @classmethod
     def choose(cls, shape: Sequence[int], sets: Sequence[Axes]) -> "Cover":
-        """The cover for distinct, sorted sets of axes: one object for all who ask about the same sets."""
+        """The cover for distinct, sorted sets of axes: one object for all who ask about the same sets.
+
+        Raises `InvalidInput` for sets that are not.
+        """
         return _chosen(tuple(map(int, shape)), tuple(sets))
 
     @cached_property
@@ -92,7 +96,9 @@ class Cover:
         return int(self._tree.begins[-1] + self._tree.cells[-1]) if self._root.children else 0
 
     def marginals(self, table: npt.NDArray[Any]) -> Floats:
-        """All marginals of a table (|X|,), one after another in a flat vector."""
+        """All marginals of a table (|X|,), flat, one after another. `InvalidInput` for a table of another size."""
+        if table.size != prod(self.shape):
+            raise InvalidInput(f"a table over {prod(self.shape):,} cells is needed, got {table.size:,}")
         precise = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
         y = np.ascontiguousarray(precise).reshape(-1)
         out = np.zeros(self.offsets[-1])
@@ -104,8 +110,14 @@ class Cover:
     def scale(self, table: Cells, factors: Floats) -> Floats:
         """Multiply a table in place by one factor a cell of every marginal; return the new marginals.
 
-        table (|X|,) float64 or float32, contiguous; factors: flat, as `marginals` returns them.
+        table (|X|,) float64 or float32, contiguous; factors: flat, as `marginals` returns them. Raises `InvalidInput`
+        for other sizes.
         """
+        if table.size != prod(self.shape) or factors.size != self.offsets[-1]:
+            raise InvalidInput(
+                f"a table over {prod(self.shape):,} cells and {self.offsets[-1]:,} factors are needed, "
+                f"got {table.size:,} and {factors.size:,}"
+            )
         out = np.zeros(self.offsets[-1])
         kernels.expand_many(table, *self._direct, factors)
         if self._root.children:
@@ -152,6 +164,11 @@ class Cover:
 
 @lru_cache(_KEPT)
 def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Cover:
+    for s in sets:
+        if list(s) != sorted({*s}) or not all(0 <= a < len(shape) for a in s):
+            raise InvalidInput(f"a set of columns must be ascending numbers below {len(shape)}, got {s}")
+    if len({*sets}) != len(sets):
+        raise InvalidInput("a set of columns is there twice")
     return Cover(shape, sets)
 
 

@@ -84,7 +84,12 @@ class Histogram:
     has_table = True
 
     def __init__(self, domain: Domain, sets: Sequence[Axes], total: float, dtype: npt.DTypeLike | None = None) -> None:
-        """Uniform, with the given total; `TooLarge` if it does not fit."""
+        """Uniform, with the given total; `TooLarge` if it does not fit.
+
+        Raises `InvalidInput` for a total that is negative or no number, and for sets of columns that are none.
+        """
+        if not 0 <= total < math.inf:
+            raise InvalidInput(f"the total must be a number from 0, got {total}")
         cells = np.dtype(dtype or precision(domain))
         if cells not in (np.float64, np.float32):
             raise InvalidInput(f"a histogram's cells are float64 or float32, got {cells}")
@@ -131,11 +136,12 @@ class Histogram:
     def multiply(self, logs: Floats) -> None:
         """Scale by e^logs, one number for each cell of each marginal on `sets`, flat; the total stays.
 
-        One pass over the universe, which also fills the new marginals. `InvalidInput` for another number of logs.
+        One pass over the universe, which also fills the new marginals. `InvalidInput` for logs that are not so many
+        finite numbers.
         """
-        if np.shape(logs) != self._logs.shape:
+        if np.shape(logs) != self._logs.shape or not np.isfinite(logs).all():
             raise InvalidInput(
-                f"factors need one number for each cell of the marginals, {self._logs.shape}, got {np.shape(logs)}"
+                f"factors need a finite number for each cell of the marginals, {self._logs.shape}, got {np.shape(logs)}"
             )
         factors = np.exp(logs)
         factors[self._slices[self.sets[0]]] *= self.domain.size / self._mass  # keeps the mass near |X|
@@ -148,10 +154,13 @@ class Histogram:
         logs  (k,), such as ± α/2 in the multiplicative weights of Dwork & Roth 2014, Algorithm 5
 
         Only the cells that the queries see are touched, and what they gain or lose is added to the running normaliser.
-        Raises `InvalidInput` for logs that are not k finite numbers, or that would scale a cell beyond e^±700.
+        Raises `InvalidInput` for a group over another domain, and for logs that are not k finite numbers, or that would
+        scale a cell beyond e^±700.
         """
         steps = np.asarray(logs, np.float64)
-        queries = group.queries
+        queries, shape = group.queries, self.domain.shape
+        if max(group.axes, default=0) >= len(shape) or queries.cells != self.domain.cells(group.axes):
+            raise InvalidInput("the queries are over another domain than the histogram")
         if steps.shape != (queries.count,):
             raise InvalidInput(f"an update needs one number for each query, ({queries.count},), got {steps.shape}")
         exponents = queries.adjoint(steps) * queries.unit

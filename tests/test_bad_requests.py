@@ -62,6 +62,18 @@ def test_what_a_mechanism_cannot_do_costs_nothing(mechanism, asked, cost, words)
         assert spy.taken == 0
 
 
+def test_noise_that_cannot_be_drawn_for_any_number_of_records_costs_nothing():
+    """Scales depend on the number of records, and so does whether there is noise for them."""
+    asked = Workload.marginals(coded(100, 100, 100), 2)
+    for epsilon in (0.003, 0.0041, 0.006):
+        cost = ApproxDP(epsilon, 1e-9)
+        with Ledger.open(None, cost) as ledger:
+            try:
+                Curator(random_table(asked.domain, 20, 0), ledger, SpyEntropy(0)).release(MaxEnt(10**7), asked, cost)
+            except QReleaseError:
+                assert ledger.spent is None
+
+
 def test_a_target_error_that_nothing_reaches():
     with pytest.raises(InvalidInput, match="no theorem promises an error of 1e-300 at any epsilon"):
         plan(Workload.marginals(coded(2), 1), 1000, 1e-300)

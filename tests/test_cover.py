@@ -14,6 +14,7 @@ from worlds import PROPERTY, SHAPES
 
 from qrelease import cover
 from qrelease.cover import Cover
+from qrelease.errors import InvalidInput
 
 ADULT_LIKE = (3, 2, 5, 4, 2, 6)
 
@@ -144,3 +145,17 @@ def test_a_forked_child_can_use_a_cover_that_its_parent_used():
         os.waitpid(child, 0)
         pytest.fail("the child hangs")
     assert status == 0
+
+
+@pytest.mark.parametrize("sets", [[(1, 0)], [(0, 0)], [(2,)], [(-1,)], [(0,), (0,)]])
+def test_sets_of_columns_that_are_none(sets):
+    with pytest.raises(InvalidInput, match="set of columns"):
+        Cover.choose((4, 3), sets)
+
+
+def test_tables_and_factors_of_other_sizes_reach_no_kernel():
+    cover = Cover.choose((4, 3), [(0,), (1,)])
+    with pytest.raises(InvalidInput, match="over 12 cells is needed, got 5"):
+        cover.marginals(np.ones(5))
+    with pytest.raises(InvalidInput, match="12 cells and 7 factors are needed, got 12 and 6"):
+        cover.scale(np.ones(12), np.ones(6))

@@ -367,6 +367,21 @@ def test_it_takes_no_more_memory_than_was_checked(monkeypatch, shape, k):
 @pytest.mark.parametrize("logs", [np.zeros(4), np.zeros(6), np.zeros((5, 1))])
 def test_factors_of_another_shape_reach_no_kernel(logs):
     state = Histogram(coded(3, 2), [(0,), (1,)], 6.0)
-    with pytest.raises(InvalidInput, match=r"one number for each cell of the marginals, \(5,\), got"):
+    with pytest.raises(InvalidInput, match=r"a finite number for each cell of the marginals, \(5,\), got"):
         state.multiply(logs)
     np.testing.assert_array_equal(state.values, 1.0)
+
+
+def test_what_is_over_another_domain_or_no_number_changes_nothing():
+    domain = coded(4, 3)
+    state = Histogram(domain, [(0,), (1,)], 10.0)
+    for other in (coded(2, 2), coded(4, 3, 2)):
+        with pytest.raises(InvalidInput, match="another domain"):
+            group = Workload.marginals(other, 1).groups[-1]
+            state.update(group, np.full(group.queries.count, 0.1))
+    with pytest.raises(InvalidInput, match="finite number"):
+        state.multiply(np.full(7, np.nan))
+    for total in (np.nan, -1.0, np.inf):
+        with pytest.raises(InvalidInput, match="total"):
+            Histogram(domain, [(0,)], total)
+    np.testing.assert_array_equal(state.values, np.full(12, 10 / 12))

@@ -1,5 +1,6 @@
 """The maximum-entropy fit: its coordinates, what it converges to, how accurate it is, and what its error bars cover."""
 
+import math
 from itertools import combinations
 from math import prod
 
@@ -241,6 +242,50 @@ def test_triples_of_few_cells_are_measured_at_a_small_epsilon_too():
 
     assert 0.2 < share(coded(*(2,) * 16)) < 0.3
     assert share(coded(*(8,) * 8)) < 0.1
+
+
+def test_a_marginal_of_more_weight_has_less_error():
+    table = log_linear((3, 4, 2), 5_000, 0)
+    asked = Workload.marginals(table.domain, 2)
+    bars = {}
+    for weights in (None, (100.0, 1.0, 1.0)):
+        with Ledger.open(None, COST) as ledger:
+            release = Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(weights=weights), asked, COST)
+        bars[weights] = np.split(release.error_bars()[1], asked.bounds[1:-1])
+    first, *others = zip(*bars.values(), strict=True)
+    assert (first[1] < 0.9 * first[0]).all()
+    assert all((heavy > light).all() for light, heavy in others)
+
+
+def test_the_largest_variance_can_be_made_the_least():
+    table = log_linear((2, 12, 3), 5_000, 0)
+    asked = Workload.marginals(table.domain, 2)
+    largest = {}
+    for objective in ("total", "largest"):
+        with Ledger.open(None, COST) as ledger:
+            mechanism = MaxEnt(records=5_000, objective=objective)
+            release = Curator(table, ledger, Entropy.insecure(0)).release(mechanism, asked, COST)
+        largest[objective] = release.error_bars()[1].max()
+    assert largest["largest"] < 0.99 * largest["total"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"weights": (1.0, 0.0, 1.0)}, "a weight must be positive"),
+        ({"weights": (1.0, math.nan, 1.0)}, "a weight"),
+        ({"weights": (1.0,)}, "3 marginals need as many weights"),
+        ({"weights": ()}, "3 marginals need as many weights"),
+        ({"objective": "least"}, "the objective must be"),
+    ],
+)
+def test_wrong_weights_and_objectives_cost_nothing(wrong, words):
+    table = log_linear((3, 4, 2), 100, 0)
+    with Ledger.open(None, COST) as ledger:
+        with pytest.raises(InvalidInput, match=words):
+            asked = Workload.marginals(table.domain, 2)
+            Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(**wrong), asked, COST)
+        assert ledger.spent is None
 
 
 @pytest.mark.parametrize(

@@ -732,6 +732,15 @@ def test_too_few_records_are_refused_and_not_divided_by():
             session.answer("a = 0")
 
 
+@pytest.mark.parametrize("cap", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)])
+def test_too_few_records_do_not_cost_the_whole_ledger(cap):
+    source = curator(cap, ADD, random_table(DOMAIN, 3, seed=1))
+    with pytest.raises(InvalidInput, match=r"too few records.*take a larger alpha"):
+        source.open(Online(0.001, 0.01), cap)
+    spent = source.ledger.spent
+    assert spent.epsilon < 0.7 * cap.epsilon if hasattr(cap, "epsilon") else spent.rho < 0.1 * cap.rho
+
+
 def test_unbounded_queries_are_refused():
     rows = Workload(DOMAIN, (Group((0,), Rows(np.array([[-1, 9] + [0] * (DOMAIN.shape[0] - 2)]), 1.0)),))
     with pytest.raises(InvalidInput, match=r"\[0, 1\]"):

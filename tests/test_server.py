@@ -18,7 +18,7 @@ from worlds import PEOPLE, PROPERTY
 
 from qrelease import analyst_store, ledger_store
 from qrelease.analyst_store import RequestRow
-from qrelease.analysts import Account, Analysts
+from qrelease.analysts import Account, Analysts, Revoked
 from qrelease.cli import main
 from qrelease.conjunctions import Conjunctions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
@@ -682,6 +682,20 @@ def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
         assert analysts.named("ada").spent == PureDP(0.375)
         with pytest.raises(InvalidInput, match="no analyst 'bob'"):
             analysts.revoke("bob")
+        analysts.revoke("ada")
+        with pytest.raises(Revoked, match="token of 'ada' was revoked"), analysts.account("ada"):
+            pass
+
+
+def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path, monkeypatch):
+    """A worker may take the token for good a moment longer, but nothing is bought with it."""
+    monkeypatch.setattr("qrelease.server.app.REVOKED_WITHIN", 3600.0)
+    assert server.ask(WOMEN).status == 200
+    before = spent(path)
+    with Ledger.open(path) as ledger:
+        Analysts(ledger).revoke("ada")
+    assert server.ask(YOUNG).status == 401
+    assert spent(path) == before
 
 
 # --- the page and the document

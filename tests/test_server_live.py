@@ -125,7 +125,7 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     one("#token").send_keys(token)
     one("#entry button").click()
     wait(lambda: one("#where").is_displayed())
-    assert "spent nothing of epsilon 1" in one("#budget").text
+    wait(lambda: "spent nothing of epsilon 1" in one("#budget").text)
     assert [r.text.split()[0] for r in browser.find_elements(By.CSS_SELECTOR, "#schema tbody tr")] == [
         "sex",
         "age",
@@ -163,8 +163,17 @@ def test_an_analyst_asks_in_a_browser(live, browser):
 
     browser.refresh()  # the token is remembered until the tab is closed, and the answers are on the server
     wait(lambda: len(rows()) == 3)
+    one("#where").send_keys("sex = 'F'")
     one("#leave").click()
     wait(lambda: one("#token").is_displayed())
+    one("#token").send_keys(admit(ledger, "bob"))  # in the same tab, who shall see nothing of what ada did
+    one("#entry button").click()
+    wait(lambda: one("#where").is_displayed())
+    wait(lambda: "Yours (bob)" in one("#budget").text)
+    assert rows() == []
+    assert not browser.find_elements(By.CSS_SELECTOR, "#chart svg .bar")
+    assert one("#where").get_property("value") == ""
+    one("#leave").click()
     browser.get(f"{address}/docs")
     wait(lambda: "POST /v1/query" in one("main").text)
     logged = [e["message"] for e in browser.get_log("browser") if "status of 4" not in e["message"]]

@@ -26,10 +26,10 @@ from qrelease.histogram import Histogram, check_size
 from qrelease.maxent import fit, prior_variance
 from qrelease.measure import Measurement, Private, calibrated, half_widths, noise_for
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
-from qrelease.privacy.costs import check_cost
+from qrelease.privacy.costs import check_cost, positive
 from qrelease.queries import Residuals
 from qrelease.release import Draft
-from qrelease.residuals import Estimates, Plan
+from qrelease.residuals import Estimates, Objective, Plan
 from qrelease.workload import Workload
 
 Floats = npt.NDArray[np.float64]
@@ -54,14 +54,19 @@ estimates themselves; 2.5 still 94.9 % on Adult."""
 class MaxEnt:
     """Optimal linear measurement of the workload's marginals, and the maximum-entropy fit to it.
 
-    records  about how many there are, if that is public: by it the privacy is divided between the orders of residuals.
-             By default `COUNTING` of the budget finds out, unless the neighbours make it public
+    records    about how many there are, if that is public: by it the privacy is divided between the orders of
+               residuals. By default `COUNTING` of the budget finds out, unless the neighbours make it public
+    weights    above 0, one for each of the workload's sets of columns: of the squared error of a cell of its marginal
+    objective  of the scales: the least `total` of squared errors, expected after the fit; or the `largest` variance of
+               an answer before it, which takes no number of records
 
     Costs are (ε, δ) or ρ. `TooLarge` for more answers than memory holds; a universe too large for a histogram gives a
     release of linear answers without a table, at the scales that are best for these.
     """
 
     records: int | None = None
+    weights: tuple[float, ...] | None = None
+    objective: Objective = "total"
 
     @property
     def name(self) -> str:
@@ -69,6 +74,8 @@ class MaxEnt:
         return "maxent"
 
     def __post_init__(self) -> None:
+        if self.weights is not None:
+            object.__setattr__(self, "weights", tuple(positive("a weight", w) for w in self.weights))
         if self.records is not None:
             object.__setattr__(self, "records", whole("records", self.records, least=1))
 
@@ -79,10 +86,10 @@ class MaxEnt:
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
         cells = sum(workload.domain.cells(s) for s in _marginals(workload))
         memory.check(8 * memory.ANSWER * cells, f"{cells:,} cells of marginals", "ask for fewer marginals")
-        fitted = _unfitted(workload) is None
-        rest = self._shares(cost, neighbours)[1] if fitted else cost
-        # The division of the privacy depends on the number of records, the range of the noise hardly.
-        for records in (1.0, 1e12) if fitted else (None,):
+        divided = self._divides(_unfitted(workload))
+        rest = self._shares(cost, neighbours)[1] if divided else cost
+        # By the number of records, which may be private, the privacy is divided.
+        for records in [10.0**power for power in range(13)] if divided else [None]:
             plan = self._plan(workload, rest, neighbours, records)
             if plan is not None:
                 noise_for(plan.workload, rest, neighbours)
@@ -96,6 +103,10 @@ class MaxEnt:
             return pure, ApproxDP(left.epsilon, cost.delta)
         counting, rest = split(cost, [COUNTING, 1 - COUNTING])
         return counting, rest
+
+    def _divides(self, unfitted: TooLarge | None) -> bool:
+        """Whether the scales are those best for a fit, by the number of records; else they are for linear answers."""
+        return unfitted is None and self.objective == "total"
 
     def _plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None) -> Plan | None:
         """The best scales, given how much residuals of so many records in a log-linear model are expected to vary.
@@ -117,7 +128,14 @@ class MaxEnt:
         if neighbours is Neighbours.REPLACE_ONE and not any(shape[a] > 1 for s in marginals for a in s):
             return None  # every answer is the number of records, which is public
         given = None if records is None else expected
-        return Plan.choose(workload.domain, marginals, expected=given, neighbours=neighbours)
+        return Plan.choose(
+            workload.domain,
+            marginals if self.weights is None else workload.sets,
+            weights=self.weights,
+            objective=self.objective,
+            expected=given,
+            neighbours=neighbours,
+        )
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records, measure all residuals at once, and fit; where that cannot be, only measure."""
@@ -125,11 +143,12 @@ class MaxEnt:
         public = float(len(private.table)) if private.neighbours is Neighbours.REPLACE_ONE else None
         counted: tuple[Measurement, ...] = ()
         records, rest = self.records if public is None else public, cost
-        if unfitted is None and records is None:
+        divided = self._divides(unfitted)
+        if divided and records is None:
             counting, rest = self._shares(cost, private.neighbours)
             records, first = private.count(counting)
             counted = () if first is None else (first,)
-        known = None if unfitted or records is None else max(records, 1.0)
+        known = max(records, 1.0) if divided and records is not None else None
         plan = self._plan(workload, rest, private.neighbours, known)
         measured = () if plan is None else tuple(private.measure(plan.workload, rest))
         estimates = Estimates.of(workload.domain, measured, public)

@@ -29,7 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from qrelease.analysts import Analyst, Analysts
+from qrelease.analysts import Analyst, Analysts, Revoked
 from qrelease.domain import Domain
 from qrelease.encoding import write_csv
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
@@ -79,6 +79,7 @@ _HEADERS: Final = (
 )
 
 _STATUS: Final[Mapping[type[Exception], int]] = {
+    Revoked: 401,
     KeyReused: 409,
     NoRoom: 429,
     BudgetExceeded: 402,

@@ -104,6 +104,11 @@ async function remember(requests) {
   for (let number = first; number <= requests; number++) show(await json(`/v1/history/${number}`));
 }
 
+// The fields of the chosen form, and no others.
+function form() {
+  for (const name of ["where", "range", "marginal"]) one(`form-${name}`).hidden = name !== formed();
+}
+
 const formed = () => document.querySelector("input[name=form]:checked").value;
 
 function query() {
@@ -149,8 +154,11 @@ async function ask(event) {
   const text = JSON.stringify(asked);
   if (pending?.text !== text) pending = { text, key: fresh() };
   one("ask").disabled = true;
+  const whose = token;
   try {
-    show(await json("/v1/query", asked, pending.key));
+    const reply = await json("/v1/query", asked, pending.key);
+    if (whose !== token) return; // has left meanwhile
+    show(reply);
     pending = null;
     say("Answered.");
     await budget();
@@ -182,10 +190,15 @@ async function synthetic() {
   say("1000 synthetic records: free, made of the answers so far.");
 }
 
+// Whoever enters next, in the same tab, sees nothing of what was asked here.
 function leave() {
   sessionStorage.removeItem("token");
   token = "";
-  answers = [];
+  pending = null;
+  show({ answers: (answers = []) });
+  one("compose").reset();
+  form();
+  price();
   one("desk").hidden = true;
   one("entry").hidden = false;
   one("token").value = "";
@@ -206,7 +219,7 @@ one("compose").addEventListener("input", () => {
 });
 for (const radio of document.querySelectorAll("input[name=form]")) {
   radio.addEventListener("change", () => {
-    for (const form of ["where", "range", "marginal"]) one(`form-${form}`).hidden = form !== formed();
+    form();
     price();
   });
 }
