@@ -1,6 +1,6 @@
 """The server under load and under fire: rates, latencies, and whether every answer has its charge after kill -9.
 
-    python -m benchmarks.server [--clients 64] [--workers 2] [--requests 100000] [--kills 300] [--json]
+    python -m benchmarks.server [--clients 64] [--workers 2] [--requests 100000] [--kills 300] [--servers 5] [--json]
 
 A table of 100 000 records, made up; all clients and the server share this machine's cores. Phases: `paid`, distinct
 queries on a larger universe, so that all are bought, whose charges are durable before they are answered; `free`,
@@ -43,7 +43,7 @@ from qrelease.privacy import PureDP
 ANALYSTS = 8
 RECORDS = 100_000
 VALUES = 4  # of each column
-PAID, SERVERS = 160, 5  # queries before a synopsis is due, which answers all others; of so many servers
+PAID = 160  # queries before a synopsis is due, which answers all others
 PAUSE = 0.08  # seconds, on average, that an analyst thinks
 
 
@@ -298,15 +298,15 @@ async def phase(server: Server, clients: int, requests: int, stream: Stream, log
     return {"clients": clients, "requests": requests, "per_second": round(requests / took), **quantiles(log)}
 
 
-async def paid(workers: int, clients: int, pause: float) -> dict[str, Any]:
-    """Each query for the first time, of `SERVERS` that are new: what they buy later would be cheaper."""
+async def paid(servers: int, workers: int, clients: int, pause: float) -> dict[str, Any]:
+    """Each query for the first time, of servers that are new: what they buy later would be cheaper."""
     log, took = Log(), 0.0
-    for _ in range(SERVERS):
+    for _ in range(servers):
         with tempfile.TemporaryDirectory() as folder, Server(Path(folder), workers, 8, 5.0) as server:
             took += await load(server, clients, PAID, fresh(iter(conditions(8, PAID))), log, pause)
     free = sum(b'"cost": null' in reply for reply in log.answers.values())
-    asked = {"clients": clients, "pause_s": pause, "requests": SERVERS * PAID, "of which free": free}
-    return {**asked, "per_second": round(SERVERS * PAID / took), **quantiles(log)}
+    asked = {"clients": clients, "pause_s": pause, "requests": servers * PAID, "of which free": free}
+    return {**asked, "per_second": round(servers * PAID / took), **quantiles(log)}
 
 
 async def under_fire(arguments: argparse.Namespace, kills: int) -> dict[str, Any]:
@@ -347,7 +347,7 @@ async def bench(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {"disk": disk()}
     for clients, pause in ((1, 0.0), (8, PAUSE), (8, 0.0), (arguments.clients, 0.0)):
         name = f"paid, {clients} clients{' that pause' if pause else ''}"
-        found[name] = await paid(arguments.workers, clients, pause)
+        found[name] = await paid(arguments.servers, arguments.workers, clients, pause)
     with tempfile.TemporaryDirectory() as folder, Server(Path(folder), arguments.workers, 6, 2.0) as server:
         found["start"] = {"seconds": round(server.starts[0], 2)}
         for clients in (1, 8, arguments.clients):
@@ -369,6 +369,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--servers", type=int, default=5, help="new ones in each of the phases that pay; 5 by default")
     parser.add_argument("--json", action="store_true", help="one object")
     arguments = parser.parse_args()
     found = asyncio.run(bench(arguments))
