@@ -24,14 +24,14 @@ from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.exact import whole
 from qrelease.ledger import Ledger
-from qrelease.measure import Measurement, Private, calibrated, noise_for
+from qrelease.measure import Measurement, Private, calibrated, counting_first, noise_for
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
 from qrelease.queries import Cells
 from qrelease.rehearsal import Rehearsal
@@ -129,11 +129,7 @@ class Auto:
         """What buys the number of records, if anything does, and what is left."""
         if self.records is not None or neighbours is Neighbours.REPLACE_ONE:
             return None, cost
-        if isinstance(cost, ApproxDP):
-            pure, left = split(PureDP(cost.epsilon), [COUNTING, 1 - COUNTING])
-            return pure, ApproxDP(left.epsilon, cost.delta)
-        counting, rest = split(cost, [COUNTING, 1 - COUNTING])
-        return counting, rest
+        return counting_first(cost, COUNTING)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is unknown, choose, and let the chosen one release."""

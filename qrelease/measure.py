@@ -21,7 +21,7 @@ from qrelease.entropy import WordSource
 from qrelease.errors import InvalidInput
 from qrelease.noise import MAX_SCALE, MAX_VARIANCE
 from qrelease.primitives import analytic_gaussian_sigma
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_of
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, split, zcdp_of
 from qrelease.privacy.costs import check_cost
 from qrelease.queries import Cells
 from qrelease.table import Table
@@ -168,6 +168,15 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
     moved = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE)
     # Queries that no record moves could be answered exactly; they get noise too.
     return calibrated(max(moved, 1), cost, unit)
+
+
+def counting_first(cost: Cost, share: float) -> tuple[PureDP | ZCDP, Cost]:
+    """A share of a cost, which buys the number of records, and the rest, which keeps all of a δ."""
+    if isinstance(cost, ApproxDP):
+        pure, left = split(PureDP(cost.epsilon), [share, 1 - share])
+        return pure, ApproxDP(left.epsilon, cost.delta)
+    counting, rest = split(cost, [share, 1 - share])
+    return counting, rest
 
 
 def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:

@@ -24,8 +24,8 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.histogram import Histogram, check_size
 from qrelease.maxent import fit, prior_variance
-from qrelease.measure import Measurement, Private, calibrated, half_widths, noise_for
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
+from qrelease.measure import Measurement, Private, calibrated, counting_first, half_widths, noise_for
+from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, positive
 from qrelease.queries import Residuals
 from qrelease.release import Draft
@@ -98,11 +98,7 @@ class MaxEnt:
         """What finds the number of records, if anything does, and what is left."""
         if self.records is not None or neighbours is Neighbours.REPLACE_ONE:
             return None, cost
-        if isinstance(cost, ApproxDP):
-            pure, left = split(PureDP(cost.epsilon), [COUNTING, 1 - COUNTING])
-            return pure, ApproxDP(left.epsilon, cost.delta)
-        counting, rest = split(cost, [COUNTING, 1 - COUNTING])
-        return counting, rest
+        return counting_first(cost, COUNTING)
 
     def _divides(self, unfitted: TooLarge | None) -> bool:
         """Whether the scales are those best for a fit, by the number of records; else they are for linear answers."""
