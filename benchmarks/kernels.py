@@ -25,10 +25,11 @@ import numpy as np
 from numba import njit
 
 from qrelease import kernels
-from qrelease.counting import CountingPlan
-from qrelease.cover import Cover, aligned, in_parallel
+from qrelease.cores import aligned, in_parallel
+from qrelease.cover import Cover
 from qrelease.domain import Domain
-from qrelease.histogram import Histogram, MeanMarginals
+from qrelease.histogram import Histogram, MeanMarginals, transform
+from qrelease.sampling import systematic
 from qrelease.workload import Workload
 
 LARGEST = 1 << 27
@@ -121,7 +122,8 @@ def numpy_marginals(y: np.ndarray, shape: tuple[int, ...], sets: list[tuple[int,
 def single(memory: Memory) -> Iterator[Row]:
     """Updates by one cell of a three-way marginal after the other, and their answers, wherever the columns lie.
 
-    The fewer adjacent cells such a query sees, the slower: a cell of the last three columns sees one cell a page.
+    Of all placements the slowest, the median and the fastest are reported; what is asked is asked of each. The fewer
+    adjacent cells such a query sees, the slower: a cell of the last three columns sees one cell a page.
     """
     shape = (8,) * 8
     cells = prod(shape)
@@ -217,7 +219,7 @@ def rounds(memory: Memory) -> Iterator[Row]:
     yield Row("mean of the iterates' answers, in triads", cells, took["mean"], "s", took["triad"])
 
 
-def transform(memory: Memory) -> Iterator[Row]:
+def transforms(memory: Memory) -> Iterator[Row]:
     """The Walsh-Hadamard transform of 24 binary attributes."""
     cells = 1 << 24
     y = memory.b[:cells]
@@ -230,7 +232,7 @@ def transform(memory: Memory) -> Iterator[Row]:
             step *= 2
         y[:] /= cells
 
-    calls: Calls = {"triad": memory.triad(cells), "ours": lambda: kernels.walsh_hadamard(y)}
+    calls: Calls = {"triad": memory.triad(cells), "ours": lambda: transform(y)}
     y[:] = 1e-300
     took = turns(calls, 5)
     yield Row("Walsh-Hadamard transform, in triads", cells, took["ours"], "s", took["triad"])
@@ -240,15 +242,29 @@ def transform(memory: Memory) -> Iterator[Row]:
     y[:] = 1.0
 
 
+def sampling(memory: Memory) -> Iterator[Row]:
+    """Systematic sampling of a million records from 2^24 cells."""
+    cells, rows = 1 << 24, 1_000_000
+    weights = memory.c[:cells]
+    calls: Calls = {
+        "triad": memory.triad(cells),
+        "ours": lambda: systematic(weights, rows, np.random.default_rng(0)),
+        "numpy": lambda: np.searchsorted(np.cumsum(weights), (np.arange(rows) + 0.5) * (weights.sum() / rows)),
+    }
+    took = turns(calls, 5)
+    yield Row(f"{rows:,} records drawn, in triads", cells, took["ours"], "s", took["triad"])
+    yield Row(f"{rows:,} records drawn, of numpy", cells, 1 / took["ours"], "passes/s", 1 / took["numpy"])
+
+
 def counting(rows: int) -> Iterator[Row]:
     """All 455 three-way marginals of 15 columns, from the records."""
     rng = np.random.default_rng(0)
     columns = [(n * rng.random(rows, np.float32) ** 2).astype(np.uint8) for n in RECORD]
     sets = list(combinations(range(len(RECORD)), 3))
-    plan = CountingPlan.choose(RECORD, sets, rows)
-    plan.count([c[:10_000] for c in columns])
+    names = [f"c{i}" for i in range(len(RECORD))]
+    Cover.choose(RECORD, sets).count([c[:10_000] for c in columns], names)
     start = time.process_time()
-    plan.count(columns)
+    Cover.choose(RECORD, sets).count(columns, names)
     ours = rows / (time.process_time() - start)
     yield Row(f"{len(sets)} 3-way marginals counted from {rows:,} records", rows, ours, "rows/s", 1.2e6)
     try:
@@ -276,7 +292,9 @@ def two_threads(memory: Memory, cores: set[int]) -> Iterator[Row]:
     calls: Calls = {
         "fused update": lambda: in_parallel(lambda _, cut: kernels.scale_by_exp(y[cut], q[cut], STEP), cells, cells),
         "351 2-way marginals": lambda: cover.marginals(y),
+        "a million records drawn": lambda: systematic(q, 1_000_000, np.random.default_rng(0)),
         "triad": lambda: in_parallel(lambda _, cut: triad(memory.a[cut], y[cut], q[cut], 0.5), cells, cells),
+        "Walsh-Hadamard transform": lambda: transform(memory.a),
     }
     found: dict[int, dict[str, list[float]]] = {1: {n: [] for n in calls}, 2: {n: [] for n in calls}}
     for _ in range(4):
@@ -326,7 +344,7 @@ def whole(data: Path | None) -> Iterator[Row]:
         yield Row(f"{name}, end to end", 0, took, "s", 1.0)
 
 
-PARTS = ("counting", "dense", "single", "marginals", "rounds", "transform", "start", "whole", "threads")
+PARTS = ("counting", "dense", "single", "marginals", "rounds", "transforms", "sampling", "start", "whole", "threads")
 
 
 def report(parts: list[str], records: int, data: Path | None) -> Iterator[Row]:
@@ -335,7 +353,7 @@ def report(parts: list[str], records: int, data: Path | None) -> Iterator[Row]:
     if "counting" in parts:
         yield from counting(records)
     memory = Memory()
-    for part in (dense, single, marginals, rounds, transform):
+    for part in (dense, single, marginals, rounds, transforms, sampling):
         if part.__name__ in parts:
             yield from part(memory)
     if "start" in parts:

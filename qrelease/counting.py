@@ -1,129 +1,43 @@
-"""Exact marginals of encoded records: the plan by which they are counted, and one streamed pass over the records."""
+"""Records counted into tables, each one added to every table, in one streamed pass; what it costs, and into how few."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from math import prod
+from math import log2, prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease import kernels
-from qrelease.cover import Axes, Ints, Node, in_parallel, laid_out, lines
+from qrelease.cores import cores, in_parallel
+from qrelease.errors import InvalidInput
+
+Columns = tuple[int, ...]
+Ints = npt.NDArray[np.int64]
 
 _SHARED = 1 << 12  # cells of a table from which several marginals are read: it stays in a core's first cache
 _ROWS = 1 << 12  # records a step: 15 columns of codes and the index stay in its second
+_OWN = 1 << 23  # cells, of all cores together, up to which each counts into tables of its own
 
-# To look for tables that sets can share takes some 50 ms: below this many records times sets it would not pay, and
-# above this many sets it takes longer.
-_WORTHWHILE, _MOST_SETS = 1 << 26, 1 << 12
-
-_PARALLEL = 1 << 22  # cells up to which each core counts into tables of its own
-
-_KEPT = 16  # plans that are kept for whoever counts the same sets again
+# Nanoseconds that a record takes, measured: for each table, each of its digits, and each doubling past the first cache.
+_TABLE, _DIGIT, _MISS = 0.6, 0.15, 1.5
+# And that it takes to look for tables that sets can share: for each of a few sets, which is twice as many at so many.
+_SEARCH, _MANY = 100_000, 1 << 12
 
 
-@dataclass(frozen=True)
-class CountingPlan:
-    """How the marginals on `sets` are counted from records: each record adds one to every table.
-
-    A set has a table of its own, or shares one over more columns, from which its marginal is read in the end. An
-    increment costs the same in any table that stays in the cache, so the fewer the better.
-
-    shared  the columns of such tables, and the sets that are read from each
-    """
-
-    shape: tuple[int, ...]
-    sets: tuple[Axes, ...]
-    shared: tuple[tuple[Axes, tuple[Axes, ...]], ...]
-
-    @classmethod
-    def choose(cls, shape: Sequence[int], sets: Sequence[Axes], rows: int) -> CountingPlan:
-        """The plan for distinct, sorted sets of columns and about so many records."""
-        share = rows * len(sets) >= _WORTHWHILE and len(sets) <= _MOST_SETS
-        return _chosen(tuple(shape), tuple(sets), share)
-
-    @cached_property
-    def offsets(self) -> list[int]:
-        """Where each set's marginal begins, and the length of the whole last: len(sets) + 1 numbers."""
-        return [*accumulate((prod(self.shape[a] for a in s) for s in self.sets), initial=0)]
-
-    @cached_property
-    def _nodes(self) -> list[Node]:
-        """The shared tables."""
-        offset = dict(zip(self.sets, self.offsets, strict=False))
-        return [
-            Node(axes, prod(self.shape[a] for a in axes), {s: offset[s] for s in held}) for axes, held in self.shared
-        ]
-
-    @cached_property
-    def _tree(self) -> kernels.Tree:
-        """The shared tables, which lie behind the marginals."""
-        return laid_out(self.shape, self._nodes)
-
-    @cached_property
-    def _arguments(self) -> tuple[list[int], tuple[Ints, npt.NDArray[np.uint32], Ints, Ints]]:
-        """The columns that are read, and the tables over them as `kernels.count` takes them."""
-        shared = {s for _, held in self.shared for s in held}
-        tables = {s: begin for s, begin in zip(self.sets, self.offsets, strict=False) if s not in shared}
-        for (axes, _), begin in zip(self.shared, self._tree.begins.tolist(), strict=True):
-            tables[axes] = self.offsets[-1] + begin
-        used = sorted({a for axes in tables for a in axes})
-        digits = [a for axes in tables for a in axes]
-        return used, (
-            np.array([used.index(a) for a in digits], np.int64),
-            np.array([self.shape[a] for a in digits], np.uint32),
-            np.array([*accumulate(map(len, tables), initial=0)], np.int64),
-            np.array([*tables.values()], np.int64),
-        )
-
-    def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]]) -> Ints:
-        """All marginals, one after another in a flat vector, int64, of d columns of codes (n,).
-
-        The columns are read once, some thousand records at a time, so they may be files mapped into memory.
-        """
-        used, arguments = self._arguments
-        end, tree = self.offsets[-1], self._tree
-        total = end + (int(tree.begins[-1] + tree.cells[-1]) if self.shared else 0)
-
-        def work(_: int, cut: slice) -> Ints:
-            counts, index = np.zeros(total, np.int64), np.empty(_ROWS, np.uint32)
-            for first in range(cut.start, cut.stop, _ROWS):
-                rows = slice(first, min(first + _ROWS, cut.stop))
-                codes = np.empty((len(used), rows.stop - first), np.uint32)
-                for i, a in enumerate(used):
-                    codes[i] = columns[a][rows]
-                kernels.count(codes, *arguments, index, counts)
-            return counts
-
-        rows = len(columns[0])
-        counts, *others = in_parallel(work, rows, rows * len(arguments[-1]) if total <= _PARALLEL else 0)
-        for other in others:
-            counts += other
-        if self.shared:
-            read = np.zeros(end)  # exact: counts are below 2^53
-            kernels.collect(tree, counts[end:].astype(np.float64), read)
-            counts[:end] += read.astype(np.int64)
-        return counts[:end]
-
-    def __str__(self) -> str:
-        alone = len(self.sets) - sum(len(held) for _, held in self.shared)
-        head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} cells, in one pass over the records:"
-        tables = [line for node in self._nodes for line in lines(node, 1)]
-        return "\n".join([head, *tables, *([f"  {alone} counted by themselves"] if alone else [])])
+def by_record(shape: Sequence[int], tables: Iterable[Columns]) -> float:
+    """Nanoseconds that it takes to add a record to tables over some columns each."""
+    return sum(
+        _TABLE + _DIGIT * len(table) + _MISS * log2(max(prod(shape[a] for a in table) / _SHARED, 1)) for table in tables
+    )
 
 
-@lru_cache(_KEPT)
-def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...], share: bool) -> CountingPlan:
-    shared = [(axes, held) for axes, held in _gathered(shape, sets) if len(held) > 1] if share else []
-    return CountingPlan(shape, sets, tuple(shared))
+def searching(sets: int) -> float:
+    """Nanoseconds that `gathered` takes for so many sets."""
+    return _SEARCH * sets * (1 + sets / _MANY)
 
 
-def _gathered(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Iterator[tuple[Axes, tuple[Axes, ...]]]:
+def gathered(shape: tuple[int, ...], sets: tuple[Columns, ...]) -> Iterator[tuple[Columns, tuple[Columns, ...]]]:
     """Tables of at most `_SHARED` cells, with the sets that each holds: greedily, from the largest set that is left.
 
     A column is added to a table for the sets that it completes, and somewhat for those that then lack one more, per
@@ -149,3 +63,49 @@ def _gathered(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Iterator[tuple[
         held = left & (lacking == 0)
         left &= ~held
         yield tuple(np.flatnonzero(table).tolist()), tuple(sets[j] for j in np.flatnonzero(held))
+
+
+def count(
+    columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]],
+    names: Sequence[str],
+    shape: Sequence[int],
+    tables: Mapping[Columns, int],
+    cells: int,
+) -> Ints:
+    """Records added to tables over some columns each, which begin where it is said in a vector (cells,) of zeros.
+
+    columns  d arrays of codes (n,), which may be files mapped into memory: they are read once, some thousand records at
+             a time
+
+    Raises `InvalidInput`, with the column's name, for a code that its column has not: what was checked when it was read
+    may be a file that has changed. No such code is counted.
+    """
+    used = sorted({a for table in tables for a in table})
+    digits = [a for table in tables for a in table]
+    arguments = (
+        np.array([shape[a] for a in used], np.uint32),
+        np.array([used.index(a) for a in digits], np.int64),
+        np.array([shape[a] for a in digits], np.uint32),
+        np.array([*accumulate(map(len, tables), initial=0)], np.int64),
+        np.array([*tables.values()], np.int64),
+    )
+    arrays = [np.asarray(columns[a]) for a in used]
+
+    def work(_: int, cut: slice) -> Ints:
+        counts, index = np.zeros(cells, np.int64), np.empty(_ROWS, np.uint32)
+        for first in range(cut.start, cut.stop, _ROWS):
+            rows = slice(first, min(first + _ROWS, cut.stop))
+            codes = np.empty((len(used), rows.stop - first), np.uint32)
+            for row, array in zip(codes, arrays, strict=True):
+                row[:] = array[rows]
+            wrong = kernels.count(codes, *arguments, index, counts)
+            if wrong >= 0:
+                name = names[used[wrong]]
+                raise InvalidInput(f"column {name!r} has codes that it had not when it was read: did a file change?")
+        return counts
+
+    records, most = len(columns[0]), max(_OWN // max(cells, 1), 1)
+    counts, *others = in_parallel(work, records, records * len(tables), min(cores(), most))
+    for other in others:
+        counts += other
+    return counts

@@ -1,42 +1,41 @@
-"""The plan by which all marginals of a workload are read from a histogram, or updated, in about one pass.
+"""The plan by which all marginals of a workload are read from a histogram, or updated, in about one pass; or counted.
 
-A `Cover` is chosen once for a shape and a list of attribute sets. At its root is the histogram seen as four blocks
-of adjacent attributes. A set of at most three attributes misses one of the blocks, so four tables, each without one
-block, contain every such marginal, and one pass fills all four. The same idea is applied again inside each table,
-until a table is small enough to be summed directly. Run upwards, the tree turns factors on the marginals into four
+A `Cover` is chosen once for a shape and a list of attribute sets. At its root is the histogram seen as four blocks of
+adjacent attributes, and below it the tables of `trees`. Run upwards, the tree turns factors on the marginals into four
 factors on the histogram: an update by any number of marginals is one pass too, and the pass that updates fills
-the tables for the next answers on its way.
+the tables for the next answers on its way. Where there are records instead of a histogram, they are counted into tables
+at the roots of the same kind of trees: one of the whole universe, if it is small beside them, or many small ones.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, combinations
-from math import log2, prod
-from typing import Any, TypeVar
+from math import ceil, isqrt, log2, prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease import kernels
+from qrelease import cores, counting, kernels
 from qrelease.errors import InvalidInput
 
 Axes = tuple[int, ...]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.floating[Any]]
-Result = TypeVar("Result")
 
 # Below this many cells times sets a table is summed directly: a further level of tables would cost more than it saves.
 _DIRECT = 1 << 14
-# Passes over fewer cells than this stay on one core: to start the others costs about as much as they save.
-_PARALLEL = 1 << 21
 # Covers that are kept for whoever asks about the same sets again.
 _KEPT = 16
+# Tiles of a large histogram, along each of its first two blocks.
+_TILES = 16
+# Cells of the largest universe that records are counted into, and nanoseconds for each: to clear it, and for a pass.
+_WHOLE, _CELL = 1 << 22, 4.0
 
-_PAGE = 4096  # bytes
+
+_ABOVE = "    the universe, which is then read in the one pass"
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,60 @@ class Node:
     children: "tuple[Node, ...]" = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Tables that records are counted into, one increment a record each, and the marginals that are read from them.
+
+    An increment costs the same in any table that stays in the cache, so the fewer tables the better.
+
+    alone   sets whose marginals are tables themselves, and where they begin in the flat vector of all marginals
+    shared  other tables, behind that vector, and those below them
+    end     the length of that vector
+    fixed   nanoseconds that it takes for no records at all
+    """
+
+    shape: tuple[int, ...]
+    alone: dict[Axes, int]
+    shared: tuple[Node, ...]
+    end: int
+    fixed: float
+
+    @cached_property
+    def by_record(self) -> float:
+        """Nanoseconds for each record more, on one core."""
+        return counting.by_record(self.shape, [*self.alone, *(node.axes for node in self.shared)])
+
+    def cost(self, records: int) -> float:
+        """Nanoseconds for so many."""
+        return self.fixed + records * self.by_record
+
+    @cached_property
+    def _tree(self) -> kernels.Tree:
+        return _laid_out(self.shape, self.shared)
+
+    def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], names: Sequence[str]) -> Ints:
+        """As `Cover.count`."""
+        tree, end = self._tree, self.end
+        tables = self.alone | {node.axes: end + int(b) for node, b in zip(self.shared, tree.begins, strict=False)}
+        cells = end + (int(tree.begins[-1] + tree.cells[-1]) if self.shared else 0)
+        counts = counting.count(columns, names, self.shape, tables, cells)
+        if self.shared:
+            read = np.zeros(end)  # exact: counts are below 2^53
+            kernels.collect(tree, counts[end:].astype(np.float64), read)
+            np.add(counts[:end], read, out=counts[:end], casting="unsafe")
+        return counts[:end]
+
+    def lines(self, depth: int) -> Iterator[str]:
+        """As text."""
+        for node in self.shared:
+            yield from _lines(node, depth)
+        if self.alone:
+            yield f"{'  ' * depth}{len(self.alone)} for a marginal each"
+
+
 @dataclass(frozen=True)
 class Cover:
-    """How the marginals on `sets` are read from, and written into, a table of the given shape.
+    """How the marginals on `sets` are read from, and written into, a table of the given shape, or counted from records.
 
     The marginals lie one after another in a flat vector, in the order of the sets, each in C order.
     """
@@ -77,10 +127,13 @@ class Cover:
         """Where each set's marginal begins, and the length of the whole last: len(sets) + 1 numbers."""
         return [*accumulate((prod(self.shape[a] for a in s) for s in self.sets), initial=0)]
 
+    @property
+    def _wanted(self) -> dict[Axes, int]:
+        return dict(zip(self.sets, self.offsets, strict=False))
+
     @cached_property
     def _root(self) -> Node:
-        wanted = dict(zip(self.sets, self.offsets, strict=False))
-        return _plan(self.shape, tuple(range(len(self.shape))), wanted)
+        return _plan(self.shape, tuple(range(len(self.shape))), self._wanted)
 
     @cached_property
     def _direct(self) -> tuple[Ints, Ints, Ints]:
@@ -89,7 +142,7 @@ class Cover:
 
     @cached_property
     def _tree(self) -> kernels.Tree:
-        return laid_out(self.shape, self._root.children)
+        return _laid_out(self.shape, self._root.children)
 
     @property
     def _tree_cells(self) -> int:
@@ -121,45 +174,100 @@ class Cover:
         out = np.zeros(self.offsets[-1])
         kernels.expand_many(table, *self._direct, factors)
         if self._root.children:
-            by = _filled(self._tree_cells, 1.0)
+            by = cores.filled(self._tree_cells, 1.0)
             kernels.spread(self._tree, by, factors)
             kernels.collect(self._tree, self._pass(table, by), out)
         kernels.project_many(table, *self._direct, out)
         return out
 
     def _pass(self, table: Cells, by: Floats | None) -> Floats:
-        """One pass over a table: scale it by the four factors in `by`, if given, and fill four new tables."""
+        """One pass over a table: scale it by the four factors in `by`, if given, and fill four new tables.
+
+        In tiles along the first two blocks, of which those that share neither are passed over at once: so no two
+        write to the same cell, and what is added to a cell comes in one order, on however many cores.
+        """
         blocks, begins = self._root.blocks, self._tree.begins[:4]
         shapes = [blocks[:i] + blocks[i + 1 :] for i in range(4)]
 
         def views(tables: Floats) -> list[Floats]:
             return [tables[b : b + prod(s)].reshape(s) for b, s in zip(begins, shapes, strict=True)]
 
-        y, sums = table.reshape(blocks), _filled(self._tree_cells, 0.0)
-        factors, parts = [] if by is None else views(by), views(sums)
+        y, sums = table.reshape(blocks), cores.filled(self._tree_cells, 0.0)
+        tables = [*(() if by is None else views(by)), *views(sums)]
         kernel: Callable[..., None] = kernels.sum_blocks if by is None else kernels.scale_and_sum_blocks
+        most = min(blocks[0], blocks[1], _TILES)
+        n = max(min(2 * isqrt(table.size // cores.PARALLEL), most), 1)
 
-        def work(core: int, cut: slice) -> Floats:
-            # Every row adds to the table without the outermost block, so each core has its own.
-            first = parts[0] if core == 0 else _filled(parts[0].size, 0.0).reshape(shapes[0])
-            kernel(y[cut], *factors[:1], *(f[cut] for f in factors[1:]), first, *(p[cut] for p in parts[1:]))
-            return first
+        def work(tile: tuple[int, int]) -> None:
+            cuts = (block * (i + end) // n for block, i in zip(blocks[:2], tile, strict=False) for end in (0, 1))
+            kernel(y, tuple(cuts), *tables)
 
-        for first in in_parallel(work, blocks[0], table.size)[1:]:
-            parts[0] += first
+        for turn in range(n):
+            cores.at_once(work, [(i, (i + turn) % n) for i in range(n)])
         return sums
 
     @property
     def scratch_cells(self) -> int:
-        """Cells of float64 that one pass needs beside the histogram: factors and sums, on every core."""
+        """Cells of float64 that one pass needs beside the histogram: factors and sums."""
         flat = 8 * self.offsets[-1]  # factors, sums, logarithms and what callers derive from them
-        if not self._root.children:
-            return flat
-        return flat + 2 * (self._tree_cells + _PAGE) + _cores() * (self._root.children[0].cells + _PAGE)
+        return flat + 2 * (self._tree_cells + cores.PAGE)
+
+    def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], names: Sequence[str]) -> Ints:
+        """All marginals of records, flat, int64: d columns of codes (n,), with their names.
+
+        The columns are read once, some thousand records at a time, so they may be files mapped into memory.
+        Raises `InvalidInput` for codes that are not below their column's size: nothing is written out of bounds.
+        """
+        return self._tables(len(columns[0])).count(columns, names)
+
+    def _tables(self, records: int) -> Counted:
+        """The tables into which it costs least to count so many records."""
+        best = self._alone
+        if self._whole is not None:
+            best = min(best, self._whole, key=lambda way: way.cost(records))
+        if best.cost(records) > counting.searching(len(self.sets)):
+            best = min(best, self._shared, key=lambda way: way.cost(records))
+        return best
+
+    @cached_property
+    def _alone(self) -> Counted:
+        """Every marginal is a table."""
+        return Counted(self.shape, self._wanted, (), self.offsets[-1], 0.0)
+
+    @cached_property
+    def _whole(self) -> Counted | None:
+        """The whole universe is the only one, if it is small enough."""
+        cells = prod(self.shape)
+        if cells > _WHOLE:
+            return None
+        return Counted(self.shape, {}, (self._root,), self.offsets[-1], _CELL * cells)
+
+    @cached_property
+    def _shared(self) -> Counted:
+        """Sets that fit a small table together share it."""
+        wanted, found = self._wanted, [*counting.gathered(self.shape, self.sets)]
+        alone = {s: wanted[s] for _, held in found if len(held) == 1 for s in held}
+        shared = [_plan(self.shape, axes, {s: wanted[s] for s in held}) for axes, held in found if len(held) > 1]
+        return Counted(self.shape, alone, tuple(shared), self.offsets[-1], counting.searching(len(self.sets)))
 
     def __str__(self) -> str:
         head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} cells, in one pass over them:"
-        return "\n".join([head, *lines(self._root, 1)])
+        text = [head, *_lines(self._root, 1), "counted from records, of which each adds one to every table:"]
+        for first, tables in self._ways():
+            text += [f"  from {first:,} records on", *(tables.lines(2) if tables is not self._whole else [_ABOVE])]
+        return "\n".join(text)
+
+    def _ways(self) -> Iterator[tuple[int, Counted]]:
+        """Into which tables records are counted, with the number of records from which on they are."""
+        first, way = 0, self._alone
+        others = [self._shared] if self._whole is None else [self._whole, self._shared]
+        while True:
+            yield first, way
+            cheaper = [o for o in others if o.by_record < way.by_record]
+            if not cheaper:
+                return
+            crossing = {o: ceil((o.fixed - way.fixed) / (way.by_record - o.by_record)) for o in cheaper}
+            first, way = min(((n, o) for o, n in crossing.items()), key=lambda found: (found[0], found[1].by_record))
 
 
 @lru_cache(_KEPT)
@@ -233,7 +341,7 @@ def _walk(first: Sequence[Node]) -> Iterator[tuple[Node, int]]:
         level = [pair for i, node in level for pair in enumerate(node.children, i + 1)]
 
 
-def laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
+def _laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
     """Tables and those below them as `kernels` takes them."""
     nodes = [*_walk(first)]
     begins, end, children, number = [], 0, [], len(first)
@@ -242,7 +350,7 @@ def laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
         end = begins[-1] + node.cells
         children.append([number + c for c in range(4)] if node.children else [0] * 4)
         number += len(node.children)
-    strides = [_strides(sizes, node) for node, _ in nodes]
+    steps = [_strides(sizes, node) for node, _ in nodes]
     return kernels.Tree(
         _ints(begins),
         _ints(node.cells for node, _ in nodes),
@@ -252,8 +360,8 @@ def laid_out(sizes: Sequence[int], first: Sequence[Node]) -> kernels.Tree:
         _ints(sizes[a] for node, _ in nodes for a in node.axes),
         _ints(accumulate((len(node.direct) for node, _ in nodes), initial=0)),
         _ints(offset for node, _ in nodes for offset in node.direct.values()),
-        _ints(accumulate((s.size for s in strides), initial=0)),
-        np.concatenate([s.reshape(-1) for s in strides]) if strides else _ints([]),
+        _ints(accumulate((s.size for s in steps), initial=0)),
+        np.concatenate([s.reshape(-1) for s in steps]) if steps else _ints([]),
     )
 
 
@@ -263,7 +371,7 @@ def _place(end: int, cells: int, number: int) -> int:
     A pass reads one table and writes to the same rows of four: at equal places of a page they would get in each other's
     way. (Those numbered 0 are universes.)
     """
-    page, line = _PAGE // 8, 8
+    page, line = cores.PAGE // 8, 8
     if cells < page:
         return -(-end // line) * line
     return -(-end // page) * page + number % 8 * page // 8
@@ -285,14 +393,14 @@ def _ints(numbers: Any) -> Ints:
     return np.array([*numbers], np.int64)
 
 
-def lines(node: Node, depth: int) -> Iterator[str]:
+def _lines(node: Node, depth: int) -> Iterator[str]:
     """A table and those below it as text: its columns, its size and how many marginals are summed from it."""
     blocks = f" in blocks of {' x '.join(map(str, node.blocks))}" if node.blocks else ""
     summed = f", {len(node.direct)} summed from it" if node.direct else ""
     yield f"{'  ' * depth}columns {_runs(node.axes)}: {node.cells:,} cells{blocks}{summed}"
     for child in node.children:
         if child.direct or child.children:
-            yield from lines(child, depth + 1)
+            yield from _lines(child, depth + 1)
 
 
 def _runs(axes: Axes) -> str:
@@ -304,41 +412,3 @@ def _runs(axes: Axes) -> str:
         else:
             runs.append([a])
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-# --- memory and cores
-
-
-def aligned(cells: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-    """An uninitialised vector that begins on a page: vector instructions are fastest on whole cache lines."""
-    size = np.dtype(dtype).itemsize
-    raw = np.empty(cells * size + _PAGE, np.uint8)
-    begin = -raw.ctypes.data % _PAGE
-    return raw[begin : begin + cells * size].view(dtype)
-
-
-def _filled(cells: int, value: float) -> Floats:
-    tables = aligned(cells)
-    tables.fill(value)
-    return tables
-
-
-def in_parallel(work: Callable[[int, slice], Result], length: int, touched: int) -> list[Result]:
-    """The results of `work` on each core's number and slice of range(length); of one for all if few cells are touched.
-
-    Kernels release the interpreter lock, so threads do.
-    """
-    parts = max(min(_cores(), length), 1) if touched >= _PARALLEL else 1
-    cuts = [slice(length * i // parts, length * (i + 1) // parts) for i in range(parts)]
-    if parts == 1:
-        return [work(0, cuts[0])]
-    return [*_pool(os.getpid()).map(work, range(parts), cuts)]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
-def _pool(process: int) -> ThreadPoolExecutor:  # a forked child has none of its parent's threads
-    return ThreadPoolExecutor(_cores(), thread_name_prefix="qrelease")

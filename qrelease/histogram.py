@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import kernels, memory, rounding
-from qrelease.cover import Axes, Cover, aligned, in_parallel
+from qrelease.cores import aligned, in_parallel
+from qrelease.cover import Axes, Cover
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries import Queries, Vectors
+from qrelease.sampling import systematic
 from qrelease.support import Support
 from qrelease.workload import Group, Workload
 
@@ -64,6 +66,11 @@ def check_size(
     needed += 8 * Cover.choose(domain.shape, sets).scratch_cells
     needed += _FACTOR * sum(domain.cells(s) for s in sets)
     memory.check(needed, f"the universe has {_approximate(cells)} cells", advice, ahead=ahead)
+
+
+def copy_fits(cells: Cells) -> None:
+    """Raise `TooLarge` unless there is memory for another vector of so many cells."""
+    memory.check(cells.nbytes, f"a copy of {cells.size:,} cells", "answer queries instead", ahead=False)
 
 
 @final
@@ -202,9 +209,13 @@ class Histogram:
 
     @property
     def values(self) -> Cells:
-        """y itself, (|X|,) counts: a copy as large as the universe."""
+        """y itself, (|X|,) counts: a copy as large as the universe. `TooLarge` if it does not fit."""
+        copy_fits(self._weights)
         found: Cells = aligned(self.domain.size, self._weights.dtype)
-        np.multiply(self._weights, self.total / self._mass, out=found)
+        scale = self.total / self._mass
+        in_parallel(
+            lambda _, cut: np.multiply(self._weights[cut], scale, out=found[cut]), self.domain.size, self.domain.size
+        )
         return found
 
     def answer(self, workload: Workload) -> Floats:
@@ -222,12 +233,13 @@ class Histogram:
     def parities(self) -> Cells:
         """Σ_x (-1)^(s·x) y(x) for every set s of the columns, (|X|,) counts; s as a cell of the universe.
 
-        The Walsh-Hadamard transform, in two passes. `InvalidInput` unless every column has two values.
+        The Walsh-Hadamard transform of `values`. `TooLarge` where no copy fits, `InvalidInput` unless every column has
+        two values.
         """
         if set(self.domain.shape) != {2}:
             raise InvalidInput(f"parities need columns of two values each, got {self.domain.shape}")
         found = self.values
-        kernels.walsh_hadamard(found)
+        transform(found)
         return found
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
@@ -252,9 +264,7 @@ class Histogram:
 
         Systematic sampling: a cell that expects 2.3 records gets 2 or 3, and 2.3 on average over all draws.
         """
-        cells = np.empty(rows, np.int64)
-        kernels.systematic(self._weights, self._mass, rng.random(), cells)
-        return cells
+        return systematic(self._weights, rows, rng)
 
     def to_json(self) -> dict[str, Any]:
         """The factors' logarithms by marginal (those that were ever changed), and the total."""
@@ -311,6 +321,22 @@ class MeanMarginals:
         if workload.domain != self.domain or not set(workload.sets) <= set(where):
             raise InvalidInput("the workload is over another domain, or over marginals that the mean was not kept for")
         return workload.answers(np.concatenate([where[s] for s in workload.sets]))
+
+
+def transform(y: Cells) -> None:
+    """Replace y (2^k,) by its Walsh-Hadamard transform, in two passes: within pieces that fit a cache, then across."""
+    width = min(kernels.CACHED, y.size)
+    pieces, lines = y.size // width, width // kernels.LINE
+
+    def within(_: int, cut: slice) -> None:
+        kernels.walsh_hadamard(y[cut.start * width : cut.stop * width], width)
+
+    def across(_: int, cut: slice) -> None:
+        kernels.walsh_hadamard_across(y, width, cut.start * kernels.LINE, cut.stop * kernels.LINE)
+
+    in_parallel(within, pieces, y.size)
+    if pieces > 1:
+        in_parallel(across, lines, y.size)
 
 
 def _approximate(cells: int) -> str:

@@ -8,12 +8,13 @@ from typing import Any, Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease import kernels, memory
+from qrelease import memory
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.histogram import check_size
+from qrelease.histogram import check_size, copy_fits
 from qrelease.nets import MAX_ANSWERS, Candidates, answers_of
 from qrelease.queries import Vectors
+from qrelease.sampling import systematic
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
@@ -75,7 +76,8 @@ class Dual:
 
     @property
     def values(self) -> Floats:
-        """y itself, (|X|,) counts: a copy as large as the universe."""
+        """y itself, (|X|,) counts: a copy as large as the universe. `TooLarge` if it does not fit."""
+        copy_fits(self._primal)
         return self._primal * self.total
 
     def answer(self, workload: Workload) -> Floats:
@@ -91,8 +93,7 @@ class Dual:
         """
         if not self.has_table:
             raise InvalidInput("a signed hypothesis has no synthetic table; use multiplicative weights")
-        cells = np.empty(rows, np.int64)
-        kernels.systematic(self._primal, float(self._primal.sum()), rng.random(), cells)
+        cells = systematic(self._primal, rows, rng)
         rng.shuffle(cells)
         return [np.asarray(c) for c in np.unravel_index(cells, self.domain.shape)]
 

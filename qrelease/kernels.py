@@ -21,13 +21,16 @@ from numba.extending import overload
 
 Array = npt.NDArray[Any]
 
+Tile = tuple[int, int, int, int]
+"""From where to where in the first block, and in the second: tiles that share neither touch no cell of a table both."""
+
 # Sums may be reassociated (that is what lets the compiler use vector instructions); NaN and infinity keep
 # their meaning.
 _jit: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
 _BLOCK = 1 << 10
-_CACHED = 1 << 15  # cells of float64 that fit a core's second-level cache with room to spare
-_LINE = 64  # cells of a piece of a row that is worth fetching
+CACHED = 1 << 15  # cells of float64 that fit a core's second-level cache with room to spare
+LINE = 64  # cells of a piece of a row that is worth fetching
 _AHEAD = 32  # loads that a core has under way at once
 
 
@@ -226,11 +229,12 @@ def _next(at: int, index: Array, shape: Array, strides: Array) -> int:
 
 
 @_jit
-def sum_blocks(y: Array, without_a: Array, without_b: Array, without_c: Array, without_d: Array) -> None:
+def sum_blocks(y: Array, tile: Tile, without_a: Array, without_b: Array, without_c: Array, without_d: Array) -> None:
     """Add y (A, B, C, D) into the four tables that drop one block each: (B,C,D), (A,C,D), (A,B,D), (A,B,C)."""
-    A, B, C, D = y.shape
-    for a in range(A):
-        for b in range(B):
+    _, _, C, D = y.shape
+    for i in range(tile[0], tile[1]):
+        for j in range(tile[2], tile[3]):
+            a, b = np.uintp(i), np.uintp(j)  # which, unlike others, need not be looked at for counting from the end
             row_c = without_c[a, b]
             for c in range(C):
                 row, row_a, row_b = y[a, b, c], without_a[b, c], without_b[a, c]
@@ -260,6 +264,7 @@ def scale_blocks(y: Array, by_bcd: Array, by_acd: Array, by_abd: Array, by_abc: 
 @_jit
 def scale_and_sum_blocks(
     y: Array,
+    tile: Tile,
     by_bcd: Array,
     by_acd: Array,
     by_abd: Array,
@@ -269,10 +274,11 @@ def scale_and_sum_blocks(
     without_c: Array,
     without_d: Array,
 ) -> None:
-    """`scale_blocks`, then `sum_blocks` of the result, in one pass over y."""
-    A, B, C, D = y.shape
-    for a in range(A):
-        for b in range(B):
+    """`scale_blocks`, then `sum_blocks` of the result, in one pass over a tile of y."""
+    _, _, C, D = y.shape
+    for i in range(tile[0], tile[1]):
+        for j in range(tile[2], tile[3]):
+            a, b = np.uintp(i), np.uintp(j)  # which, unlike others, need not be looked at for counting from the end
             f_c, row_c = by_abd[a, b], without_c[a, b]
             for c in range(C):
                 row, f_a, f_b, f_d = y[a, b, c], by_bcd[b, c], by_acd[a, c], by_abc[a, b, c]
@@ -376,7 +382,7 @@ class Tree(NamedTuple):
 
 @_jit
 def collect(tree: Tree, tables: Array, out: Array) -> None:
-    """From the first four tables, fill the others, which must be zeros, and add all marginals into out."""
+    """From the first tables, fill those below, which must be zeros, and add all marginals into out."""
     for i in range(tree.begins.size):
         table = tables[tree.begins[i] : tree.begins[i] + tree.cells[i]]
         A, B, C, D = tree.blocks[i]
@@ -385,6 +391,7 @@ def collect(tree: Tree, tables: Array, out: Array) -> None:
             c, d = tree.begins[tree.children[i, 2]], tree.begins[tree.children[i, 3]]
             sum_blocks(
                 table.reshape((A, B, C, D)),
+                (0, A, 0, B),
                 tables[a : a + B * C * D].reshape((B, C, D)),
                 tables[b : b + A * C * D].reshape((A, C, D)),
                 tables[c : c + A * B * D].reshape((A, B, D)),
@@ -420,24 +427,31 @@ def spread(tree: Tree, tables: Array, factors: Array) -> None:
 
 
 @_jit
-def walsh_hadamard(y: Array) -> None:
-    """Replace y (2^k,) by its Walsh-Hadamard transform: Σ_x (-1)^(s·x) y(x) for each s, s·x a product of bit vectors.
+def walsh_hadamard(y: Array, width: int) -> None:
+    """Replace each piece of y by its transform: Σ_x (-1)^(s·x) y(x) for each s, s·x a product of bit vectors.
 
-    In two passes over memory: over pieces that fit the cache, then across the pieces, a few columns at a time.
+    y (2^k,) in pieces of `width`, a power of two.
     """
-    width = min(_CACHED, y.size)
     for first in range(0, y.size, width):
         _butterflies(y[first : first + width], 1)
+
+
+@_jit
+def walsh_hadamard_across(y: Array, width: int, low: int, high: int) -> None:
+    """The levels of the transform of y that are left after `walsh_hadamard`: each column low..high-1 of the pieces.
+
+    A few columns at a time, whole cache lines, which are brought together.
+    """
     rows = y.size // width
-    columns = np.empty(rows * _LINE, y.dtype)
-    for first in range(0, width if rows > 1 else 0, _LINE):
+    columns = np.empty(rows * LINE, y.dtype)
+    for first in range(low, high, LINE):
         for row in range(rows):
-            for k in range(_LINE):
-                columns[row * _LINE + k] = y[row * width + first + k]
-        _butterflies(columns, _LINE)
+            for k in range(LINE):
+                columns[row * LINE + k] = y[row * width + first + k]
+        _butterflies(columns, LINE)
         for row in range(rows):
-            for k in range(_LINE):
-                y[row * width + first + k] = columns[row * _LINE + k]
+            for k in range(LINE):
+                y[row * width + first + k] = columns[row * LINE + k]
 
 
 @_jit
@@ -467,38 +481,51 @@ def _butterflies(y: Array, step: int) -> None:
 
 
 @_jit
-def systematic(weights: Array, total: float, start: float, out: Array) -> None:
-    """Draw out.size cells, cell i either ⌊p_i m⌋ or ⌈p_i m⌉ times, in order, from one uniform start in [0, 1).
+def systematic(weights: Array, first: int, before: float, step: float, start: float, number: int, out: Array) -> None:
+    """On which cells of a piece the marks fall that are known to fall on some, in order: (j + start) step, j = number…
 
-    weights (|X|,) non-negative with the given sum; out (m,) int64. The j-th draw is the cell in which the running
-    sum passes (j + start) / m of the total.
+    weights (n,), not all zero, of cells that are numbered from `first`, after others whose weights sum to `before`;
+    out (m,) int64. A mark falls on the cell in which the running sum passes it.
     """
-    m = out.size
-    step = total / m
-    running, j = 0.0, 0
-    last = 0
+    running, last, j = before, first, 0
     for i in range(weights.size):
         if weights[i] > 0.0:
-            last = i
+            last = first + i
             running += weights[i]
-            while j < m and (j + start) * step < running:
-                out[j] = i
+            while j < out.size and (number + j + start) * step < running:
+                out[j] = last
                 j += 1
-    while j < m:  # the running sum may end a rounding error below the total
+    while j < out.size:  # the running sum may end a rounding error below that of the piece
         out[j] = last
         j += 1
 
 
 @_jit
 def count(
-    codes: Array, digits: Array, radices: Array, starts: Array, offsets: Array, index: Array, counts: Array
-) -> None:
-    """Add the records of codes (d, m) into the tables that lie one after another in counts.
+    codes: Array,
+    sizes: Array,
+    digits: Array,
+    radices: Array,
+    starts: Array,
+    offsets: Array,
+    index: Array,
+    counts: Array,
+) -> int:
+    """Add the records of codes (d, m) into the tables that lie one after another in counts; -1.
 
     Table s has the digits `digits[starts[s]:starts[s + 1]]` (rows of codes) and begins at `offsets[s]`. The
     index (at least m,) is built digit by digit over all records, so that those loops are vector instructions.
+
+    If a code is not below its column's size (d,), the number of the first such column, and nothing is counted: codes
+    may come from a file that is not what it was when they were checked.
     """
     rows = codes.shape[1]
+    for column in range(len(sizes)):
+        row, most = codes[column], codes.dtype.type(0)
+        for r in range(rows):
+            most = max(most, row[r])
+        if most >= sizes[column] and rows:
+            return column
     for s in range(len(offsets)):
         index[:rows] = 0
         for digit in range(starts[s], starts[s + 1]):
@@ -508,3 +535,4 @@ def count(
         table = counts[offsets[s] :]
         for r in range(rows):
             table[index[r]] += 1
+    return -1

@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import kernels
-from qrelease.cover import Axes, Floats, Ints, in_parallel
+from qrelease.cores import in_parallel
+from qrelease.cover import Axes, Ints
 
+Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.floating[Any]]
 
 _KEPT = 64  # layouts that are kept for further queries on the same columns

@@ -138,15 +138,15 @@ class Table:
 
     def _marginals(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], npt.NDArray[np.int64]]:
         """The marginals on distinct, sorted sets: those counted before, and one pass for the others."""
-        from qrelease.counting import CountingPlan  # numba loads on first need
+        from qrelease.cover import Cover  # numba loads on first need
 
         new = [axes for axes in sets if axes not in self._known]
         if not new:
             return self._known
-        plan = CountingPlan.choose(self.domain.shape, new, len(self))
-        flat = plan.count(self.columns)
+        cover = Cover.choose(self.domain.shape, new)
+        flat = cover.count(self.columns, self.domain.names)
         flat.setflags(write=False)
-        counted = dict(zip(new, np.split(flat, plan.offsets[1:-1]), strict=True))
+        counted = dict(zip(new, np.split(flat, cover.offsets[1:-1]), strict=True))
         found = {**{axes: self._known[axes] for axes in sets if axes in self._known}, **counted}
         if len(flat) <= _REMEMBERED:
             if len(flat) + sum(map(len, self._known.values())) > _REMEMBERED:

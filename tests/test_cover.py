@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
-from qrelease import cover
+from qrelease import cores, cover
 from qrelease.cover import Cover
 from qrelease.errors import InvalidInput
 
@@ -66,7 +66,7 @@ def plans(draw):
 
 
 @pytest.mark.parametrize("direct", [0, cover._DIRECT], ids=["tree", "direct"])
-@pytest.mark.parametrize("parallel", [1, cover._PARALLEL], ids=["threads", "serial"])
+@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["threads", "serial"])
 @example(plan=((7,), [(0,)]))
 @example(plan=((7,), [()]))
 @example(plan=((2,) * 10, subsets(10, 3)))
@@ -79,7 +79,7 @@ def plans(draw):
 def test_reads_and_writes_every_marginal(direct, parallel, plan):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cover, "_DIRECT", direct)
-        patch.setattr(cover, "_PARALLEL", parallel)
+        patch.setattr(cores, "PARALLEL", parallel)
         assert_reads_and_writes(*plan)
 
 

@@ -205,6 +205,26 @@ def test_the_mean_of_iterates_answers_as_the_mean_of_their_answers():
         mean.add(Histogram(PEOPLE, [(0,)], 48.0))
 
 
+def test_parities_of_several_pieces_are_sums_with_signs():
+    found = Histogram(coded(*[2] * 17), [(0, 16)], 100.0)
+    found.multiply(np.array([0.3, -0.2, 0.1, 0.0]))
+    corner = found.marginals.reshape(2, 2)
+    signs = np.array([[1, 1], [1, -1]])
+    expected = np.zeros(1 << 17)
+    expected[[0, 1, 1 << 16, 1 << 16 | 1]] = (signs @ corner @ signs).reshape(-1)
+    np.testing.assert_allclose(found.parities(), expected, atol=1e-9)
+
+
+def test_a_copy_is_refused_before_it_is_made(monkeypatch):
+    found = Histogram(coded(*[2] * 10), [(0,)], 1.0)
+    monkeypatch.setattr(memory, "free", lambda: 8191)
+    for copy in (lambda: found.values, found.parities):
+        with pytest.raises(TooLarge, match="a copy of 1,024 cells"):
+            copy()
+    monkeypatch.setattr(memory, "free", lambda: 8192)
+    assert found.parities()[0] == pytest.approx(1)
+
+
 def test_parities_are_those_of_the_cells():
     found = Histogram(coded(2, 2, 2), [(0, 1), (1, 2)], 100.0)
     found.multiply(np.random.default_rng(0).normal(size=8))

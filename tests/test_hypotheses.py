@@ -134,4 +134,8 @@ def test_both_vectors_of_a_hypothesis_must_fit(monkeypatch):
     with pytest.raises(TooLarge, match=r"1,048,576 cells: about 16 MiB are needed"):
         Dual(domain, 1.0, "entropic")
     monkeypatch.setattr(memory, "free", lambda: 16 << 20)
-    assert Dual(domain, 1.0, "entropic").values.size == domain.size
+    state = Dual(domain, 1.0, "entropic")
+    assert state.values.size == domain.size
+    monkeypatch.setattr(memory, "free", lambda: (8 << 20) - 1)
+    with pytest.raises(TooLarge, match="a copy of 1,048,576 cells"):
+        _ = state.values

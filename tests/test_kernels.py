@@ -25,9 +25,15 @@ RNG_SEEDS = st.integers(0, 2**32 - 1)
 # --- the twins ---------------------------------------------------------------------------------------------------
 
 
-def sum_blocks(y, *without):
+def within(tile, array, axis):
+    """What a tile of the first two blocks sees of a table that dropped one block, or none (-1)."""
+    cuts = [slice(*tile[:2]), slice(*tile[2:]), slice(None), slice(None)]
+    return array[tuple(cut for i, cut in enumerate(cuts) if i != axis)]
+
+
+def sum_blocks(y, tile, *without):
     for axis, out in enumerate(without):
-        out += y.sum(axis=axis, dtype=float)
+        within(tile, out, axis)[...] += within(tile, y, -1).sum(axis=axis, dtype=float)
 
 
 def scale_blocks(y, *by):
@@ -35,9 +41,9 @@ def scale_blocks(y, *by):
         y *= np.expand_dims(factor, axis)
 
 
-def scale_and_sum_blocks(y, *tables):
-    scale_blocks(y, *tables[:4])
-    sum_blocks(y, *tables[4:])
+def scale_and_sum_blocks(y, tile, *tables):
+    scale_blocks(within(tile, y, -1), *(within(tile, f, axis) for axis, f in enumerate(tables[:4])))
+    sum_blocks(y, tile, *tables[4:])
 
 
 def positions(shape, strides, offset):
@@ -54,17 +60,18 @@ def expand_many(table, shape, strides, offsets, factors):
         table *= factors[positions(shape, steps, offset)]
 
 
-def systematic(weights, total, start, out):
-    marks = (np.arange(out.size) + start) * (total / out.size)
-    cells = np.searchsorted(np.cumsum(weights), marks, side="right")
-    out[:] = np.minimum(cells, np.flatnonzero(weights)[-1])
+def systematic(weights, first, before, step, start, number, out):
+    marks = (number + np.arange(out.size) + start) * step
+    cells = np.searchsorted(before + np.cumsum(weights), marks, side="right")
+    out[:] = first + np.minimum(cells, np.flatnonzero(weights)[-1])
 
 
 def collect(tree, tables, out):
     for i in range(len(tree.begins)):
         table, below = tables_of(tree, tables, i)
         if below:
-            sum_blocks(table.reshape(tree.blocks[i]), *below)
+            A, B, C, D = tree.blocks[i]
+            sum_blocks(table.reshape(A, B, C, D), (0, A, 0, B), *below)
         project_many(table, *directly(tree, i), out)
 
 
@@ -120,20 +127,32 @@ def sum_support(y, *support):
     return scattered(y, *support) @ y
 
 
-def walsh_hadamard(y):
-    k = y.size.bit_length() - 1
-    cube = y.reshape((2,) * k)
-    for axis in range(k):
+def butterflies(cube, axes):
+    for axis in axes:
         first, second = np.take(cube, 0, axis), np.take(cube, 1, axis)
         cube[:] = np.stack([first + second, first - second], axis)
 
 
-def count(codes, digits, radices, starts, offsets, index, counts):
+def walsh_hadamard(y, width):
+    k = width.bit_length() - 1
+    butterflies(y.reshape((-1, *[2] * k)), range(1, k + 1))
+
+
+def walsh_hadamard_across(y, width, low, high):
+    levels = (y.size // width).bit_length() - 1
+    butterflies(y.reshape(-1, width)[:, low:high].reshape((*[2] * levels, -1)), range(levels))
+
+
+def count(codes, sizes, digits, radices, starts, offsets, index, counts):
+    wrong = [i for i, (row, size) in enumerate(zip(codes, sizes, strict=True)) if (row >= size).any()]
+    if wrong:
+        return wrong[0]
     for first, last, offset in zip(starts, starts[1:], offsets, strict=False):
         places = np.zeros(codes.shape[1], np.int64)
         for digit in range(first, last):
             places = places * radices[digit] + codes[digits[digit]]
         np.add.at(counts, offset + places, 1)
+    return -1
 
 
 KERNELS = {name: value for name, value in vars(kernels).items() if hasattr(value, "py_func") and name[0] != "_"}
@@ -190,10 +209,11 @@ def dropped(shape):
 @PROPERTY
 def test_blocks_agree_with_their_twins(name, shape, seed):
     rng = np.random.default_rng(seed)
+    tile = tuple(int(i) for n in shape[:2] for i in sorted(rng.integers(0, n + 1, 2)))
     factors = [powers(rng, *s) for s in dropped(shape)]
     sums = [counts(rng, *s) for s in dropped(shape)]  # not zero: the kernels add
     tables = {"sum_blocks": sums, "scale_blocks": factors}.get(name, factors + sums)
-    agree(name, counts(rng, *shape), *tables)
+    agree(name, counts(rng, *shape), *([] if name == "scale_blocks" else [tile]), *tables)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -201,7 +221,7 @@ def test_fast_arithmetic_keeps_what_is_not_finite(value):
     y = np.ones((2, 3, 4, 32))
     y[1, 2, 3, 4] = value
     without = [np.zeros(s) for s in dropped(y.shape)]
-    kernels.sum_blocks(y, *without)
+    kernels.sum_blocks(y, (0, 2, 0, 3), *without)
     hit = [without[0][2, 3, 4], without[1][1, 3, 4], without[2][1, 2, 4], without[3][1, 2, 3]]
     np.testing.assert_array_equal(hit, [value] * 4)
     assert sum(np.isfinite(w).sum() for w in without) == sum(w.size for w in without) - 4
@@ -267,7 +287,7 @@ def test_single_precision_is_summed_in_double(name):
     y = rng.integers(0, 1 << 22, shape).astype(np.float32)
     sums, factors = [np.zeros(s) for s in dropped(shape)], [powers(rng, *s) for s in dropped(shape)]
     if name in ("sum_blocks", "scale_and_sum_blocks"):
-        agree(name, y, *(factors if name[:2] == "sc" else []), *sums)
+        agree(name, y, (0, 3, 0, 5), *(factors if name[:2] == "sc" else []), *sums)
     else:
         sizes, strides = np.array(shape), np.array([[0, 0, 0, 0], [40, 8, 0, 1]])
         flat = np.zeros(121) if name == "project_many" else powers(rng, 121)
@@ -369,9 +389,18 @@ def test_cells_far_from_each_other_agree_with_their_twins(name, dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("k", [*range(9), 14, 17, 18])
-def test_walsh_hadamard_agrees_with_its_twin(k, dtype):
-    agree("walsh_hadamard", np.random.default_rng(k).integers(-8, 9, 1 << k).astype(dtype))
+@pytest.mark.parametrize(("k", "piece"), [*((k, k) for k in range(9)), (11, 3), (14, 14), (17, 15)])
+def test_transforms_of_pieces_agree_with_their_twin(k, piece, dtype):
+    agree("walsh_hadamard", np.random.default_rng(k).integers(-8, 9, 1 << k).astype(dtype), 1 << piece)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("k", "piece", "low", "high"), [(8, 7, 0, 128), (12, 8, 64, 192), (12, 11, 1024, 2048)])
+def test_transforms_across_pieces_agree_with_their_twin(k, piece, low, high, dtype):
+    y = np.random.default_rng(k).integers(-8, 9, 1 << k).astype(dtype)
+    ours, theirs = run_both("walsh_hadamard_across", y, 1 << piece, low, high)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    assert (ours[0] != y).any()
 
 
 @given(shape=SHAPES, rows=st.integers(0, 200), seed=RNG_SEEDS)
@@ -382,34 +411,45 @@ def test_counts_agree_with_their_twin(shape, rows, seed):
     sizes = [int(np.prod([shape[a] for a in s])) for s in sets]
     codes = np.array([rng.integers(0, n, rows) for n in shape], np.uint32)
     digits = np.array([a for s in sets for a in s], np.int64)
-    radices = np.array(shape, np.uint32)[digits]
+    sizes_, radices = np.array(shape, np.uint32), np.array(shape, np.uint32)[digits]
     starts, (*offsets, end) = np.cumsum([0, *map(len, sets)]), np.cumsum([0, *sizes]).tolist()
     index = np.zeros(rows + 3, np.uint32)
-    ours, theirs = run_both("count", codes, digits, radices, starts, np.array(offsets), index, np.zeros(end, np.int64))
-    np.testing.assert_array_equal(ours[6], theirs[6])
+    ours, theirs = run_both(
+        "count", codes, sizes_, digits, radices, starts, np.array(offsets), index, np.zeros(end, np.int64)
+    )
+    np.testing.assert_array_equal(ours[7], theirs[7])
+
+
+def test_records_with_a_code_that_its_column_has_not_are_not_counted():
+    one, sizes, counts = np.zeros(1, np.int64), np.array([9, 3], np.uint32), np.zeros(30, np.int64)
+    codes = np.array([[0, 8, 2], [2, 3, 0]], np.uint32)
+    found = kernels.count(codes, sizes, one, sizes[:1], np.array([0, 1]), one, np.zeros(3, np.uint32), counts)
+    assert (found, counts.any()) == (1, False)
 
 
 # --- systematic sampling -----------------------------------------------------------------------------------------
 
 
-@example(weights=[0, 0, 7], draws=5, start=0.0)
-@example(weights=[7, 0, 0], draws=5, start=0.999)
-@example(weights=[1], draws=1, start=0.0)
+@example(weights=[0, 0, 7], marks=5, start=0.0, number=0)
+@example(weights=[7, 0, 0], marks=5, start=0.999, number=3)
 @given(
     weights=st.lists(st.integers(0, 50), min_size=1, max_size=300).filter(any),
-    draws=st.integers(1, 400),
+    marks=st.integers(0, 400),
     start=st.floats(0, 1, exclude_max=True),
+    number=st.integers(0, 1000),
 )
 @PROPERTY
-def test_systematic_agrees_with_its_twin(weights, draws, start):
+def test_systematic_agrees_with_its_twin(weights, marks, start, number):
+    """Of a piece on which all of its marks fall; the rest of a vector is `sampling`'s affair."""
     w = np.array(weights, float)
-    agree("systematic", w, w.sum(), start, np.full(draws, -1))
+    step = w.sum() / max(marks, 1)
+    agree("systematic", w, 40, number * step, step, start, number, np.full(marks, -1))
 
 
-def test_systematic_survives_a_total_that_the_running_sum_does_not_reach():
+def test_systematic_survives_a_sum_that_its_piece_does_not_reach():
     weights, out = np.array([1.0, 2.0, 0.0]), np.full(6, -1)
-    kernels.systematic(weights, 3.0001, 0.9999, out)
-    assert out.tolist() == [0, 0, 1, 1, 1, 1]
+    kernels.systematic(weights, 10, 0.0, 3.0001 / 6, 0.9999, 0, out)
+    assert out.tolist() == [10, 10, 11, 11, 11, 11]
 
 
 def test_a_debug_run_stops_at_a_wrong_code(tmp_path):
@@ -418,7 +458,8 @@ def test_a_debug_run_stops_at_a_wrong_code(tmp_path):
 import numpy as np
 from qrelease import kernels
 one, codes, counts = np.zeros(1, np.int64), np.array([[0, 7]], np.uint32), np.zeros(3, np.int64)
-kernels.count(codes, one, np.array([3], np.uint32), np.array([0, 1]), one, np.zeros(2, np.uint32), counts)
+sizes = np.array([9], np.uint32)  # which lets the code pass
+kernels.count(codes, sizes, one, np.array([3], np.uint32), np.array([0, 1]), one, np.zeros(2, np.uint32), counts)
 """
     debug = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=debug)

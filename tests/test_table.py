@@ -26,6 +26,7 @@ from strategies import domains
 from worlds import coded, random_table
 
 from qrelease import counting, rows
+from qrelease.cover import Cover
 from qrelease.data import ADULT_CSV, CATEGORICAL, adult
 from qrelease.domain import Attribute, Domain
 from qrelease.encoding import Encoder, encode_series, write_csv
@@ -663,10 +664,8 @@ def test_counts_of_adult_equal_those_of_the_csv_module():
 
 def test_counts_are_taken_once(monkeypatch):
     """A mechanism of many rounds asks the same things again."""
-    found, taken, count = random_table(coded(3, 4, 2), 50, 0), [], counting.CountingPlan.count
-    monkeypatch.setattr(
-        counting.CountingPlan, "count", lambda plan, columns: taken.append(plan.sets) or count(plan, columns)
-    )
+    found, taken, count = random_table(coded(3, 4, 2), 50, 0), [], Cover.count
+    monkeypatch.setattr(Cover, "count", lambda cover, *given: taken.append(cover.sets) or count(cover, *given))
     first = found.counts([(0, 1), (2,)])
     second = found.counts([(2,), (1, 2), (1, 0)])
     assert taken == [((0, 1), (2,)), ((1, 2),)]
@@ -703,6 +702,22 @@ def test_what_does_not_fit_in_memory_is_mapped_from_files(file, tmp_path, monkey
             np.testing.assert_array_equal(ours, theirs)
         with pytest.raises(ValueError, match="read-only"):
             found.columns[0][0] = 1
+
+
+def test_a_file_that_changes_after_it_was_read_is_named(tmp_path):
+    """Its codes index tables: none may lie beyond them, whatever another process has written."""
+    domain, rng = Domain.coded({"a": 3, "b": 200}), np.random.default_rng(0)
+    paths = [tmp_path / name for name in domain.names]
+    for path, size in zip(paths, domain.shape, strict=True):
+        rng.integers(0, size, 5000).astype(np.uint8).tofile(path)
+    found = Table(domain, tuple(np.memmap(path, np.uint8, "r") for path in paths))
+    assert found.counts([(1,)])[0].sum() == 5000
+    with paths[1].open("r+b") as file:
+        file.seek(4999)
+        file.write(b"\xff")
+    with pytest.raises(InvalidInput, match="column 'b' has codes that it had not when it was read"):
+        found.counts([(0, 1)])
+    assert found.counts([(0,)])[0].sum() == 5000
 
 
 def test_a_large_source_is_read_without_holding_it(file, monkeypatch):

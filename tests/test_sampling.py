@@ -1,0 +1,73 @@
+"""Systematic sampling by pieces, against the marks on a running sum, one after the other."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from worlds import PROPERTY
+
+from qrelease import cores
+from qrelease.sampling import systematic
+
+
+def twin(weights, rows, rng):
+    """Exact for whole numbers."""
+    marks = (np.arange(rows) + rng.random()) * (weights.sum(dtype=float) / rows)
+    return np.minimum(
+        np.searchsorted(np.cumsum(weights, dtype=float), marks, side="right"), np.flatnonzero(weights)[-1]
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["pieces", "one"])
+@example(weights=[0, 0, 7], rows=5, seed=0)
+@example(weights=[7, 0, 0], rows=5, seed=0)
+@example(weights=[1], rows=1, seed=0)
+@example(weights=[0] * 40 + [3] + [0] * 40, rows=17, seed=0)
+@given(
+    weights=st.lists(st.integers(0, 50), min_size=1, max_size=300).filter(any),
+    rows=st.integers(1, 400),
+    seed=st.integers(0, 2**32 - 1),
+)
+@PROPERTY
+def test_records_are_where_the_marks_fall(dtype, parallel, weights, rows, seed):
+    w = np.array(weights, dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cores, "PARALLEL", parallel)
+        found = systematic(w, rows, np.random.default_rng(seed))
+    np.testing.assert_array_equal(found, twin(w, rows, np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["pieces", "one"])
+@given(cells=st.integers(1, 500), rows=st.integers(1, 2000), seed=st.integers(0, 2**32 - 1))
+@PROPERTY
+def test_every_cell_has_what_it_expects_up_or_down(parallel, cells, rows, seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=cells) * (rng.random(cells) < 0.5)
+    weights[rng.integers(cells)] = 1e-9  # not all are zero
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cores, "PARALLEL", parallel)
+        found = systematic(weights, rows, rng)
+    expected = rows * weights / weights.sum()
+    assert (np.abs(np.bincount(found, minlength=cells) - expected) < 1 + 1e-9 * rows).all()
+    assert weights[found].min() > 0
+    assert (np.diff(found) >= 0).all()
+
+
+class Latest:
+    """The largest number that a generator gives."""
+
+    def random(self):
+        return np.nextafter(1.0, 0.0)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7, 1000])
+def test_what_lies_behind_the_last_weight_gets_nothing(monkeypatch, rows):
+    """Though the last mark be rounded up to the whole sum."""
+    monkeypatch.setattr(cores, "PARALLEL", 1)
+    weights = np.r_[np.full(30, 0.1), np.zeros(90)]
+    assert systematic(weights, rows, Latest()).max() < 30
+
+
+def test_no_records():
+    assert systematic(np.ones(3), 0, np.random.default_rng(0)).shape == (0,)
