@@ -1,11 +1,15 @@
-"""A release as a folder of four files, and back.
+"""A release as a folder of four files, or five, and back.
 
 `synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits); a weighted table has
                  a further column `weight`, the number of records that a row stands for
 `answers.csv`    every query of the workload: the answer; the unbiased noisy answer and its error bar, where it was
-                 measured; and the error bar of the answer itself, where a model says it
+                 measured; and the error bar of the answer itself, where a model says it. More than `MOST_ANSWERS` are
+                 written only if that is asked for: a loaded release gives every one of them
 `release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
 `report.html`    one page for people
+
+`measurements.npy`  the noisy answers, where they are too many for the manifest: those of all measurements that it
+                    lists, one after another, float64. It is mapped into memory, and read where a query needs it
 
 The tables of an insecure release have a last column `INSECURE`: a mark that stays with the rows wherever they go, that
 is seen whatever opens them, and that leaves names, headers and numbers to whoever reads the columns by name.
@@ -17,7 +21,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import islice, product
 from pathlib import Path
@@ -44,6 +48,8 @@ from qrelease.report import html
 from qrelease.synopses import Scaled, WeightedRecords
 from qrelease.workload import Workload
 
+Floats = npt.NDArray[np.float64]
+
 FORMAT = 1
 
 MANIFEST = "release.json"
@@ -54,7 +60,17 @@ _MARK = "INSECURE"
 WEIGHT = "weight"
 """The column of a weighted table that says how many records a row stands for."""
 
-_LINES = 1 << 16  # answers that are written at a time
+VALUES = "measurements.npy"
+
+_VALUES = np.dtype("<f8")
+
+MOST_ANSWERS = 1 << 24
+"""Answers that are written by default: a gigabyte, in the better part of a minute."""
+
+_LISTED = 1 << 20  # noisy answers that a manifest lists
+
+_PART = 1 << 22  # answers that are put together at a time
+_LINES = 1 << 16  # and written
 
 _INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"
 
@@ -95,24 +111,39 @@ def check_weighted(domain: Domain) -> None:
         raise InvalidInput(f"a weighted table has a column {WEIGHT!r} of its own: rename that of the schema")
 
 
-def save(release: Release, folder: Path, rows: int | None = None, *, weighted: bool = False) -> str | None:
+def save(
+    release: Release, folder: Path, rows: int | None = None, *, weighted: bool = False, answers: bool | None = None
+) -> dict[str, str]:
     """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`).
 
     weighted  whether the table is that of `Release.weighted`
+    answers   whether the answers are written, by default where they are at most `MOST_ANSWERS`
 
-    Returns why there are no records, None where there are: a table that is too large takes nothing else with it.
+    Returns which files there are not, and why: a table that is too large takes nothing else with it.
     """
+    left_out = {}
     why_none = _write_records(release, folder / "synthetic.csv", rows, weighted)
-    _write_answers(release, folder / "answers.csv")
+    if why_none is not None:
+        left_out["synthetic.csv"] = why_none
+    asked = len(release.workload)
+    if asked <= MOST_ANSWERS if answers is None else answers:
+        _write_answers(release, folder / "answers.csv")
+    else:
+        left_out["answers.csv"] = f"it would have {asked:,} lines; the release gives each answer that is asked for"
+    listed = sum(len(m.values) for m in release.measurements) <= _LISTED
+    if not listed:
+        _write_values(release.measurements, folder / VALUES)
     with _new(folder / MANIFEST) as out:
         # A parameter that is no plain value, such as a net, describes itself.
-        print(json.dumps(_manifest(release), allow_nan=False, default=_plain), file=out)
+        print(json.dumps(_manifest(release, listed), allow_nan=False, default=_plain), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
-    return why_none
+    return left_out
 
 
 def load(path: str | os.PathLike[str]) -> Release:
     """A saved release, from its folder or its `release.json`. It answers further queries at no cost.
+
+    Where there are very many noisy answers they stay in their file, which has to stay where it is.
 
     Raises `InvalidInput` for a file that is none, or whose parts cost more than it claims in all.
     """
@@ -122,9 +153,11 @@ def load(path: str | os.PathLike[str]) -> Release:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content.get("format") != FORMAT:
             raise InvalidInput(f"{file} has format {content.get('format')!r}; this version reads {FORMAT}")
-        return _release(content)
+        # Only looked at, lest a query that needs a thousand of them reads a gigabyte.
+        values = None if content.get("values") is None else np.load(file.parent / VALUES, "r", allow_pickle=False)
+        return _release(content, values)
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
+        raise InvalidInput(f"{error.filename or file} cannot be read: {error.strerror}") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -159,8 +192,6 @@ def _write_records(release: Release, file: Path, rows: int | None, weighted: boo
 
 def _write_answers(release: Release, file: Path) -> None:
     """By one format a row, some rows at a time: a million take about two seconds."""
-    noisy, error = release.error_bars()
-    numbers = [release.answers(), np.where(np.isnan(error), np.nan, noisy), error, release.model_bars()]
     header, mark = (f",{_MARK}", ",1") if release.insecure else ("", "")
     formats = [
         "%s,%.6g" + "".join(",%.0s" if n else f",%.{d}g" for n, d in zip(none, (6, 4, 4), strict=True)) + f"{mark}\n"
@@ -169,11 +200,25 @@ def _write_answers(release: Release, file: Path) -> None:
     texts = release.workload.texts()
     with _new(file) as out:
         out.write(f"query,answer,noisy,error_95,model_95{header}\n")
-        for first in range(0, len(error), _LINES):
-            some = [n[first : first + _LINES] for n in numbers]
-            which = np.isnan(some[1:]).T @ (4, 2, 1)
-            rows = zip(map(_field, islice(texts, len(which))), *(n.tolist() for n in some), strict=True)
-            out.writelines([formats[f] % row for f, row in zip(which.tolist(), rows, strict=True)])
+        for part in release.workload.parts(_PART):
+            noisy, error = release.error_bars(part)
+            noisy = np.where(np.isnan(error), np.nan, noisy)
+            numbers = [release.synopsis.answer(part), noisy, error, release.model_bars(part)]
+            for first in range(0, len(error), _LINES):
+                some = [n[first : first + _LINES] for n in numbers]
+                which = np.isnan(some[1:]).T @ (4, 2, 1)
+                rows = zip(map(_field, islice(texts, len(which))), *(n.tolist() for n in some), strict=True)
+                out.writelines([formats[f] % row for f, row in zip(which.tolist(), rows, strict=True)])
+
+
+def _write_values(measurements: Iterable[Measurement], file: Path) -> None:
+    """As `numpy.save` would, without a copy of them all."""
+    count = sum(len(m.values) for m in measurements)
+    with file.open("wb") as out:
+        header = {"descr": _VALUES.str, "fortran_order": False, "shape": (count,)}
+        np.lib.format.write_array_header_1_0(out, header)
+        for m in measurements:
+            out.write(m.values.astype(_VALUES, copy=False).tobytes())
 
 
 def _field(text: str) -> str:
@@ -196,7 +241,8 @@ def _plain(value: object) -> object:
     return repr(value)
 
 
-def _manifest(release: Release) -> dict[str, Any]:
+def _manifest(release: Release, listed: bool) -> dict[str, Any]:
+    """`listed`: whether it lists the noisy answers, or they are in a file of their own."""
     names = release.domain.names
     return {
         "format": FORMAT,
@@ -219,19 +265,21 @@ def _manifest(release: Release) -> dict[str, Any]:
                 "scale": m.noise.scale,
                 "unit": m.noise.unit,
                 "repeats": m.repeats,
-                "values": m.values.tolist(),
+                **({"values": m.values.tolist()} if listed else {}),
             }
             for m in release.measurements
         ],
+        **({} if listed else {"values": VALUES}),
         "synopsis": release.synopsis.to_json(),
     }
 
 
-def _release(content: Mapping[str, Any]) -> Release:
+def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
+    """`values`: of all measurements, where the manifest does not list them."""
     domain = schema.domain_from_json(content["domain"])
     workload = Workload.from_json(domain, content["workload"])
     cost = cost_from_json(content["cost"])
-    measurements = tuple(_measurement(domain, m) for m in content["measurements"])
+    measurements = _measurements(domain, content["measurements"], values)
     spends = tuple(
         Spend(s["what"], cost_from_json({k: v for k, v in s.items() if k != "what"})) for s in content["spends"]
     )
@@ -254,10 +302,22 @@ def _release(content: Mapping[str, Any]) -> Release:
     )
 
 
-def _measurement(domain: Domain, content: Mapping[str, Any]) -> Measurement:
-    (group,) = Workload.from_json(domain, [content]).groups
-    noise = Noise(content["law"], float(content["scale"]), float(content["unit"]))
-    return Measurement(group, np.array(content["values"], np.float64), noise, int(content["repeats"]))
+def _measurements(
+    domain: Domain, content: Sequence[Mapping[str, Any]], values: Floats | None
+) -> tuple[Measurement, ...]:
+    groups = [Workload.from_json(domain, [m]).groups[0] for m in content]
+    laws = {key: Noise(*key) for key in {(m["law"], float(m["scale"]), float(m["unit"])) for m in content}}
+    if values is None:
+        parts = [np.array(m["values"], np.float64) for m in content]
+    else:
+        bounds = np.cumsum([0, *(g.queries.count for g in groups)])
+        if values.dtype != _VALUES or values.shape != (bounds[-1],):
+            raise InvalidInput(f"{VALUES} does not hold the {bounds[-1]:,} noisy answers of this release")
+        parts = np.split(values.view(np.ndarray), bounds[1:-1])
+    return tuple(
+        Measurement(group, part, laws[m["law"], float(m["scale"]), float(m["unit"])], int(m["repeats"]))
+        for m, group, part in zip(content, groups, parts, strict=True)
+    )
 
 
 def _synopsis(

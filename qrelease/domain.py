@@ -399,4 +399,4 @@ class Domain:
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""
-        return math.prod(self.attributes[a].size for a in axes)
+        return math.prod([self.shape[a] for a in axes])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, product
 from math import prod, sqrt
 from typing import Final, final
 
@@ -92,6 +92,17 @@ class Interactions:
         Their Kronecker product takes the coordinates of all subsets to cells: the even part is the first of each axis.
         """
         return [np.column_stack([np.full(len(u), 1 / len(u)), u]) for u in (self._vectors[a] for a in axes)]
+
+    def inside(self, axes: Axes) -> npt.NDArray[np.intp]:
+        """The indices of the coordinates that `spread` takes to a marginal, (n_i for i in axes); -1 where none is."""
+        found = np.full([len(self._vectors[a]) for a in axes], -1)
+        for within in product([False, True], repeat=len(axes)):
+            s = tuple(a for a, chosen in zip(axes, within, strict=True) if chosen)
+            if s in self.places:  # not the empty set, nor one with a column of a single cell
+                part = tuple(slice(1, None) if chosen else 0 for chosen in within)
+                place = self.places[s]
+                found[part] = np.arange(place.start, place.stop).reshape(found[part].shape)
+        return found
 
 
 def singles(estimates: Estimates) -> list[Floats]:

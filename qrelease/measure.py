@@ -7,23 +7,27 @@ parts of a cost are added up in one place, and every draw is written down for th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease import noise, selection
+from qrelease.cover import Axes
 from qrelease.entropy import WordSource
 from qrelease.errors import InvalidInput
 from qrelease.noise import MAX_SCALE, MAX_VARIANCE
 from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, split, zcdp_of
 from qrelease.privacy.costs import check_cost
-from qrelease.queries import Cells
+from qrelease.queries import Cells, Residuals
 from qrelease.table import Table
 from qrelease.workload import Group, Workload
 
@@ -44,6 +48,8 @@ _SAMPLERS: dict[Law, Callable[[Fraction, int, WordSource], Ints]] = {
     "discrete Gaussian": noise.discrete_gaussian,
     "rounded Gaussian": noise.rounded_gaussian,
 }
+
+_DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache until the exact ones are added
 
 _EPSILON_BITS = 60  # an epsilon paid in zCDP is irrational: it is rounded down to a multiple of 2^-60
 
@@ -115,7 +121,9 @@ def _quantile(laplace_terms: int) -> float:
 
 def half_widths(variances: Floats) -> Floats:
     """Of the 95 % error bars of unbiased normal answers with these variances."""
-    return np.sqrt(variances) * _quantile(0)
+    widths = np.sqrt(variances)
+    widths *= _quantile(0)
+    return widths
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,24 +241,42 @@ class Private:
         `InvalidInput` for queries over another domain, or with entries outside [0, 1].
         """
         workload.check_bounded()
-        return self._exact(workload)
+        marginals = self._marginals(workload)
+        return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
 
-    def _exact(self, workload: Workload) -> list[Ints]:
+    def _marginals(self, workload: Workload) -> dict[Axes, Ints]:
         if workload.domain != self.table.domain:
             raise InvalidInput("the workload is over another domain than the table")
-        marginals = dict(zip(workload.sets, self.table.counts(workload.sets), strict=True))
-        return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
+        return dict(zip(workload.sets, self.table.counts(workload.sets), strict=True))
 
     def measure(self, workload: Workload, cost: Cost) -> list[Measurement]:
         """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s."""
-        exact = self._exact(workload)
+        marginals = self._marginals(workload)
         law, parameter = noise_for(workload, cost, self.neighbours)
         self._spend(f"measure {_described(workload)}", cost)
-        drawn = np.split(self._draw(law, parameter, len(workload)), workload.bounds[1:-1])
-        return [
-            Measurement(g, (x * int(g.queries.unit / law.unit) + z).astype(np.float64) * law.unit, law)
-            for g, x, z in zip(workload.groups, exact, drawn, strict=True)
-        ]
+        values, bounds = np.empty(len(workload)), workload.bounds
+        cuts = workload.cuts(_DRAWN)
+        draws = self._draws(law, parameter, [int(bounds[last] - bounds[first]) for first, last in cuts])
+        for (first, last), drawn in zip(cuts, draws, strict=True):
+            at = 0
+            for exact in _applied(workload.groups[first:last], marginals, law.unit):
+                drawn[at : at + len(exact)] += exact
+                at += len(exact)
+            np.multiply(drawn, law.unit, out=values[bounds[first] : bounds[last]])
+        parts = np.split(values, bounds[1:-1])
+        return [Measurement(g, part, law) for g, part in zip(workload.groups, parts, strict=True)]
+
+    def _draws(self, law: Noise, parameter: Fraction, sizes: Sequence[int]) -> Iterator[Ints]:
+        """One after another, each drawn while the one before is at work."""
+        if len(sizes) == 1:  # a thread would take longer
+            yield self._draw(law, parameter, sizes[0])
+            return
+        with ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(self._draw, law, parameter, sizes[0])
+            for size in sizes[1:]:
+                drawn, ahead = ahead.result(), pool.submit(self._draw, law, parameter, size)
+                yield drawn
+            yield ahead.result()
 
     def count(self, cost: PureDP | ZCDP | None) -> tuple[float, Measurement | None]:
         """The number of records, and its measurement, of `RECORDS`. Public, hence exact and free (None), if replaced.
@@ -295,6 +321,16 @@ def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:
     if not root:
         raise InvalidInput(f"rho is too small for a selection, got {cost.rho}")
     return root
+
+
+def _applied(groups: Sequence[Group], marginals: Mapping[Axes, Ints], unit: float) -> Iterator[Ints]:
+    """The exact answers of groups one after another, in these units; those of like residuals together."""
+    for queries, alike in groupby(groups, key=attrgetter("queries")):
+        tables = [marginals[g.axes] for g in alike]
+        factor = int(queries.unit / unit)
+        for table in [np.stack(tables)] if isinstance(queries, Residuals) else tables:
+            exact = queries.apply(table).reshape(-1)
+            yield exact * factor if factor > 1 else exact
 
 
 def _described(workload: Workload) -> str:

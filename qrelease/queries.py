@@ -335,11 +335,11 @@ class Residuals:
         return self.scale * self.cells
 
     def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Along each axis, n times the table minus its sums."""
-        cube: Any = table.reshape(self.shape)  # numpy's stubs do not know what a product of number types is
-        for axis, n in enumerate(self.shape):
+        """Along each axis, n times the table minus its sums; of one table, or of each of several, (…, cells)."""
+        cube: Any = table.reshape((*table.shape[:-1], *self.shape))  # the stubs know no product of number types
+        for axis, n in enumerate(self.shape, start=table.ndim - 1):
             cube = n * cube - cube.sum(axis=axis, keepdims=True)
-        rows: npt.NDArray[Number] = self.scale * cube.reshape(-1)
+        rows: npt.NDArray[Number] = self.scale * cube.reshape(table.shape)
         return rows
 
     def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -299,7 +299,7 @@ class Release:
         return Answer(*(float(part[0]) for part in found))
 
     def answers(self) -> Floats:
-        """Answers to the release's own workload, (k,) counts."""
+        """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
         return self.synopsis.answer(self.workload)
 
     def error_bars(self, workload: Workload | None = None) -> tuple[Floats, Floats]:
@@ -412,17 +412,26 @@ class Release:
         """Whether there are synthetic records. Even then the universe may be too large for them, see `synthetic`."""
         return self.synopsis.has_table
 
-    def save(self, folder: str | os.PathLike[str], rows: int | None = None, *, weighted: bool = False) -> None:
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        rows: int | None = None,
+        *,
+        weighted: bool = False,
+        answers: bool | None = None,
+    ) -> None:
         """Write `synthetic.csv`, `answers.csv`, `release.json` and `report.html` into a new folder, all or nothing.
 
         weighted  whether the synthetic table is the one of `weighted`, with a last column `weight`
+        answers   whether `answers.csv` is written; by default where it has at most `archive.MOST_ANSWERS` lines. A
+                  release that was saved without it gives every answer all the same, and can be saved with it later
         """
         from qrelease import archive
 
         if weighted:
             archive.check_weighted(self.domain)
         with archive.new_folder(folder) as part:
-            archive.save(self, part, rows, weighted=weighted)
+            archive.save(self, part, rows, weighted=weighted, answers=answers)
 
     def __repr__(self) -> str:
         insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""

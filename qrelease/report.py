@@ -20,7 +20,7 @@ from qrelease.measure import CONFIDENCE, Measurement, Spend
 from qrelease.pictures import figures
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_epsilon
 from qrelease.queries import Cells, Intervals, Queries, Vectors
-from qrelease.release import Release
+from qrelease.release import Model, Release
 from qrelease.workload import Workload
 
 _LISTED = 200  # rows of a table; the manifest has them all
@@ -192,13 +192,13 @@ def _answers(release: Release) -> str:
     groups = tuple(g for g in release.workload.groups if not isinstance(g.queries, Cells))
     if not groups:
         return ""
-    workload = Workload(release.domain, groups)
+    workload, whole = Workload(release.domain, groups[:_ANSWERS]), sum(g.queries.count for g in groups)
     found = release.synopsis.answer(workload), release.model_bars(workload), *release.error_bars(workload)
     rows = [
         (text(query), _with_bar(value, bar), "" if math.isnan(error) else _with_bar(noisy, error))
         for query, value, bar, noisy, error in islice(zip(workload.texts(), *found, strict=True), _ANSWERS)
     ]
-    more = f"<p class=note>and {len(workload) - _ANSWERS:,} more</p>" if len(workload) > _ANSWERS else ""
+    more = f"<p class=note>and {whole - _ANSWERS:,} more</p>" if whole > _ANSWERS else ""
     return _table({"query": False, "records": True, "measured": True}, rows) + more
 
 
@@ -214,6 +214,8 @@ def _accuracy(release: Release) -> str:
 
 def _bars(release: Release) -> str:
     """The typical widths, where the model has error bars of its own."""
+    if not isinstance(release.synopsis, Model):  # before every answer is put together for nothing
+        return ""
     model, (_, unbiased) = release.model_bars(), release.error_bars()
     if np.isnan(model).all():
         return ""
@@ -283,15 +285,15 @@ def _shares(spends: Sequence[Spend]) -> str:
 def _measured(release: Release) -> str:
     if not release.measurements:
         return ""
-    rows = [_measurement(release, m) for m in release.measurements]
+    whole, rows = len(release.measurements), [_measurement(release, m) for m in release.measurements[:_LISTED]]
     selected = any(spend.what.startswith("select") for spend in release.spends)
     chosen = ", and choices as the budget lists them" if selected else ""
     header = {"columns": False, "answers": True, "noise": False, "scale": True, "times": True, "error bar": True}
     return (
-        f"<h2>What was measured</h2><p>{len(rows):,} groups of answers were drawn with noise{chosen}; everything else"
+        f"<h2>What was measured</h2><p>{whole:,} groups of answers were drawn with noise{chosen}; everything else"
         " follows from that. The scale and the error bar are counts of records. A true count lies within the error bar"
         f" around its noisy answer with probability {CONFIDENCE:.0%}, for each count by itself.</p>"
-        f"{_folded('Every measurement', len(rows))}{_table(header, rows)}</details>"
+        f"{_folded('Every measurement', len(rows))}{_table(header, rows, whole)}</details>"
     )
 
 
@@ -339,13 +341,17 @@ def _pairs(content: Mapping[str, object]) -> str:
     return f"<table>{rows}</table>"
 
 
-def _table(header: Mapping[str, bool], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; the header says which columns hold numbers."""
+def _table(header: Mapping[str, bool], rows: Sequence[Sequence[str]], whole: int | None = None) -> str:
+    """A table of cells that are HTML already; the header says which columns hold numbers.
+
+    whole  how many rows there are, if these are only as many as are shown
+    """
+    whole = len(rows) if whole is None else whole
     kinds = [" class=n" if number else "" for number in header.values()]
     head = "".join(f"<th scope=col{kind}>{text(name)}</th>" for name, kind in zip(header, kinds, strict=True))
     body = "".join(
         f"<tr>{''.join(f'<td{kind}>{cell}</td>' for cell, kind in zip(row, kinds, strict=True))}</tr>"
         for row in rows[:_LISTED]
     )
-    more = f"<p class=note>and {len(rows) - _LISTED:,} more</p>" if len(rows) > _LISTED else ""
+    more = f"<p class=note>and {whole - _LISTED:,} more</p>" if whole > _LISTED else ""
     return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
 from math import prod, sqrt
+from operator import itemgetter
 from typing import Literal, get_args
 
 import numpy as np
@@ -59,7 +60,7 @@ _STEPS = 10_000
 _TINY = 1e-300
 _DRY = 0.05  # of its part, that a set keeps whose residuals are not expected to show
 _BISECTIONS = 80  # of a range of 2^±997: more than double precision
-_CHUNK = 1 << 20  # cells that are put together at once
+_CHUNK = 1 << 16  # cells that are put together at once: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +206,11 @@ class _Below:
         return np.bincount(self.upper, measured[self.lower] * self.v, len(self.cells)).astype(np.float64, copy=False)
 
 
+def subsets(domain: Domain, marginals: Sequence[Axes]) -> list[Axes]:
+    """All sets of columns of more than one cell that marginals contain; () first. `TooLarge` for too many."""
+    return _Below.of(domain, marginals).sets
+
+
 def _distinct(rows: Ints) -> tuple[list[Axes], Ints]:
     """The distinct rows, sorted, and where each row is among them."""
     if not rows.shape[1]:
@@ -278,13 +284,19 @@ def _frame(queries: Queries) -> Residuals:
 class Residual:
     """An unbiased estimate of the residual of a set of columns of more than one cell each.
 
-    values    (n_i for i in axes) counts, whose sums along each axis are zero
-    variance  s: the covariance of `values` is s P, P the projection on tables with such sums
+    table     (n_i for i in axes) `multiple` times counts, whose residual it is: as it was measured, and not copied
+    variance  s: the covariance of `values` is s P, P the projection on tables whose sums along each axis are zero
     """
 
     axes: Axes
-    values: Floats
+    table: Floats
     variance: float
+    multiple: float = 1.0
+
+    @property
+    def values(self) -> Floats:
+        """(n_i for i in axes) counts, whose sums along each axis are zero."""
+        return _centred(self.table / self.multiple, self.table.ndim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,22 +349,25 @@ class Estimates:
 
     def marginal(self, axes: Axes) -> tuple[Floats, float]:
         """The table (n_i for i in axes), counts, and the variance of each cell. `InvalidInput` if it is not given."""
-        shape = self.domain.shape
-        self._check(axes, shape)
-        return self._tables([axes])[0], cell_variance(shape, axes, self.variances)
+        self._check(axes)
+        tables, variances = self._tables([axes])
+        return tables[0], float(variances[0])
 
     def answer(self, workload: Workload) -> tuple[Floats, Floats]:
         """The estimate of each query, (k,) counts, and its variance, (k,). `InvalidInput` for one that is not given."""
         if workload.domain != self.domain:
             raise InvalidInput("the workload is over another domain than these estimates")
         values, variances = np.empty(len(workload)), np.empty(len(workload))
-        shape, measured = self.domain.shape, self.variances
+        shape, bounds = self.domain.shape, workload.bounds.tolist()
         for which in self._batches(workload):
-            tables = self._tables([workload.groups[i].axes for i in which])
-            for i, table in zip(which, tables, strict=True):
-                group, place = workload.groups[i], slice(workload.bounds[i], workload.bounds[i + 1])
-                values[place] = group.queries.apply(table.reshape(-1)) * group.queries.unit
-                variances[place] = query_variances(shape, group, measured)
+            tables, of_cells = self._tables([workload.groups[i].axes for i in which])
+            for i, table, variance in zip(which, tables, of_cells.tolist(), strict=True):
+                group, place = workload.groups[i], slice(bounds[i], bounds[i + 1])
+                if isinstance(group.queries, Cells):
+                    values[place], variances[place] = table.reshape(-1), variance
+                else:
+                    values[place] = group.queries.apply(table.reshape(-1)) * group.queries.unit
+                    variances[place] = query_variances(shape, group, self._below(group.axes))
         return values, variances
 
     def _batches(self, workload: Workload) -> Iterator[list[int]]:
@@ -360,31 +375,51 @@ class Estimates:
         alike: dict[tuple[int, ...], list[int]] = {}
         shape = self.domain.shape
         for i, group in enumerate(workload.groups):
-            self._check(group.axes, shape)
-            alike.setdefault(tuple(shape[a] for a in group.axes), []).append(i)
+            self._check(group.axes)
+            alike.setdefault(tuple([shape[a] for a in group.axes]), []).append(i)
         for sizes, found in alike.items():
             step = max(_CHUNK // prod(sizes), 1)
             yield from (found[i : i + step] for i in range(0, len(found), step))
 
-    def _check(self, axes: Axes, shape: Sequence[int]) -> None:
-        if not all(s in self.residuals for s in _subsets(shape, axes)):
+    def _check(self, axes: Axes) -> None:
+        if not self.gives(axes):
             names = ", ".join(self.domain.names[a] for a in axes)
             raise InvalidInput(f"no released marginal contains the columns {names}")
 
-    def _tables(self, sets: Sequence[Axes]) -> Floats:
-        """The marginals on sets of one shape, (len(sets), n_1, …)."""
+    def _below(self, axes: Axes) -> dict[Axes, float]:
+        return {s: self.residuals[s].variance for s in _subsets(self.domain.shape, axes)}
+
+    def _tables(self, sets: Sequence[Axes]) -> tuple[Floats, Floats]:
+        """The marginals on sets of one shape, (len(sets), n_1, …), and the variance of each one's cells, (len(sets),).
+
+        That is Σ sₛ v(A, S), as `cell_variance` has it.
+        """
         shape = [self.domain.shape[a] for a in sets[0]]
-        tables = np.zeros((len(sets), *shape))
-        for inside in product([False, True], repeat=len(shape)):
-            if any(within and n == 1 for within, n in zip(inside, shape, strict=True)):
-                continue
-            part = [
-                self.residuals[tuple(a for a, within in zip(s, inside, strict=True) if within)].values for s in sets
-            ]
-            spread = [n if within else 1 for n, within in zip(shape, inside, strict=True)]
-            outside = prod(n for n, within in zip(shape, inside, strict=True) if not within)
-            tables += np.stack(part).reshape(len(sets), *spread) / outside
-        return tables
+        tables, variances = np.zeros((len(sets), *shape)), np.zeros(len(sets))
+        for order in range(len(shape) + 1):
+            for inside in combinations(range(len(shape)), order):
+                if any(shape[i] == 1 for i in inside):
+                    continue
+                found = [self.residuals[s] for s in _picked(sets, inside)]
+                part = np.stack([r.table for r in found])
+                part /= np.array([r.multiple for r in found]).reshape(-1, *(1 for _ in inside))
+                spread = [n if i in inside else 1 for i, n in enumerate(shape)]
+                outside = prod(n for i, n in enumerate(shape) if i not in inside)
+                part = _centred(part, order).reshape(len(sets), *spread)
+                tables += part / outside if outside > 1 else part
+                v = prod((shape[i] - 1) / shape[i] for i in inside) / outside**2
+                variances += v * np.array([r.variance for r in found])
+        return tables, variances
+
+
+def _picked(sets: Sequence[Axes], inside: Sequence[int]) -> list[Axes]:
+    """Of each set the columns at some places."""
+    match len(inside):
+        case 0:
+            return [()] * len(sets)
+        case 1:
+            return [(s[inside[0]],) for s in sets]
+    return list(map(itemgetter(*inside), sets))
 
 
 def _residuals(m: Measurement, domain: Domain) -> Iterator[Residual]:
@@ -392,17 +427,17 @@ def _residuals(m: Measurement, domain: Domain) -> Iterator[Residual]:
     axes = m.group.axes
     if not isinstance(m.group.queries, Cells):
         frame = _frame(m.group.queries)
-        yield Residual(axes, _centred(m.values.reshape(frame.shape) / frame.multiple), m.variance / frame.multiple**2)
+        yield Residual(axes, m.values.reshape(frame.shape), m.variance / frame.multiple**2, frame.multiple)
         return
     table = m.values.reshape([domain.shape[a] for a in axes])
     for s in _subsets(domain.shape, axes):
         others = tuple(i for i, a in enumerate(axes) if a not in s)
-        yield Residual(s, _centred(table.sum(axis=others)), m.variance * (table.size / domain.cells(s)))
+        yield Residual(s, table.sum(axis=others), m.variance * (table.size / domain.cells(s)))
 
 
-def _centred(table: Floats) -> Floats:
-    """Less its means along each axis."""
-    for axis in range(table.ndim):
+def _centred(table: Floats, axes: int) -> Floats:
+    """Less its means along each of the last axes."""
+    for axis in range(table.ndim - axes, table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
     return table
 

@@ -173,6 +173,23 @@ class Workload:
         """Where the answers of each group begin, and the length of all, (groups + 1,)."""
         return np.cumsum([0, *(g.queries.count for g in self.groups)], dtype=np.int64)
 
+    def cuts(self, most: int) -> list[tuple[int, int]]:
+        """Runs of groups, each as (first, last + 1), of at most so many queries, or of one group."""
+        cuts, first = [], 0
+        while first < len(self.groups):
+            end = int(np.searchsorted(self.bounds, self.bounds[first] + most, "right"))
+            cuts.append((first, max(end - 1, first + 1)))
+            first = cuts[-1][1]
+        return cuts
+
+    def parts(self, most: int) -> Iterator[Workload]:
+        """The same queries as workloads of at most so many, or of one group; itself, if it has no more."""
+        cuts = self.cuts(most)
+        if len(cuts) == 1:
+            yield self
+            return
+        yield from (Workload(self.domain, self.groups[first:last]) for first, last in cuts)
+
     @cached_property
     def _slices(self) -> dict[Axes, slice]:
         offsets = self.cover.offsets

@@ -101,6 +101,7 @@ def test_the_file_of_answers_holds_both_and_their_error_bars(mechanism, tmp_path
 def test_answers_are_written_in_parts_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = released()
     release.save(tmp_path / "whole")
+    monkeypatch.setattr(archive, "_PART", 20)
     monkeypatch.setattr(archive, "_LINES", 7)
     release.save(tmp_path / "parts")
     assert (tmp_path / "whole" / "answers.csv").read_bytes() == (tmp_path / "parts" / "answers.csv").read_bytes()
@@ -170,8 +171,64 @@ def test_every_mechanism_gives_a_table_and_again_when_loaded(mechanism, tmp_path
 def test_a_table_that_does_not_fit_takes_nothing_else_with_it(tmp_path: Path, monkeypatch) -> None:
     release = released()
     monkeypatch.setattr("qrelease.memory.free", lambda: 0)
-    assert "500 synthetic records: about" in archive.save(release, tmp_path, rows=500)
+    left_out = archive.save(release, tmp_path, rows=500)
+    assert [*left_out] == ["synthetic.csv"]
+    assert "500 synthetic records: about" in left_out["synthetic.csv"]
     assert sorted(f.name for f in tmp_path.iterdir()) == ["answers.csv", "release.json", "report.html"]
+
+
+@pytest.mark.parametrize("mechanism", [MWEM(rounds=4), Gaussian(), MaxEnt()], ids=lambda m: m.name)
+def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path, monkeypatch) -> None:
+    release = released(mechanism)
+    monkeypatch.setattr(archive, "_LISTED", 10)
+    release.save(tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert not any("values" in m for m in manifest["measurements"])
+    loaded = archive.load(tmp_path / "out" / "release.json")
+    for ours, theirs in zip(release.measurements, loaded.measurements, strict=True):
+        assert (ours.group, ours.noise, ours.repeats) == (theirs.group, theirs.noise, theirs.repeats)
+        np.testing.assert_array_equal(theirs.values, ours.values)
+        assert not theirs.values.flags.writeable  # they are mapped
+    for ours, theirs in zip(release.error_bars(), loaded.error_bars(), strict=True):
+        np.testing.assert_allclose(theirs, ours, rtol=1e-9)
+
+
+def test_a_file_of_noisy_answers_that_is_not_whole_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(archive, "_LISTED", 10)
+    released(Gaussian()).save(tmp_path / "out")
+    file = tmp_path / "out" / "measurements.npy"
+    values = np.load(file)
+    np.save(file, values[1:])
+    with pytest.raises(InvalidInput, match=r"does not hold the \d+ noisy answers"):
+        archive.load(tmp_path / "out")
+    np.save(file, values.astype(np.float32))
+    with pytest.raises(InvalidInput, match="does not hold"):
+        archive.load(tmp_path / "out")
+    np.save(file, np.array([{}]))
+    with pytest.raises(InvalidInput, match="not the manifest of a release"):
+        archive.load(tmp_path / "out")
+    np.save(file, values)
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(InvalidInput, match="not the manifest of a release"):
+        archive.load(tmp_path / "out")
+    file.unlink()
+    with pytest.raises(InvalidInput, match=r"measurements\.npy cannot be read"):
+        archive.load(tmp_path / "out")
+
+
+def test_very_many_answers_are_written_only_if_asked_for(tmp_path: Path, monkeypatch) -> None:
+    release = released()
+    monkeypatch.setattr(archive, "MOST_ANSWERS", len(release.workload))
+    release.save(tmp_path / "all")
+    monkeypatch.setattr(archive, "MOST_ANSWERS", len(release.workload) - 1)
+    release.save(tmp_path / "none")
+    archive.load(tmp_path / "none").save(tmp_path / "later", answers=True)
+    there = [(tmp_path / folder / "answers.csv").exists() for folder in ("all", "none", "later")]
+    assert there == [True, False, True]
+    assert (tmp_path / "all" / "answers.csv").read_bytes() == (tmp_path / "later" / "answers.csv").read_bytes()
+    left_out = archive.save(release, tmp_path, answers=False)
+    assert [*left_out] == ["answers.csv"]
+    assert f"{len(release.workload):,} lines" in left_out["answers.csv"]
 
 
 def test_the_noisy_number_of_records_is_in_the_manifest(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from worlds import BOTH, PROPERTY, coded, private
 
 import qrelease as qr
-from qrelease import maxent
+from qrelease import archive, maxent
 from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.interactions import Interactions
 from qrelease.ledger import Ledger
 from qrelease.maxent import fit
@@ -149,19 +149,41 @@ def test_it_is_more_accurate_than_the_linear_answers(neighbours):
 
 
 @pytest.mark.parametrize("dense", [maxent.DENSE, 0])
-def test_the_models_error_bars_cover_and_are_shorter_than_the_linear_ones(dense, monkeypatch):
+@pytest.mark.parametrize(("records", "epsilon", "width"), [(3_000, 0.2, 0.96), (100, 1.0, 0.85), (100, 5.0, 1.05)])
+def test_the_models_error_bars_cover_and_are_hardly_longer_than_the_linear_ones(
+    dense, records, epsilon, width, monkeypatch
+):
     monkeypatch.setattr(maxent, "DENSE", dense)
-    table = log_linear((2, 3, 2, 4, 2, 2), 3_000, 5, strength=0.5)
-    asked, true = truth(table, 3)
-    cover, ratio = [], []
+    cover, widths = [], []
     for seed in range(4):
-        estimates = estimated(table, 3, ApproxDP(0.2, 1e-9), seed)
-        histogram, posterior = fit(estimates)
-        sd = np.sqrt(posterior.variances(asked))
-        cover.append(np.abs(histogram.answer(asked) - true) <= 2.5 * sd)
-        ratio.append(sd.mean() / np.sqrt(estimates.answer(asked)[1]).mean())
+        table = log_linear((2, 3, 2, 4, 2, 2), records, 5 + seed, strength=0.6)
+        asked, true = truth(table, 3)
+        estimates = estimated(table, 3, ApproxDP(epsilon, 1e-9), seed)
+        made = Modelled.of(estimates, asked)
+        bars, linear = made.model_bars(asked), made.error_bars(asked)[1]
+        cover.append(np.abs(made.answer(asked) - true) <= bars)
+        widths.append(bars.mean() / linear.mean())
     assert 0.95 < np.mean(cover) < 0.9995
-    assert np.mean(ratio) < 0.8
+    assert np.mean(widths) < width
+
+
+def test_columns_that_depend_on_each_other_are_fitted_to_the_noise(monkeypatch):
+    """There J of independent columns is off by orders of magnitude."""
+    monkeypatch.setattr(maxent, "DENSE", 0)
+    rng = np.random.default_rng(0)
+    first = rng.choice(12, 20_000, p=rng.dirichlet(np.full(12, 0.3)))
+    others = [np.where(rng.random(20_000) < 0.03, rng.integers(0, n, 20_000), first * n // 12) for n in (12, 6, 4, 3)]
+    table = Table(coded(12, 12, 6, 4, 3), [c.astype(np.uint8) for c in (first, *others)])
+    asked, true = truth(table, 3)
+    estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
+    histogram, posterior = fit(estimates)
+    linear, variances = estimates.answer(asked)
+    off = np.abs(histogram.answer(asked) - true)
+    assert off.mean() < 0.7 * np.abs(linear - true).mean()
+    large = true > 300
+    assert off[large].mean() < 2.5 * np.abs(linear - true)[large].mean()
+    assert np.mean(off <= 2.4 * np.sqrt(posterior.variances(asked))) > 0.95
+    assert (posterior.variances(asked) <= variances).all()
 
 
 def test_variances_of_other_queries_agree_with_those_of_cells():
@@ -201,7 +223,7 @@ def test_a_release_has_linear_and_modelled_answers_and_comes_back(tmp_path):
         np.testing.assert_allclose(mine, other, rtol=1e-9)
     widths = made.synopsis.model_bars(made.workload)
     np.testing.assert_allclose(again.synopsis.model_bars(again.workload), widths, rtol=1e-3)
-    assert (widths / 3 < made.error_bars()[1] / 1.96).mean() > 0.6
+    assert (widths / 2.4 < made.error_bars()[1] / 1.96).mean() > 0.6
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
@@ -222,6 +244,46 @@ def test_a_universe_too_large_for_a_histogram_has_linear_answers_and_says_so(nei
     np.testing.assert_allclose(again.answers(), made.answers(), atol=1e-6)
     with pytest.raises(InvalidInput, match="no table"):
         again.synthetic(10)
+
+
+WIDE = coded(*(4,) * 40)
+
+
+def test_all_triples_of_forty_columns_are_released_saved_and_loaded(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = Table(WIDE, [rng.integers(0, 4, 2000).astype(np.uint8) for _ in WIDE])
+    asked, true = truth(table, 3)
+    made = release(table, asked)
+    noisy, half = made.error_bars()
+    assert noisy.size == 9880 * 64
+    assert 0.945 < np.mean(np.abs(noisy - true) <= half) < 0.955
+    monkeypatch.setattr(archive, "_LISTED", 1 << 19)
+    monkeypatch.setattr(archive, "MOST_ANSWERS", 1 << 19)
+    made.save(tmp_path / "out")
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["measurements.npy", "release.json", "report.html"]
+    assert sum(f.stat().st_size for f in (tmp_path / "out").iterdir()) < 15 * noisy.size
+    again = qr.load(tmp_path / "out")
+    for ours, theirs in zip((noisy, half), again.error_bars(), strict=True):
+        np.testing.assert_array_equal(theirs, ours)
+    query = f"{WIDE.names[1]} = 3 and {WIDE.names[7]} in 1..2"
+    one, other = made.answer(query), again.answer(query)
+    assert (one.value, one.noisy, one.error) == (other.value, other.noisy, other.error)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "and 10,501 more" in page  # measurements
+    assert len(page) < 500_000
+
+
+def test_what_fits_in_memory_without_a_fit_is_known_beforehand(monkeypatch):
+    domain = coded(*(10,) * 30)
+    asked = Workload.marginals(domain, 3)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 250 << 20)  # of 4 million answers; with 122 to come
+    MaxEnt().check(asked, ApproxDP(1.0, 1e-9), ADD)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 200 << 20)
+    table = Table(domain, [np.zeros(5, np.uint8)] * 30)
+    with Ledger.open(None, ApproxDP(1.0, 1e-9)) as ledger:
+        with pytest.raises(TooLarge, match="cells of residuals: about"):
+            Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(), asked, ApproxDP(1.0, 1e-9))
+        assert ledger.spent is None
 
 
 def test_the_privacy_goes_where_residuals_are_expected_to_show():

@@ -32,6 +32,7 @@ from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise, currency, 
 from qrelease.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
 from qrelease.queries import GRID
+from qrelease.residuals import Plan
 from qrelease.workload import Workload
 
 COSTS = [PureDP(0.5), ZCDP(0.05)]
@@ -131,6 +132,22 @@ def test_every_measurement_has_the_noise_that_its_sensitivity_asks_for(name, cos
     for m in found:
         assert (m.noise.law, m.noise.unit, m.repeats) == (law, unit, 1)
         assert m.noise.scale == pytest.approx(scale, rel=1e-9)
+
+
+@pytest.mark.parametrize("drawn", [1, 7, 20])
+def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
+    """At such a cost there is hardly any noise."""
+    monkeypatch.setattr("qrelease.measure._DRAWN", drawn)
+    cost = ZCDP(1e30)
+    plan = Plan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
+    for asked in (mixed(), plan.workload):
+        table = random_table(PEOPLE, 80, 1)
+        assert len(asked.cuts(drawn)) > 1
+        found = private(table, cost, entropy=Entropy.insecure(0)).measure(asked, cost)
+        assert [m.group for m in found] == list(asked.groups)
+        counts = table.counts([g.axes for g in asked.groups])
+        exact = [g.queries.apply(c) * g.queries.unit for g, c in zip(asked.groups, counts, strict=True)]
+        np.testing.assert_array_equal(np.concatenate([m.values for m in found]), np.concatenate(exact))
 
 
 def test_exact_answers_are_exact():

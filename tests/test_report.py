@@ -324,9 +324,9 @@ def test_wide_releases_take_less_than_a_second():
     domain = coded(*[3] * 22)
     release = released(Laplace(), Workload.marginals(domain, 3), PureDP(1.0))
     html(release)
-    started = time.perf_counter()
+    started = time.process_time()
     page = html(release)
-    assert time.perf_counter() - started < 2  # measured: 0.5; the machine is shared
+    assert time.process_time() - started < 2  # of this process, since the machine is shared; measured: 0.5
     assert len(page) < 500_000
 
 

@@ -79,6 +79,14 @@ def test_frames_that_are_none(shape, scale):
         Residuals(shape, scale)
 
 
+@pytest.mark.parametrize("shape", [(), (2,), (3, 2), (2, 4, 3)])
+def test_residuals_of_several_tables_are_those_of_each(shape):
+    rng = np.random.default_rng(0)
+    queries = Residuals(shape, 3)
+    tables = rng.integers(0, 100, (5, queries.cells))
+    np.testing.assert_array_equal(queries.apply(tables), [queries.apply(table) for table in tables])
+
+
 @given(worlds())
 @PROPERTY
 def test_a_workload_of_residuals_moves_as_far_as_two_records_can(world):

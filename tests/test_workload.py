@@ -1,6 +1,7 @@
 """Workloads: what is asked, in which order, how far one record moves it, and how it is spelled."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -311,3 +312,14 @@ def test_groups_are_equal_by_what_they_ask():
 def test_ranges_need_values_among_their_cells(values):
     with pytest.raises(InvalidInput, match="ranges need 1 to 4 values"):
         Intervals(values, 4, prefixes=False)
+
+
+@pytest.mark.parametrize("most", [1, 6, 30, 10**6])
+def test_the_parts_of_a_workload_are_the_workload(most):
+    asked = Workload.marginals(PEOPLE, 2) + Workload.marginals(PEOPLE, 1)
+    parts = list(asked.parts(most))
+    assert tuple(g for p in parts for g in p.groups) == asked.groups
+    assert all(len(p) <= most or len(p.groups) == 1 for p in parts)
+    fuller = [len(a) + b.groups[0].queries.count for a, b in pairwise(parts)]
+    assert all(size > most for size in fuller)
+    assert (parts[0] is asked) == (most >= len(asked))
