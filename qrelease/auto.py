@@ -4,11 +4,12 @@
 the workload and the cost. Where that is quick, each mechanism that can run is tried on records that are made up
 (`rehearsal`). Where only marginals are asked for, over a universe of more than `REHEARSED` cells, a trial would take as
 long as the release, and where there are too many records they cannot be made up: then errors are predicted in closed
-form, those of the noise, and of `maxent` those of the best unbiased answers, which its model mostly improves on. `mwem`
-has no such form, and is passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε.
+form: those of the noise, and of `maxent` those that its own plan expects after the fit. `mwem` has no such form, and is
+passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε.
 
 **What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
-one. Everything after that looks at public numbers alone, so the choice is post-processing.
+one: the release says so, and the mechanism that is chosen does not buy another. Everything after that looks at public
+numbers alone, so the choice is post-processing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from qrelease.privacy.costs import check_cost
 from qrelease.queries import Cells
 from qrelease.rehearsal import Rehearsal
 from qrelease.release import Curator, Draft, Mechanism
-from qrelease.residuals import Plan, query_variances
 from qrelease.workload import Workload
 
 REHEARSED: Final = 1 << 14
@@ -85,9 +85,10 @@ class Choice:
 
 
 def explained(parameters: Mapping[str, Any]) -> str:
-    """A line for each mechanism, from the parameters of a release that was made by `Auto`."""
-    lines = (Prediction(**p) for p in parameters["predictions"])
-    return "\n".join(f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in lines)
+    """A line for each mechanism, from the parameters of a release that was made by `Auto`; and what the choice cost."""
+    found = [Prediction(**p) for p in parameters["predictions"]]
+    lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
+    return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])
 
 
 @final
@@ -141,7 +142,9 @@ class Auto:
             counted = () if first is None else (first,)
         found = choose(workload, max(round(records), 1), rest, private.neighbours)
         draft = found.mechanism.release(private, workload, rest)
-        return Draft(draft.synopsis, (*counted, *draft.measurements), {**draft.choices, **found.told})
+        spent = "nothing was spent" if not counted else f"{counting} was spent on the number of records"
+        choices = {**draft.choices, **found.told, "to_choose": spent}
+        return Draft(draft.synopsis, (*counted, *draft.measurements), choices)
 
 
 def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Choice:
@@ -157,12 +160,12 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours)
     if len(able) == 1:
         found = [Prediction(name, None, "the only one that can run") for name in able]
     elif marginals and workload.domain.size > REHEARSED and "maxent" in able:
-        found = [_in_closed_form(name, workload, cost, neighbours) for name in able]
+        found = [_in_closed_form(name, workload, records, cost, neighbours) for name in able]
     else:
         try:
             found = _rehearsed(able, Rehearsal.of(workload, records), cost, neighbours)
         except TooLarge:
-            found = [_in_closed_form(name, workload, cost, neighbours) for name in able]
+            found = [_in_closed_form(name, workload, records, cost, neighbours) for name in able]
     errors = {p.mechanism: math.inf if p.error is None else p.error for p in found}
     chosen = next(name for name, error in errors.items() if error <= _ALIKE * min(errors.values()))
     found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items() if why is not None]
@@ -172,7 +175,7 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours)
 
 _CANDIDATES: Final[Mapping[str, Callable[[int], Mechanism]]] = {
     "maxent": lambda records: MaxEnt(records),
-    "mwem": lambda _: MWEM(),
+    "mwem": lambda records: MWEM(records=records),
     "smalldb": lambda _: SmallDB(),
     "matrix": lambda _: matrix.Matrix(),
     "gaussian": lambda _: Gaussian(),
@@ -196,17 +199,10 @@ def _none(refusals: Iterable[object]) -> InvalidInput:
     return InvalidInput(f"no mechanism can release this: {'; '.join(map(str, refusals))}")
 
 
-def _in_closed_form(name: str, workload: Workload, cost: Cost, neighbours: Neighbours) -> Prediction:
+def _in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Prediction:
     if name == "maxent":
-        plan = Plan.choose(workload.domain, workload.sets, neighbours=neighbours)
-        shape, variances = workload.domain.shape, plan.variances
-        cells = [float(query_variances(shape, g, variances).sum()) for g in workload.groups]
-        unit = calibrated(1, cost)[0].variance
-        return Prediction(
-            name,
-            math.sqrt(unit * sum(cells) / len(workload)),
-            "that of the best unbiased answers, which its model mostly betters",
-        )
+        error = MaxEnt(records).expected_error(workload, cost, neighbours, records)
+        return Prediction(name, error, "that which its own plan expects after the fit")
     if name == "matrix":
         found = matrix.plan(workload)
         noise = noise_for(found.measured, cost, neighbours)[0].variance

@@ -40,7 +40,7 @@ PYTHON_ONLY = {
     "pmw": "qrelease.PrivateMultiplicativeWeights, with Curator.open: its queries come one by one",
 }
 
-OPTIONS = {"rounds": ["mwem"], "size": ["smalldb"], "alpha": ["smalldb"], "records": ["auto", "maxent"]}
+OPTIONS = {"rounds": ["mwem"], "size": ["smalldb"], "alpha": ["smalldb"], "records": ["auto", "maxent", "mwem"]}
 """Options of `release` that belong to some mechanisms."""
 
 DEFAULT = "mwem"
@@ -373,11 +373,16 @@ def _add_release(commands: Any) -> None:
         "--records",
         type=int,
         metavar="N",
-        help="of auto and maxent: about how many there are, if public; default: a little of the budget finds out",
+        help="of auto, maxent and mwem: about how many there are, if public; default: a little of the budget finds out",
     )
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
     parser.add_argument(
         "--weighted", action="store_true", help="a synthetic table with a weight for each row, which is the more exact"
+    )
+    parser.add_argument(
+        "--answers",
+        action=argparse.BooleanOptionalAction,
+        help="whether answers.csv is written; default: unless it would have more than 16,777,216 lines",
     )
     parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
     parser.add_argument("--ledger", type=Path, help="default: DATASET.ledger beside the data")
@@ -419,11 +424,15 @@ def _release(arguments: argparse.Namespace) -> None:
         if arguments.weighted:
             archive.check_weighted(table.domain)
         mechanism.check(workload, cost, neighbours)
+        if arguments.weighted or arguments.rows is not None:
+            _check_table(arguments.mechanism, workload)
         table.check_counts(workload.sets)
         with _ledger(arguments, cost, neighbours) as ledger:
             release = Curator(table, ledger, _entropy(arguments)).release(mechanism, workload, cost)
             try:
-                why_no_table = archive.save(release, folder, arguments.rows, weighted=arguments.weighted)
+                left_out = archive.save(
+                    release, folder, arguments.rows, weighted=arguments.weighted, answers=arguments.answers
+                )
             except OSError as error:
                 raise InvalidInput(f"{out} cannot be written: {error.strerror}; {_STAYS}") from None
             spent, total = ledger.spent, ledger.total
@@ -433,11 +442,26 @@ def _release(arguments: argparse.Namespace) -> None:
 
         print(explained(release.parameters))
     print(_files(out))
-    if why_no_table is not None:
-        print(f"no synthetic.csv: {why_no_table}")
+    for name, why in left_out.items():
+        print(f"no {name}: {why}")
     if arguments.insecure_seed is None or arguments.ledger:
         print(f"spent in all: {spent} of {total} (ledger {_ledger_path(arguments)})")
     _warn_of_weak(cost)
+
+
+def _check_table(name: str, workload: Workload) -> None:
+    """`InvalidInput` where a table is asked for and there would be none: known before the charge, but of `auto`."""
+    from qrelease.errors import TooLarge
+    from qrelease.histogram import check_size
+
+    asked = "--weighted and --rows ask for a synthetic table"
+    if name == "matrix":
+        raise InvalidInput(f"{asked}, and matrix gives answers alone: leave them out, or take another mechanism")
+    if name in ("maxent", "laplace", "gaussian", "auto"):  # which give answers where the others refuse
+        try:
+            check_size(workload.domain, workload.sets, len(workload), ahead=False)
+        except TooLarge as error:
+            raise InvalidInput(f"{asked}, and there would be none: {error}") from None
 
 
 def _warn_of_weak(cost: Cost) -> None:
@@ -784,7 +808,7 @@ def _warmup(_: argparse.Namespace) -> None:
     from qrelease.databases import Bounds, Databases
     from qrelease.domain import Domain
     from qrelease.entropy import Entropy
-    from qrelease.histogram import Histogram
+    from qrelease.histogram import Histogram, transform
     from qrelease.records import Tables
     from qrelease.table import Table
     from qrelease.workload import Workload
@@ -801,7 +825,7 @@ def _warmup(_: argparse.Namespace) -> None:
             state.update(group, [0.0])
         state.answer(one)
         state.answer(workload)
-        state.parities()
+        transform(np.zeros(1 << 16, cells))
         state.sample(1, np.random.default_rng(0))
     pair = Tables((2, 2), [(0, 1)])
     for rows in (1, 1 << 21):  # few records are taken as they are, many in slices, which are another type of array

@@ -151,8 +151,8 @@ def plan(
     beta          the probability with which a promise may fail
     trials        simulations of each mechanism; 0 for none
 
-    Raises `InvalidInput` for arguments out of range, without a target and an ε, and where no ε at all is promised to be
-    enough for the target.
+    Raises `InvalidInput` for arguments out of range, without a target and an ε, and where no ε is promised to be enough
+    for the target, nor any number of records at the ε that is given.
     """
     trials = whole("trials", trials, least=0)
     target = None if target_error is None else positive_probability("target_error", target_error)
@@ -163,6 +163,10 @@ def plan(
             raise InvalidInput("a plan needs a target error, an epsilon, or both")
         epsilon = found.cheapest(target)
     cost = found.cost(epsilon)
+    if target is not None and not found.reachable(target, cost):
+        raise InvalidInput(
+            f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
+        )
     rehearsal, note = None, ""
     try:
         rehearsal = Rehearsal.of(workload, n) if trials else None
@@ -224,6 +228,13 @@ class _Setting:
     def _reaches(self, name: str, target: float, cost: Cost) -> bool:
         promised = self.promised(name, cost)
         return promised is not None and promised <= target
+
+    def reachable(self, target: float, cost: Cost) -> bool:
+        """Whether any mechanism promises a target, at some ε or to some number of records."""
+        return any(
+            self.least_epsilon(name, target) is not None or self.least_records(name, target, cost) is not None
+            for name in _CONTENDERS
+        )
 
     def cheapest(self, target: float) -> float:
         """The least ε at which any mechanism promises a target."""

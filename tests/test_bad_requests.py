@@ -77,6 +77,8 @@ def test_noise_that_cannot_be_drawn_for_any_number_of_records_costs_nothing():
 def test_a_target_error_that_nothing_reaches():
     with pytest.raises(InvalidInput, match="no theorem promises an error of 1e-300 at any epsilon"):
         plan(Workload.marginals(coded(2), 1), 1000, 1e-300)
+    with pytest.raises(InvalidInput, match="1e-300 at any epsilon, nor to any number of records at epsilon=1"):
+        plan(Workload.marginals(coded(2), 1), 1000, 1e-300, epsilon=1.0)
 
 
 @pytest.mark.parametrize("mechanism", [MaxEnt(), Auto(records=500)], ids=lambda m: m.name)

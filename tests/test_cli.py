@@ -168,7 +168,7 @@ def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsy
         (["--mechanism", "gaussian"], "delta"),
         (["--rounds", "0"], "rounds"),
         (["--mechanism", "auto", "--records", "0"], "records"),
-        (["--records", "5"], "belongs to auto and maxent"),
+        (["--mechanism", "laplace", "--records", "5"], "belongs to auto and maxent and mwem"),
         (["--mechanism", "auto", "--workload", "marginals:sex*sex"], "twice"),
         (["--mechanism", "auto", "--workload", "marginals:sex*nobody"], "nobody"),
         (["--mechanism", "laplace", "--rounds", "3"], "rounds"),
@@ -364,6 +364,48 @@ def test_maxent_over_too_large_a_universe_says_why_there_is_no_table(
     with (folder / "out" / "answers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert all(row["noisy"] and row["error_95"] and not row["model_95"] for row in rows)
+
+
+@pytest.mark.parametrize("asked", [["--weighted"], ["--rows", "9"]], ids=lambda options: options[0])
+@pytest.mark.parametrize("mechanism", ["maxent", "laplace", "auto"])
+def test_a_table_that_cannot_be_is_refused_before_the_charge(
+    folder: Path, capsys: pytest.CaptureFixture[str], mechanism: str, asked: list[str]
+) -> None:
+    names = [f"c{i}" for i in range(11)]
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + (",".join("0" * 11) + "\n") * 9)
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
+    command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:1", "--epsilon", "1"]
+    command += ["--delta", "1e-6", "--mechanism", mechanism, "--out", "out"]
+    assert main([*command, *asked]) == 2
+    assert "--weighted and --rows ask for a synthetic table, and" in capsys.readouterr().err
+    assert not list(folder.glob("*.ledger"))
+    assert not (folder / "out").exists()
+    assert main(command) == 0
+    assert release("--mechanism", "matrix", "--delta", "1e-6", *asked, out="none") == 2
+    assert "and matrix gives answers alone" in capsys.readouterr().err
+    assert not (folder / "people.ledger").exists()
+
+
+def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr("qrelease.archive._LISTED", 1000)
+    names = [f"c{i}" for i in range(24)]
+    rows = "".join(",".join(str((i * j) % 4) for j in range(24)) + "\n" for i in range(200))
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + rows)
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 4' for n in names) + "}")
+    command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:3", "--epsilon", "5"]
+    command += ["--delta", "1e-6", "--mechanism", "maxent", "--total-epsilon", "10", "--total-delta", "1e-5"]
+    assert main([*command, "--no-answers", "--out", "few"]) == 0
+    said = capsys.readouterr().out
+    assert "wrote measurements.npy, release.json, report.html in few" in said
+    assert "no synthetic.csv: the universe has 2^48 cells" in said
+    assert "no answers.csv: it would have 129,536 lines; the release gives each answer that is asked for" in said
+    assert main(["answer", "few", "c1 = 3 and c7 = 2 and c9 in 1..3"]) == 0
+    assert "±" in capsys.readouterr().out
+    monkeypatch.setattr("qrelease.archive.MOST_ANSWERS", 1000)
+    command[command.index("--total-epsilon") :] = ["--out", "many", "--answers"]
+    assert main(command) == 0
+    with (folder / "many" / "answers.csv").open() as file:
+        assert sum(1 for _ in file) == 129_537
 
 
 def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,7 @@ class MWEM:
     singles    the share of the budget that measures every column by itself before the first round; 0 for the
                original's uniform start
     sweeps     passes over the universe at each update, see `MultiplicativeWeights`
+    records    about how many there are, if that is public; by default `COUNTING` of the budget finds out
     update     the rule that learns; `maximum-entropy` learns from whole marginals only, see `MaximumEntropy`
 
     Raises `TooLarge` for a universe that has no histogram here, `InvalidInput` for parameters out of range.
@@ -70,6 +71,7 @@ class MWEM:
     singles: float = 0.1
     sweeps: int = 4
     update: Update = "multiplicative-weights"
+    records: int | None = None
 
     @property
     def name(self) -> str:
@@ -88,6 +90,8 @@ class MWEM:
             raise InvalidInput(f"selection must be a share between 0 and 1, got {self.selection}")
         if not 0 <= self.singles < 1 - COUNTING:
             raise InvalidInput(f"singles must be a share from 0 to below {1 - COUNTING}, got {self.singles}")
+        if self.records is not None:
+            object.__setattr__(self, "records", whole("records", self.records, least=1))
         Select(self.choice, self.rule or "exponential")
         if self.update not in get_args(Update):
             raise InvalidInput(f"update must be one of {', '.join(get_args(Update))}, got {self.update!r}")
@@ -104,12 +108,20 @@ class MWEM:
         if self.update == "maximum-entropy" and not all(isinstance(g.queries, Cells) for g in workload.groups):
             raise InvalidInput("update 'maximum-entropy' learns from whole marginals: ask for marginals only")
         check_size(workload.domain, self._sets(workload), len(workload))
-        counting, singles, rest = _shares(_cheaper(cost, workload), self.singles, neighbours)
+        counting, singles, rest = self._shares(_cheaper(cost, workload), self.singles, neighbours)
         if counting is not None:
             calibrated(1, counting)
         if singles is not None:
             noise_for(_columns(workload), singles, neighbours)
         _check_round(workload, rest, neighbours, self.rounds or 1, self.selection)
+
+    def _shares(
+        self, cost: PureDP | ZCDP, singles: float, neighbours: Neighbours
+    ) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP | None, PureDP | ZCDP]:
+        """What counts the records (where nobody knows them), what measures the columns, and what the rounds get."""
+        counting = 0.0 if self.records is not None or neighbours is Neighbours.REPLACE_ONE else COUNTING
+        *first, rest = split(cost, [share for share in (counting, singles) if share] + [1 - counting - singles])
+        return first.pop(0) if counting else None, first.pop(0) if singles else None, rest
 
     def _rounds(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float) -> int:
         """The default number of rounds, or as many as a tiny budget can be cut into: `check` knows that one can be."""
@@ -136,17 +148,20 @@ class MWEM:
         measured together, for what the singles and the selections would have cost too.
         """
         whole = _cheaper(cost, workload)
-        counting, singles, rest = _shares(whole, self.singles, private.neighbours)
-        total, counted = private.count(counting)
+        counting, singles, rest = self._shares(whole, self.singles, private.neighbours)
+        known = None if private.neighbours is Neighbours.REPLACE_ONE else self.records
+        total, counted = private.count(counting) if known is None else (float(known), None)
         rounds = self.rounds or self._rounds(workload, rest, private.neighbours, max(total, 1.0))
         measurements: list[Measurement] = []
         everything = self.rounds is None and self.choice == "group" and rounds >= len(workload.groups)
         if everything:
-            measurements += private.measure(workload, _shares(whole, 0.0, private.neighbours)[2])
+            measurements += private.measure(workload, self._shares(whole, 0.0, private.neighbours)[2])
         elif singles is not None:
             measurements += private.measure(_columns(workload), singles)
         bought = () if counted is None else (counted,)
-        total = max(_refined([*bought, *measurements]) if bought else total, 1.0)
+        counts = [*bought, *(m for m in measurements if isinstance(m.group.queries, Cells))]
+        public = private.neighbours is Neighbours.REPLACE_ONE
+        total = max(total if public or not counts else _refined(counts), 1.0)
         rule = _RULES[self.update](self.sweeps)
         state = rule.start(workload.domain, self._sets(workload), total)
         if everything:
@@ -215,17 +230,7 @@ def _better_rule(cost: PureDP | ZCDP) -> Rule:
     return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
 
 
-def _shares(
-    cost: PureDP | ZCDP, singles: float, neighbours: Neighbours
-) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP | None, PureDP | ZCDP]:
-    """What counts the records (where they are private), what measures the columns, and what is left for the rounds."""
-    counting = 0.0 if neighbours is Neighbours.REPLACE_ONE else COUNTING
-    *first, rest = split(cost, [share for share in (counting, singles) if share] + [1 - counting - singles])
-    return first.pop(0) if counting else None, first.pop(0) if singles else None, rest
-
-
-def _refined(measurements: Sequence[Measurement]) -> float:
+def _refined(counts: Sequence[Measurement]) -> float:
     """The number of records, from its own noisy count and the sums of disjoint measured marginals: all unbiased."""
-    marginals = [m for m in measurements if isinstance(m.group.queries, Cells)]
-    weights = [1 / (m.variance * len(m.values)) for m in marginals]
-    return sum(w * float(m.values.sum()) for w, m in zip(weights, marginals, strict=True)) / sum(weights)
+    weights = [1 / (m.variance * len(m.values)) for m in counts]
+    return sum(w * float(m.values.sum()) for w, m in zip(weights, counts, strict=True)) / sum(weights)
