@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Final, Literal, final
 
 import numpy as np
@@ -34,6 +35,12 @@ Kind = Literal["count", "answers", "synopsis", "sparse"]
 
 FIRST: Final = 2.0**-20
 """The ε of the first noisy count of the records."""
+
+_ROUGH: Final = 8
+"""ε times a noisy count from which on it says how much the last one takes."""
+
+_SPARE: Final = 0.8
+"""The last is bought as if the records were so many times what the rough count says: else it may not be enough."""
 
 RENT: Final = 0.85
 """A synopsis is bought when answers that it would have given cost so much of its price. Whoever stops asking just then
@@ -117,6 +124,15 @@ class Purchase:
         group = self.asked[0].group(domain) if one else None
         return Workload(domain, (group,)) if group else Workload.from_json(domain, self.entry["asked"])
 
+    def learned(self, domain: Domain) -> Asked | Group:
+        """What a hypothesis learns from, of a purchase of answers: the name of one query, or a family."""
+        return self.asked[0] if len(self.asked) == 1 else self.workload(domain).groups[0]
+
+
+@lru_cache(_PRICES)
+def _cost(*fields: tuple[str, float]) -> Cost:
+    return cost_from_json(dict(fields))
+
 
 @final
 class Books:
@@ -145,12 +161,13 @@ class Books:
         self.records = 0
         self.insecure = False  # whether any of its noise came from anything but the system's entropy
         self.learner: Learner | None = None
-        self.tariff = Tariff(domain, neighbours, 0.0, beta, self.gaussian)
+        self.tariff = Tariff(domain, neighbours, 0.0, beta / 2 if declared else beta, self.gaussian)
         self._alpha, self._declared = alpha, declared
         self._rent = RENT_ROOT if isinstance(cap, ApproxDP) else RENT
         self._answers: dict[Asked, tuple[float, Source]] = {}
         self._synopses: list[Bought] = []
         self._number = 0  # of synopses and sparse vectors
+        self._next = FIRST  # ε of the next noisy count
         self._offer = lru_cache(_PRICES)(self._offered)
         self._vector = lru_cache(_PRICES)(self._sparse_terms)
         self._right: dict[int, int] = {}  # by the order of a unit: how often of late the hypothesis was
@@ -172,7 +189,11 @@ class Books:
 
     def replay(self, entries: Iterable[bytes]) -> None:
         """Take in what was written down."""
-        for entry in map(json.loads, entries):
+        parsed = json.loads(b"[" + b",".join(entries) + b"]")
+        # One sum for a run of purchases at one price: a long journal is mostly that.
+        for cost, run in groupby(_cost(*entry["cost"].items()) for entry in parsed if "buy" in entry):
+            self.tally = after(self.cap, self.tally, cost, len(list(run)))
+        for entry in parsed:
             self.insecure |= "insecure" in entry
             if "buy" in entry:
                 self._bought(entry)
@@ -182,11 +203,12 @@ class Books:
                 self._answers[Asked.from_text(entry["free"])] = (entry["value"], "hypothesis")
                 self._judge(entry["order"], right=True)
                 self._worth += self.tariff.alone / self._last
+        if self.learner:
+            self.learner.settle()
 
     def _bought(self, entry: dict[str, Any]) -> None:
-        kind, cost, offer = entry["buy"], cost_from_json(entry["cost"]), None
+        kind, cost, offer = entry["buy"], _cost(*entry["cost"].items()), None
         asked: tuple[Asked, ...] = ()
-        self.tally = after(self.cap, self.tally, cost)
         if kind == "synopsis":
             workload = Workload.from_json(self.domain, entry["workload"])
             offer = Offer(cost, workload, tuple(entry["axes"]), class_from_json(entry["class"]))
@@ -211,12 +233,13 @@ class Books:
         purchase = self.owed.pop(entry["of"])
         values = entry["values"]
         if purchase.kind == "count":
-            if values[0] * purchase.entry["epsilon"] >= self._enough and self._alpha * values[0] >= 2:
-                self._know(values[0])
+            self._counted(values[0], purchase.entry["epsilon"])
         elif purchase.offer is not None:
             self._add_synopsis(purchase.offer, values)
         else:
-            self._add_answers(purchase, values[0])
+            self._add_answers(entry["of"], purchase, values[0])
+            if self.learner:
+                self.learner.moved(entry["steps"])
             if "right" in entry:
                 self._judge(purchase.entry["order"], right=entry["right"])
 
@@ -236,14 +259,13 @@ class Books:
         if self.learner:
             self.learner.bought(self._synopses[-1].tables())
 
-    def _add_answers(self, purchase: Purchase, steps: list[int]) -> None:
+    def _add_answers(self, number: int, purchase: Purchase, steps: list[int]) -> None:
         values = np.array(steps, np.float64) * purchase.asked[0].unit
         for asked, value in zip(purchase.asked, values.tolist(), strict=True):
             # Where another process bought a synopsis meanwhile, that one came first for everybody.
             self._answers[asked] = self.known(asked) or (max(value, 0.0), "measured")
         if self.learner:
-            one = len(purchase.asked) == 1
-            self.learner.measured(purchase.asked[0] if one else purchase.workload(self.domain).groups[0], values)
+            self.learner.measured(number, purchase.learned(self.domain), values)
 
     def _named(self, content: str | list[dict[str, Any]]) -> tuple[Asked, ...]:
         """The queries of a unit, which `Unit.to_json` described."""
@@ -258,6 +280,14 @@ class Books:
         """ε times the noisy count from which on it is precise enough: see `mechanisms.online`."""
         return -math.log(ALONE * self.tariff.beta) / (4 * self._alpha)
 
+    def _counted(self, records: int, epsilon: float) -> None:
+        self._next = 2 * epsilon
+        if records * epsilon >= self._enough:
+            if self._alpha * records >= 2:
+                self._know(records)
+        elif records * epsilon >= _ROUGH:
+            self._next = self._enough / (_SPARE * records)
+
     def _know(self, records: int) -> None:
         self.records = records
         self.tariff = Tariff(self.domain, self.neighbours, self._alpha * records, self.tariff.beta, self.gaussian)
@@ -268,10 +298,11 @@ class Books:
     def count(self) -> Purchase:
         """The next noisy count of the records. `InvalidInput` when there are too few for any answer.
 
-        All counts together cost twice the last, and an answer some four times that: beyond a sixth of the cap the last
-        that could help is past, and what is left of the ledger is better kept.
+        The ε doubles until the count is a rough one, from which the last is worked out. Beyond a sixth of the cap the
+        last that could help is past, since an answer costs some four times as much, and what is left of the ledger is
+        better kept.
         """
-        epsilon = FIRST * 2.0 ** len(self.purchases)
+        epsilon = self._next
         most = math.sqrt(2 * self.cap.rho) if isinstance(self.cap, ZCDP) else self.cap.epsilon
         if epsilon > min(most / 6, 2):
             raise InvalidInput(
@@ -373,7 +404,7 @@ class Books:
         """Those that are worth their price now, the most worthwhile first."""
         everything = tuple(range(len(self.domain)))
         if self._declared and all(self._declared.contains(self.domain, a) for a in unit.asked):
-            offers = [self._outright(everything, self._declared), self._offer(everything, self._declared)]
+            offers = [self._outright(everything, self._declared), self._offer(everything, self._declared, None)]
             yield from (self._synopsis(offer) for offer in offers if offer is not None)
         found = [(rent / self._due(offer), offer) for rent, offer in self._offers(unit) if rent >= self._due(offer)]
         yield from (self._synopsis(offer) for _, offer in sorted(found, key=lambda f: -f[0]))
@@ -383,7 +414,7 @@ class Books:
         for order in self._orders(unit):
             paid = [self._paid[k] for k in self._paid if k <= order]
             axes = tuple(sorted({*unit.columns}.union(*(columns for _, columns in paid))))
-            offer = self._offer(axes, self._class(order)) if paid else None
+            offer = self._offer(axes, self._class(order), self._number) if paid else None
             if offer is not None:
                 yield sum(rent for rent, _ in paid), offer
 
@@ -404,9 +435,9 @@ class Books:
         delta, found = self._backing, list[Offer]()
         if delta is not None:
             with suppress(TooLarge):
-                found.append(self.tariff.table(self._number, axes, declared))
+                found.append(self.tariff.table(None, axes, declared))
             with suppress(TooLarge):
-                found.append(self.tariff.approximate(self._number, axes, declared, delta))
+                found.append(self.tariff.approximate(None, axes, declared, delta))
         return min(found, key=lambda offer: self.price(offer.cost), default=None)
 
     def _due(self, offer: Offer) -> float:
@@ -431,11 +462,11 @@ class Books:
     def _sparse_terms(self, positives: int) -> tuple[float, int]:
         return self.tariff.sparse(self._number, positives)
 
-    def _offered(self, axes: Axes, queries: QueryClass) -> Offer | None:
+    def _offered(self, axes: Axes, queries: QueryClass, number: int | None) -> Offer | None:
         try:
             if not self.gaussian:
-                return self.tariff.table(self._number, axes, queries)
-            return self.tariff.residuals(self._number, axes, queries) if isinstance(queries, Conjunctions) else None
+                return self.tariff.table(number, axes, queries)
+            return self.tariff.residuals(number, axes, queries) if isinstance(queries, Conjunctions) else None
         except TooLarge:
             return None
 

@@ -5,9 +5,11 @@ Everything here is public arithmetic. An answer is to be within E, a count, with
     3/4  an answer that is measured by itself, whatever was seen before
     1/4  the i-th synopsis or sparse vector that is bought, i = 1, 2, …, has 6/(π²i²) of it: in all β/4
 
+Where a class was declared, half of β is its synopsis's, which is bought once, and these are parts of the other half.
+
 A synopsis keeps within E on *every* query of the class it was bought for, but for its part of β (`tails`). So whoever
 chooses a query, and however much they know of the noise, the probability that its answer is off by more than E is at
-most 3/4 β + 1/4 β.
+most the sum of the parts, β.
 
 **Measured.** Discrete Laplace noise exceeds t steps with probability 2q^(t+1)/(1 + q) <= q^(t+1/2), q = e^(-1/b), so
 b = (t + 1/2)/ln(1/β). Discrete Gaussian noise does with at most 2(1 - Φ(t/σ)) (Canonne, Kamath & Steinke 2020,
@@ -95,6 +97,7 @@ class Tariff:
     """The prices of a session: in ε, or, where noise is Gaussian, in ρ.
 
     error  E, a count
+    beta   β; but half of it, where a class was declared
     """
 
     domain: Domain
@@ -126,8 +129,13 @@ class Tariff:
         """The standard deviation of the noise on every answer that is measured by itself, a count."""
         return 1 / math.sqrt(2 * self.alone) if self.gaussian else math.sqrt(2) / self.alone
 
-    def share(self, number: int) -> float:
-        """The part of β of the synopsis or sparse vector that is the `number`-th to be bought, from 0."""
+    def share(self, number: int | None) -> float:
+        """The part of β of the synopsis or sparse vector that is the `number`-th to be bought, from 0.
+
+        None is that of a declared class, which has as much as everything else.
+        """
+        if number is None:
+            return self.beta
         return (1 - ALONE) * self.beta * 6 / (math.pi * (number + 1)) ** 2
 
     def sparse(self, number: int, positives: int) -> tuple[float, int]:
@@ -140,7 +148,7 @@ class Tariff:
         # Below T the gap is at most T + o + ρ, and P(ρ > s) <= e^(-s/b).
         return price, math.floor(self.error) - found.offset - math.ceil(float(found.threshold) * wrong)
 
-    def table(self, number: int, axes: Axes, queries: QueryClass) -> Offer:
+    def table(self, number: int | None, axes: Axes, queries: QueryClass) -> Offer:
         """A noisy table of these columns, for a class of queries. `TooLarge` where it would be."""
         cells = self.domain.cells(axes)
         if cells > MOST_CELLS:
@@ -151,7 +159,7 @@ class Tariff:
         group = Group(axes, Cells(cells))
         return self._offered(Offer(cost, Workload(self.domain, (group,)), axes, queries))
 
-    def residuals(self, number: int, axes: Axes, conjunctions: Conjunctions) -> Offer:
+    def residuals(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
         """The residuals that answer conjunctions on these columns.
 
         `TooLarge` for too many kinds of them, and for an error that the rounding alone may reach.
@@ -163,7 +171,7 @@ class Tariff:
             raise TooLarge(_COARSE)
         return self._offered(Offer(cost, workload, axes, conjunctions))
 
-    def approximate(self, number: int, axes: Axes, conjunctions: Conjunctions, delta: float) -> Offer:
+    def approximate(self, number: int | None, axes: Axes, conjunctions: Conjunctions, delta: float) -> Offer:
         """As `residuals`, at the least ε for this δ: with normal noise, rounded (Balle & Wang 2018)."""
         workload, far = self._measured(number, axes, conjunctions)
         sigma = (self.error - 1) / far
@@ -181,7 +189,7 @@ class Tariff:
             raise TooLarge(f"a synopsis of {len(offer.workload):,} numbers cannot be drawn: {error}") from None
         return offer
 
-    def _measured(self, number: int, axes: Axes, conjunctions: Conjunctions) -> tuple[Workload, float]:
+    def _measured(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> tuple[Workload, float]:
         """The residuals, and how far off a conjunction may be, in units of σ."""
         if self.error <= 1:
             raise TooLarge(f"an error of {self.error:g} counts leaves no room for the rounding of residuals")

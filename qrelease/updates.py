@@ -12,7 +12,7 @@ queries are chosen. Of a measurement of several queries, they learn from the one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -112,10 +112,18 @@ class MultiplicativeWeights:
 
     def update(self, state: Histogram, measurements: Sequence[Measurement]) -> Histogram:
         """Fit all measurements, in `sweeps` passes."""
+        sweeps = self.fitting(state, measurements)
+        # A few sweeps are a step of a loop that shows its own progress.
+        quiet = None if self.sweeps > _FEW else True
+        for _ in tqdm(sweeps, desc="fitting", total=self.sweeps, disable=quiet, leave=False):
+            pass
+        return state
+
+    def fitting(self, state: Histogram, measurements: Sequence[Measurement]) -> Iterator[None]:
+        """`update` in parts: a sweep whenever it is asked for the next."""
         step = min(1.0, 4 / len(measurements))
         error, logs = self._compare(state, measurements)
-        # A few sweeps are a step of a loop that shows its own progress.
-        for _ in tqdm(range(self.sweeps), desc="fitting", disable=None if self.sweeps > _FEW else True, leave=False):
+        for _ in range(self.sweeps):
             state.multiply(step * logs)
             after, turned = self._compare(state, measurements)
             if after > error:
@@ -123,7 +131,7 @@ class MultiplicativeWeights:
                 step /= 2
             else:
                 error, logs, step = after, turned, min(1.0, step * 4 / 3)
-        return state
+            yield
 
     def _compare(self, state: Histogram, measurements: Sequence[Measurement]) -> tuple[float, Floats]:
         """The squared error in units of σ, and the exponents of the next sweep, flat over the state's marginals."""

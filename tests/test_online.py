@@ -1,6 +1,7 @@
 """Online sessions that pay as they go: promises, prices, one journal for many processes, and what a crash leaves."""
 
 import itertools
+import json
 import math
 import multiprocessing
 from collections import Counter
@@ -19,6 +20,8 @@ from qrelease.canonical import Asked
 from qrelease.conjunctions import Conjunctions, Everything, Parities
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
+from qrelease.histogram import Histogram
+from qrelease.learner import Learner
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online import Online
@@ -28,6 +31,7 @@ from qrelease.products import Rows
 from qrelease.queries import Cells
 from qrelease.release import Curator
 from qrelease.table import Table
+from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Group, Workload
 
 SWAP, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
@@ -579,6 +583,148 @@ def test_what_was_charged_before_a_crash_is_delivered_after_it(tmp_path, declare
     session.catch_up()
     assert session.answer("a = 0 and c = 1").value == answer.value
     assert ledger.spent == total
+
+
+def _long(session, count):
+    """Append so many paid answers to the journal, as if they had been asked: what they say, and their steps."""
+    rng, books, journal = np.random.default_rng(0), session._books, session._journal
+    first = len(books.purchases)
+    rows = rng.integers(0, 1 << 24, count)
+    cost = books.tariff.cost(books.tariff.alone).to_json()
+    with journal.writing():
+        for i, row in enumerate(rows.tolist()):
+            number, name = first + i, Asked((0, 1, 2), 1.0, row.to_bytes(3, "big")).to_text()
+            bought = {"buy": "answers", "cost": cost, "order": 5, "axes": [0, 1, 2], "asked": name}
+            due = sorted({number, *rng.integers(first, number + 1, 3).tolist()})
+            steps = [[at, [int(s)]] for at, s in zip(due, rng.integers(-1000, 1001, len(due)), strict=True)]
+            found = {"of": number, "values": [[int(rng.integers(0, 4_000))]], "steps": steps, "right": True}
+            for entry in bought, found:
+                journal.append(json.dumps(entry).encode())
+            if i % 1000 == 0:
+                session.catch_up()
+    session.catch_up()
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
+def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(tmp_path, monkeypatch, count):
+    """So many paid answers: whoever opens the session learns none of them again, before the first answer or in it."""
+    path, cap = tmp_path / "l", PureDP(1e6)
+    live = opened(cap=cap, path=path, key="s")
+    live._books._rent = math.inf
+    for query, _ in BOXES[:20]:
+        live.answer(query)
+        live.synopsis  # noqa: B018  takes part in what comes
+    _long(live, count)
+    passes = Counter()
+
+    def counted(name, method):
+        monkeypatch.setattr(Histogram, name, lambda *arguments: (passes.update([name]), method(*arguments))[1])
+
+    for name in ("update", "multiply", "answer"):
+        counted(name, getattr(Histogram, name))
+    again = opened(cap=cap, path=path, key="s", seed=5)
+    again._books._rent = math.inf
+    assert not passes
+    answer = again.answer(BOXES[100][0])
+    assert answer.source == "measured"
+    assert passes["multiply"] <= 2
+    assert passes["update"] <= 4
+    assert passes["answer"] <= 5
+    live.catch_up()
+    hypothesis = live.synopsis.values
+    assert np.ptp(hypothesis) > 100  # it has learned
+    np.testing.assert_array_equal(again.synopsis.values, hypothesis)
+    assert (again.spent, len(again._books)) == (live.spent, len(live._books))
+    assert again.answer(BOXES[100][0]).value == answer.value
+
+
+def test_after_a_synopsis_no_answer_waits_for_a_fit(monkeypatch):
+    """The sweeps of the fit are done one an answer, or where there is time; and older answers come in again."""
+    with opened(Online(0.1, 0.01, Conjunctions(2)), CAPS[1], table=random_table(coded(*[3] * 6), 4_000, 1)) as session:
+        session.answer("a = 0 and b = 0 and c = 1")
+        fits = []
+        monkeypatch.setattr(
+            MultiplicativeWeights,
+            "_compare",
+            lambda *a, old=MultiplicativeWeights._compare: (fits.append(1), old(*a))[1],
+        )
+        assert session.answer("a = 0 and c = 1").source == "synopsis"
+        assert not fits
+        for i in range(3):
+            session.answer(f"a = 0 and b = {i} and d = 1")
+            assert len(fits) <= 2 + i
+        while session.learn():
+            pass
+        total = len(fits)
+        session.synopsis  # noqa: B018
+        assert len(fits) == total > 10
+
+
+def test_steps_come_to_the_same_in_any_order_and_portions():
+    domain, rng = coded(2, 3, 4), np.random.default_rng(1)
+    queries = [Asked.of(domain, mask(rng.integers(0, 2, 24)).groups[0]) for _ in range(20)]
+    queries += [Asked.of(domain, mask(rng.random(24)).groups[0]), Workload.marginals(domain, [["a", "c"]]).groups[0]]
+    sizes = [1] * 21 + [8]
+    learners = [Learner(domain, 4_000.0, 30.0) for _ in range(2)]
+    for learner in learners:
+        for number, (query, k) in enumerate(zip(queries, sizes, strict=True)):
+            learner.measured(number, query, np.full(k, 100.0))
+    steps = [
+        (int(n), rng.integers(-(2**18), 2**18, sizes[n]).tolist()) for n in rng.integers(0, len(queries), 300).tolist()
+    ]
+    learners[0].moved(steps)
+    learners[0].settle()
+    for i in reversed(range(0, 300, 3)):
+        learners[1].guess(mask(np.arange(24) < 5).groups[0])
+        learners[1].moved(steps[i : i + 3])
+        learners[1].settle()
+    one, other = (learner.state for learner in learners)
+    np.testing.assert_array_equal(one.values, other.values)
+    exponents = np.zeros(24)
+    for number, step in steps:
+        group = queries[number].group(domain) if isinstance(queries[number], Asked) else queries[number]
+        part = group.queries.adjoint(np.array(step, float)) * group.queries.unit * 2.0**-20
+        shape = [n if a in group.axes else 1 for a, n in enumerate(domain.shape)]
+        exponents += np.broadcast_to(part.reshape(shape), domain.shape).reshape(-1)
+    expected = np.exp(exponents) / np.exp(exponents).sum() * 4_000
+    np.testing.assert_allclose(one.values, expected, rtol=1e-9)
+    guesses = [learner.guess(mask(np.arange(24) < 5).groups[0]) for learner in learners]
+    np.testing.assert_allclose(guesses, expected[:5].sum(), rtol=1e-9)
+
+
+def test_what_finds_no_room_is_not_learned(monkeypatch):
+    monkeypatch.setattr("qrelease.learner._FACTORS", 2)
+    with opened(cap=PureDP(1e6)) as session:
+        session._books._rent = math.inf
+        for text in ("a = 0", "b = 0", "c = 0", "a = 0 and c = 1"):
+            session.answer(text)
+        assert session._books.learner._numbers == [0, 1]
+        assert session.synopsis.answer(Workload.predicates(DOMAIN, "c = 0"))[0] == pytest.approx(1_000)
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_counting_the_records_costs_little_more_than_the_last_count(cap):
+    """Doubling alone would cost from twice to four times as much as it must."""
+    paid = []
+    for seed in range(40):
+        with opened(Online(0.03, 0.01), cap, ADD, seed=seed) as session:
+            found = [p.entry["epsilon"] for p in session._books.purchases]
+            paid.append(sum(found) * 4_000 / session._books._enough)
+            assert found[-1] * session.records >= session._books._enough
+    assert np.mean(paid) < 2.3
+
+
+@pytest.mark.parametrize("declared", [None, Conjunctions(3)])
+def test_the_parts_of_beta_are_all_of_it(declared):
+    with opened(Online(0.1, 0.01, declared)) as session:
+        tariff = session._books.tariff
+        parts = ALONE * tariff.beta + sum(tariff.share(i) for i in range(100_000))
+        assert 0.999 * 0.01 < parts + (tariff.share(None) if declared else 0) <= 0.01
+        if declared:
+            session.answer("a = 0")
+            (bought,) = session._books.purchases
+            assert bought.cost == tariff.table(None, (0, 1, 2), declared).cost
+            assert bought.cost.epsilon < 0.97 * tariff.table(0, (0, 1, 2), declared).cost.epsilon
 
 
 def test_a_crash_while_the_records_are_counted_costs_no_more(tmp_path):

@@ -15,10 +15,11 @@ asks, whatever they know of the records, and however they chose it by earlier an
 answer has noise of its own; a synopsis, and an instance of sparse vector, keeps within αr on all queries of its class
 at once, but for its part of β. (Who asks a query again gets an old answer, of which they may know that it is wrong.)
 
-Under add-remove r = n + W with Laplace noise W of scale at most 4αr/ln(4/3β), doubled from `FIRST` ε until it is that
-small: so r is within a few per cent of n, in units of α. A measured answer is then within αn itself with probability
-1 - 3/4 β E e^(LW/n), L = ln(4/3β): the exponent of its tail changes by LW/n. That mean is 1/(1 - (4α)²) for W of just
-that scale and r near n, below 4/3 up to α = 1/8, which makes 1 - β.
+Under add-remove r = n + W with Laplace noise W of scale at most 4αr/L, L = ln(4/3β): so r is within a few per cent of
+n, in units of α. Its ε doubles from `FIRST` until the count is a rough one, which says how much a good one takes. A
+measured answer is then within αn itself with probability 1 - 3/4 β E e^(LW/n): the exponent of its tail changes by
+LW/n. That mean is 1/(1 - (4α)²) for W of just that scale and r near n, below 4/3 up to α = 1/8, which makes 1 - β.
+(Where a class is declared, half of β is its synopsis's; in all of this β/2 stands for β then.)
 
 **Money.** The session's cost is its cap. A purchase is charged to the ledger and written into the session's journal in
 one durable transaction before its noise is drawn, and the result before it is shown. Processes on one ledger share the
@@ -194,7 +195,8 @@ class PayingSession:
     def synopsis(self) -> Histogram:
         """The hypothesis that fits everything bought so far: public, and free to ask anything, without a promise.
 
-        `TooLarge` for a universe without one. Later answers change it.
+        `TooLarge` for a universe without one. It is a function of the journal, and later answers do not change it: they
+        make another.
         """
         with self._lock:
             self._journal.check_kept()
@@ -203,7 +205,7 @@ class PayingSession:
             return self._books.learner.state
 
     def learn(self) -> bool:
-        """Let the hypothesis learn one of the things that it else learns when it is needed; whether there was any."""
+        """Let the hypothesis do a part of what it else does when it is needed; whether there was any."""
         with self._lock:
             return self._books.learner is not None and self._books.learner.learn()
 
@@ -238,6 +240,11 @@ class PayingSession:
             found = [self._quoted(unit, offers) for unit in self._units(query)]
         costs = [q.cost for q in found if q.cost is not None]
         return Quote(self._sum(costs), next((q.source for q in found if q.cost is not None), found[0].source))
+
+    def price(self, unit: Unit) -> Cost:
+        """What answers cost that are measured by themselves, whether or not that is covered."""
+        with self._lock:
+            return self._books.alone(unit).cost
 
     @contextmanager
     def paid_by(self, purse: Purse) -> Iterator[None]:
@@ -412,25 +419,29 @@ class PayingSession:
             self._sparse = SparseVector(purchase.cost, purchase.entry["positives"], 1, self._private.entropy)
             self._threshold = purchase.entry["threshold"]
             return
-        entry = {"of": number, **self._drawn(purchase), **self._mark}
+        entry = {"of": number, **self._drawn(number, purchase), **self._mark}
         with self._journal.writing() as news:
             self._books.replay(news)
             if number in self._books.owed:
                 self._journal.append(_line(entry))
         self.catch_up()
 
-    def _drawn(self, purchase: Purchase) -> dict[str, Any]:
-        """The result of a purchase, with fresh noise; it is charged already."""
+    def _drawn(self, number: int, purchase: Purchase) -> dict[str, Any]:
+        """The result of a purchase, with fresh noise, and what is learned from it; it is charged already."""
         if purchase.kind == "count":
             cost = PureDP(purchase.entry["epsilon"])
             return {"values": [round(self._door(cost).count(cost)[0])]}
         workload = purchase.workload(self.domain)
         found = self._door(purchase.cost).measure(workload, purchase.cost)
-        values = [np.rint(m.values / m.noise.unit).astype(np.int64).tolist() for m in found]
-        if purchase.offer or self._books.learner is None or len(values[0]) > 1:
-            return {"values": values}
-        guess = self._books.learner.guess(workload.groups[0])
-        return {"values": values, "right": bool(abs(found[0].values[0] - guess) <= self._books.tariff.error / 2)}
+        drawn: dict[str, Any] = {"values": [np.rint(m.values / m.noise.unit).astype(np.int64).tolist() for m in found]}
+        learner = self._books.learner
+        if purchase.offer or learner is None:
+            return drawn
+        (values,) = (m.values for m in found)
+        guess, drawn["steps"] = learner.lesson(number, purchase.learned(self.domain), values)
+        if len(values) == 1:
+            drawn["right"] = bool(abs(values[0] - guess[0]) <= self._books.tariff.error / 2)
+        return drawn
 
     def _door(self, cost: Cost) -> Private:
         """To the private counts, for one purchase."""

@@ -70,33 +70,34 @@ class Tally:
     account: Account | None = None
 
 
-def after(total: Cost, tally: Tally, cost: Cost) -> Tally:
-    """The sums after one more spend; O(1).
+def after(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
+    """The sums after one more spend, or after so many of the same cost; O(1).
 
     Raises `InvalidInput` if a total of this kind never holds such a cost (a pure total holds `PureDP`; a
     zCDP total `ZCDP`, and `PureDP` as ε²/2; an (ε, δ) total all three), `BudgetExceeded` if the cost does
     not fit in what is left.
     """
     check_cost(cost)
-    new = _sum(total, tally, cost)
+    new = _sum(total, tally, cost, times)
     if min(_left(total, new)) < 0:
         raise BudgetExceeded(_refusal(total, tally, cost))
     return new
 
 
-def _sum(total: Cost, tally: Tally, cost: Cost) -> Tally:
+def _sum(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
     match total, cost:
         case ZCDP(), ZCDP(rho):
-            return replace(tally, rho=tally.rho + Fraction(rho))
+            return replace(tally, rho=tally.rho + times * Fraction(rho))
         case ZCDP(), PureDP(epsilon) | ApproxDP(epsilon, 0.0):
-            return replace(tally, rho=tally.rho + Fraction(epsilon) ** 2 / 2)
+            return replace(tally, rho=tally.rho + times * Fraction(epsilon) ** 2 / 2)
         case ApproxDP(), ZCDP(rho):
             opened = tally if tally.account else _open_account(total, tally)
-            return replace(opened, rho=tally.rho + Fraction(rho))
+            return replace(opened, rho=tally.rho + times * Fraction(rho))
         case (PureDP() | ApproxDP(), PureDP(epsilon) | ApproxDP(epsilon, 0.0)):
-            return replace(tally, epsilon=tally.epsilon + Fraction(epsilon))
+            return replace(tally, epsilon=tally.epsilon + times * Fraction(epsilon))
         case ApproxDP(), ApproxDP(epsilon, delta):
-            return replace(tally, epsilon=tally.epsilon + Fraction(epsilon), delta=tally.delta + Fraction(delta))
+            sums = tally.epsilon + times * Fraction(epsilon), tally.delta + times * Fraction(delta)
+            return replace(tally, epsilon=sums[0], delta=sums[1])
     raise InvalidInput(f"a total of {total} cannot hold a cost of {cost}")
 
 
@@ -141,10 +142,33 @@ def spent(total: Cost, tally: Tally) -> Cost | None:
         case PureDP():
             return PureDP(round_up(tally.epsilon))
         case ApproxDP(epsilon):
-            exact = tally.epsilon
-            if tally.account:
-                exact += Fraction(zcdp_epsilon(round_up(tally.rho), round_down(tally.account.delta)))
-            return ApproxDP(min(round_up(max(exact, _SMALLEST)), epsilon), round_up(tally.delta))
+            return ApproxDP(min(round_up(max(_epsilon(tally), _SMALLEST)), epsilon), round_up(tally.delta))
+
+
+def _epsilon(tally: Tally) -> Fraction:
+    """Of all spends, fixed in advance."""
+    if tally.account is None:
+        return tally.epsilon
+    return tally.epsilon + Fraction(zcdp_epsilon(round_up(tally.rho), round_down(tally.account.delta)))
+
+
+def increase(total: Cost, tally: Tally, cost: Cost) -> dict[str, float] | None:
+    """By how much one more spend raises what `spent` says, in the total's terms; also beyond the total. O(1).
+
+    The same ρ raises an (ε, δ) the less, the more of it was spent before; None where no δ is left to convert it with.
+    Raises `InvalidInput` as `after` does.
+    """
+    new = _sum(total, tally, cost)
+    if new.account and round_down(new.account.delta) <= 0:
+        return None
+    match total:
+        case ZCDP():
+            return {"rho": round_up(new.rho - tally.rho)}
+        case PureDP():
+            return {"epsilon": round_up(new.epsilon - tally.epsilon)}
+        case ApproxDP():
+            raised = max(_epsilon(new) - _epsilon(tally), _ZERO)
+            return {"epsilon": round_up(raised), "delta": round_up(new.delta - tally.delta)}
 
 
 def remaining(total: Cost, tally: Tally) -> Cost | None:
