@@ -14,7 +14,10 @@ _HAS_ANALYSTS = "SELECT 1 FROM sqlite_master WHERE name = 'registry'"
 _REGISTRY, _SET_REGISTRY = "SELECT analysts, digest FROM registry", "INSERT OR REPLACE INTO registry VALUES (1, ?, ?)"
 _ANALYST = "SELECT id, name, token, budget, tally, active, requests, stored, last, digest FROM analysts"
 _ALL, _BY_NAME, _BY_TOKEN = f"{_ANALYST} ORDER BY id", f"{_ANALYST} WHERE name = ?", f"{_ANALYST} WHERE token = ?"
-_SET = "INSERT OR REPLACE INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# No REPLACE, which would write the indices too.
+_SET = """INSERT INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+    tally = excluded.tally, active = excluded.active, requests = excluded.requests, stored = excluded.stored,
+    last = excluded.last, digest = excluded.digest"""
 _REQUEST = "SELECT number, key, time, request, response, digest FROM requests WHERE analyst = ?"
 _BY_KEY, _FROM = f"{_REQUEST} AND key = ?", f"{_REQUEST} AND number >= ? ORDER BY number LIMIT ?"
 _DIGEST = "SELECT digest FROM requests WHERE analyst = ? AND number = ?"

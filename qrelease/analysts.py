@@ -26,7 +26,7 @@ from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
 from qrelease.ledger_store import Store
 from qrelease.privacy.costs import Cost, check_cost
-from qrelease.privacy.filters import Tally, after, spent
+from qrelease.privacy.filters import Tally, after, increase, spent
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
@@ -169,6 +169,10 @@ class Account:
     def admits(self, cost: Cost) -> None:
         """`BudgetExceeded` if the cost does not fit in what the analyst has left."""
         after(self._budget, self._tally, cost)
+
+    def takes(self, cost: Cost) -> dict[str, float] | None:
+        """By how much a cost would raise what the analyst has spent, in the budget's terms: see `increase`."""
+        return increase(self._budget, self._tally, cost)
 
     def spend(self, cost: Cost) -> None:
         """Take a cost from what the analyst has left; `BudgetExceeded` if it does not fit."""

@@ -20,6 +20,7 @@ from qrelease.errors import LedgerError
 
 _APPLICATION, _FORMAT = 0x71724C67, 2  # "qrLg" and the version, in the header of the file
 _BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
+_PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `Store.hurry` makes room for
 
 _TABLES = (
     """CREATE TABLE head (
@@ -178,6 +179,28 @@ class Store:
 
     def __del__(self) -> None:
         self.disconnect()
+
+    def hurry(self) -> None:
+        """For a writer that commits often while others wait: no less durable, but faster, for 8 MiB of the disk.
+
+        A log that grows takes two writes a commit, since the file system has to write down its new length. So it is
+        made as long as it may get, by zeros behind its end, which SQLite takes for no frames and overwrites in time;
+        and what is in it goes over into the file itself in few of the commits, or better in a `tidy`.
+        """
+        if self.path is None:
+            return
+        with self.writing(), open(f"{self.path}-wal", "r+b") as log:  # nobody else writes meanwhile
+            missing = _PAGES * 4200 - log.seek(0, os.SEEK_END)
+            log.write(bytes(max(missing, 0)))
+            log.flush()
+            os.fsync(log.fileno())
+        with self.lock, system_errors(self.path):
+            self._live().execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
+
+    def tidy(self) -> None:
+        """Take over what is in the write-ahead log into the file, so that it need not be done while somebody waits."""
+        with self.lock, system_errors(self.path):
+            self._live().execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """The ledger: exact sums, idempotent charges, one answer a charge, refusals that leave the file alone."""
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -638,3 +639,25 @@ def test_the_work_of_a_charge_does_not_grow() -> None:
                 connection.set_progress_handler(None, 1)
                 steps.append(count[0])
     assert steps[1] <= 1.1 * steps[0]
+
+
+def test_a_hurried_log_keeps_its_length_and_all_that_is_in_it(tmp_path):
+    """Also of a ledger that ends without being closed: the file and its log as they are then."""
+    path, log = tmp_path / "people.ledger", tmp_path / "people.ledger-wal"
+    with Ledger.open(path, PureDP(1.0)) as ledger:
+        ledger.charge(PureDP(0.25), "before")
+        ledger.store.hurry()
+        length = log.stat().st_size
+        for i in range(300):
+            ledger.charge(PureDP(2.0**-10), "a query", str(i))
+            if i == 100:
+                ledger.store.tidy()
+        assert log.stat().st_size == length
+        for name in ("people.ledger", "people.ledger-wal"):
+            shutil.copy(tmp_path / name, tmp_path / name.replace("people", "copy"))
+    with Ledger.open(tmp_path / "copy.ledger") as copy:
+        assert copy.spent == PureDP(0.25 + 300 * 2.0**-10)
+        assert len(copy.history()) == 302
+    with Ledger.open(path) as again:
+        again.store.hurry()
+        assert again.charge(PureDP(2.0**-10), "a query", "7").fresh is False

@@ -11,9 +11,10 @@ from dataclasses import astuple, replace
 from importlib.resources import files
 
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import CAP, GENEROUS, Client, admit, spent, worker
+from serving import CAP, GENEROUS, TABLE, Client, Reply, admit, spent, worker
 from worlds import PEOPLE, PROPERTY
 
 from qrelease import analyst_store, ledger_store
@@ -21,14 +22,18 @@ from qrelease.analyst_store import RequestRow
 from qrelease.analysts import Account, Analysts, Revoked
 from qrelease.cli import main
 from qrelease.conjunctions import Conjunctions
+from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
-from qrelease.ledger import Ledger
+from qrelease.ledger import Ledger, SharedJournal
 from qrelease.mechanisms.online import Online, PayingSession
-from qrelease.privacy import ApproxDP, PureDP
+from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
+from qrelease.release import Curator
 from qrelease.server import run
 from qrelease.server.api import ENDPOINTS, document
 from qrelease.server.app import Limits
 from qrelease.server.limits import Rates
+from qrelease.server.protocol import HEAD, ImpatientProtocol, Server
+from qrelease.server.run import outlook
 from qrelease.server.service import Service, asked
 
 WOMEN = {"where": "sex = 'F'"}
@@ -88,7 +93,33 @@ def test_a_quote_is_the_price_and_asks_nothing(server, path):
     assert [q["affordable"] for q in quotes] == [True, True]
     assert spent(path) == 0
     assert server.ask(WOMEN).json["answers"][0]["cost"] == quotes[0]["cost"]
-    assert server.post("/v1/quote", body).json["quotes"][0] == {"source": "cached", "cost": None, "affordable": True}
+    assert server.post("/v1/quote", body).json["quotes"][0] == {
+        "source": "cached",
+        "cost": None,
+        "takes": None,
+        "affordable": True,
+    }
+
+
+def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
+    """A price in rho, an (epsilon, delta) budget: the difference of what is spent, before and after."""
+    with worker(path, cap=ApproxDP(1.0, 1e-6)) as app:
+        with Ledger.open(path) as ledger:
+            ada = Client(app, Analysts(ledger).add("ada", ApproxDP(0.2, 1e-7)))
+            poor = Client(app, Analysts(ledger).add("poor", ApproxDP(1e-4, 1e-7)))
+        before, takes = {"epsilon": 0.0, "delta": 0.0}, []
+        for query in (WOMEN, YOUNG):
+            (quote,) = ada.post("/v1/quote", {"queries": [query]}).json["quotes"]
+            (beyond,) = poor.post("/v1/quote", {"queries": [query]}).json["quotes"]
+            assert (beyond["cost"], beyond["affordable"], quote["affordable"]) == (quote["cost"], False, True)
+            assert ada.ask(query).json["answers"][0]["cost"] == quote["cost"]
+            after = ada.get("/v1/budget").json["analyst"]["spent"]
+            assert quote["takes"] == pytest.approx({k: after[k] - before[k] for k in after}, abs=1e-15)
+            assert [*quote["cost"]] == ["rho"]
+            takes.append(quote["takes"])
+            before = after
+        assert takes[0]["delta"] == 1e-7 > takes[1]["delta"] == 0
+        assert takes[0]["epsilon"] > 1.5 * takes[1]["epsilon"] > 0  # the root of a sum
 
 
 def test_schema_budget_and_synthetic_records(server):
@@ -177,7 +208,7 @@ def test_an_analysts_budget_ends_and_the_others_go_on(path):
         assert poor.ask(WOMEN).status == 200
         assert "budget exceeded" in problem(poor.ask(YOUNG, "k"), 402)
         quote = poor.post("/v1/quote", {"queries": [YOUNG]}).json["quotes"]
-        assert quote == [{"source": None, "cost": None, "affordable": False}]
+        assert quote == [{"source": "measured", "cost": price, "takes": price, "affordable": False}]
         assert spent(path) == price["epsilon"]
         assert Client(app, admit(path, "other")).ask(YOUNG).status == 200
         assert poor.ask(YOUNG, "k").json["answers"][0]["cost"] is None  # a refusal is not kept; by now it is cached
@@ -291,6 +322,69 @@ def test_requests_have_limits(server, path):
     assert spent(path) == 0
 
 
+def over_sockets(app, *requests):
+    """What a server says to requests, each on a connection of its own, until it or the request ends that."""
+
+    async def talk():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            config = uvicorn.Config(app, http=ImpatientProtocol, lifespan="off", log_config=None, backlog=1)
+            serving = Server(config)
+            task = asyncio.create_task(serving.serve(sockets=[listening]))
+            found = []
+            for request in requests:
+                reader, writer = await asyncio.open_connection(*listening.getsockname())
+                writer.write(request)
+                head, _, content = (await asyncio.wait_for(reader.read(), 20)).partition(b"\r\n\r\n")
+                named = (line.decode().lower().split(": ", 1) for line in head.split(b"\r\n")[1:])
+                found.append(Reply(int(head.split()[1]), dict(named), content))
+                writer.close()
+            serving.should_exit = True
+            await task
+            return found
+
+    return asyncio.run(talk())
+
+
+def head(*lines):
+    return "\r\n".join(("GET /health HTTP/1.1", "Host: localhost", "Connection: close", *lines, "", "")).encode()
+
+
+def test_heads_are_bounded_and_what_is_no_http_is_a_problem_too(path):
+    long = "x: " + "y" * HEAD
+    with worker(path) as app:
+        good, tall, many, wide, cut, odd, what = over_sockets(
+            app,
+            head("x: " + "y" * (HEAD - 200)),
+            head(long),
+            head(*["x: y"] * (HEAD // 5)),
+            head().replace(b"/health", b"/" + b"h" * HEAD),
+            head(long)[:-4],
+            head("Transfer-Encoding: gzip"),
+            b"what?\r\n\r\n",
+        )
+    assert good.status == 200
+    for reply, status in ((tall, 431), (many, 431), (wide, 431), (cut, 431), (odd, 400), (what, 400)):
+        problem(reply, status)
+        assert reply.headers["connection"] == "close"
+
+
+def test_too_many_connections_are_told_to_come_again(path, monkeypatch):
+    monkeypatch.setattr("qrelease.server.protocol.CONNECTIONS", 0)
+    with worker(path) as app:
+        (reply,) = over_sockets(app, head())
+    assert "too many connections" in problem(reply, 503)
+
+
+def test_every_problem_is_in_the_document(server):
+    """Of each endpoint; but not of paths and methods that it does not know."""
+    for endpoint in ENDPOINTS:
+        responses = document()["paths"][endpoint.path][endpoint.method.lower()]["responses"]
+        assert {"400", "405", "431", "500", "503"} <= set(responses)
+        assert endpoint.public or {"401", "429"} <= set(responses)
+        for status, response in responses.items():
+            assert status == "200" or list(response["content"]) == ["application/problem+json"]
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(path):
     with worker(path, limits=Limits(seconds=0.05)) as app:
         ada = Client(app, admit(path, "ada"))
@@ -301,17 +395,25 @@ def test_a_body_that_does_not_come_is_not_waited_for(path):
 def test_rates_are_each_tokens_own(path):
     with worker(path, limits=Limits(rate=0.001, burst=3)) as app:
         ada, bob = Client(app, admit(path, "ada")), Client(app, admit(path, "bob"))
-        assert ada.get("/v1/schema").status == 200
         assert [ada.get("/v1/schema").status for _ in range(4)] == [200, 200, 200, 429]
-        guesser = Client(app, "guess", host="192.0.2.66")
-        assert [guesser.get("/v1/schema").status for _ in range(4)] == [401, 401, 401, 429]
-        assert bob.get("/v1/schema").status == 200
+        assert bob.get("/v1/schema").status == 200  # though from the same address
+
+
+def test_behind_a_proxy_nobodys_guesses_keep_others_out(path):
+    """All come from one address there; what is counted against it is what brings no good token."""
+    with worker(path, limits=Limits(rate=0.001, burst=2)) as app:
+        assert [Client(app, "guess").get("/v1/schema").status for _ in range(4)] == [401, 401, 429, 429]
+        for name in ("ada", "bob", "eve"):
+            assert Client(app, admit(path, name)).get("/v1/schema").status == 200
+        for page in ("/health", "/", "/openapi.json", "/static/page.js"):
+            assert [Client(app).get(page).status for _ in range(5)] == [200] * 5
+        assert [Client(app, "guess", host="192.0.2.9").get("/v1/schema").status for _ in range(3)] == [401, 401, 429]
 
 
 def test_each_query_of_a_batch_counts(path):
     with worker(path, limits=Limits(rate=0.001, burst=5)) as app:
         ada = Client(app, admit(path, "ada"))
-        assert ada.post("/v1/quote", {"queries": [WOMEN]}).status == 200  # the first is counted by its address
+        assert ada.post("/v1/quote", {"queries": [WOMEN]}).status == 200
         assert ada.post("/v1/quote", {"queries": [WOMEN] * 4}).status == 200
         problem(ada.post("/v1/quote", {"queries": [WOMEN] * 2}), 429)
         assert ada.get("/v1/budget").status == 429
@@ -372,10 +474,49 @@ def test_the_hypothesis_learns_while_nobody_asks(server, monkeypatch):
     deadline = time.monotonic() + 5
     while len(seen) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(seen) == 3
+    assert len(seen) >= 3
     monkeypatch.setattr(Service, "learn", lambda _: 1 / 0)
     assert server.ask(YOUNG).status == 200
     assert server.ask(YOUNG).json["answers"][0]["source"] == "cached"  # it is opened again from the ledger
+
+
+def test_an_idle_worker_keeps_up_with_the_others(path, monkeypatch):
+    """So that it need not read and learn it all when somebody waits."""
+    read, seen = SharedJournal.read, {}
+
+    def reading(journal):
+        news = read(journal)
+        seen.setdefault(id(journal), []).extend(news)
+        return news
+
+    with worker(path, seed=1) as one, worker(path, seed=2):
+        monkeypatch.setattr(SharedJournal, "read", reading)
+        Client(one, admit(path, "ada")).ask(WOMEN)
+        deadline = time.monotonic() + 10
+        while [len(news) for news in seen.values()] != [2, 2] and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert [len(news) for news in seen.values()] == [2, 2]  # a purchase and what came of it
+
+
+def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
+    seen = []
+    with worker(path, limits=replace(GENEROUS, seconds=0.6)) as app:
+        ada = Client(app, admit(path, "ada"))
+
+        async def slowly():
+            headers = {"content-type": "application/json", "idempotency-key": "k"}
+            coming = asyncio.create_task(ada.exchange("POST", "/v1/query", [b"{", None], headers))
+            await asyncio.sleep(0.2)
+            monkeypatch.setattr(Service, "learn", lambda _: seen.append(1))
+            await asyncio.sleep(0.2)
+            assert not seen
+            await coming
+
+        asyncio.run(slowly())
+        deadline = time.monotonic() + 10
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert seen
 
 
 def test_health_does_not_wait_for_the_desk(path, monkeypatch):
@@ -395,9 +536,14 @@ def test_health_does_not_wait_for_the_desk(path, monkeypatch):
             await waiting
 
         asyncio.run(both())
-        monkeypatch.setattr(ledger_store.Store, "writing", lambda *_: (_ for _ in ()).throw(LedgerError("gone")))
-        problem(ada.ask(WOMEN), 503)
-        problem(ada.get("/health"), 503)
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_store.Store, "writing", lambda *_: (_ for _ in ()).throw(LedgerError("gone")))
+            problem(ada.ask(WOMEN), 503)
+            problem(ada.get("/health"), 503)
+        deadline = time.monotonic() + 10
+        while ada.get("/health").status != 200 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert ada.get("/health").status == 200  # though nobody asked
 
 
 def test_synthetic_records_are_waited_for_so_long(path, monkeypatch):
@@ -481,6 +627,25 @@ def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, mon
         assert ada.get("/v1/budget").json["requests"] == 1
 
 
+def test_who_waited_in_vain_is_passed_over(path, monkeypatch):
+    def slow(*_):
+        time.sleep(0.3)
+        return {}
+
+    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert ada.ask(WOMEN).status == 200
+
+        async def both():
+            return await asyncio.gather(*(ada.exchange("GET", "/v1/budget", [b""], {}) for _ in range(2)))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Service, "budget", slow)
+            assert [reply.status for reply in asyncio.run(both())] == [503, 503]
+            time.sleep(0.5)
+        assert ada.get("/v1/budget").status == 200
+
+
 def test_a_queue_has_an_end(path, monkeypatch):
     monkeypatch.setattr("qrelease.server.desk.WAITING", 0)
     with worker(path) as app:
@@ -513,6 +678,21 @@ def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, chang
     assert len(lines) == 1
     assert said in lines[0]
     assert not (tmp_path / "people.ledger").exists()
+
+
+@pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])
+@pytest.mark.parametrize("neighbours", [*Neighbours])
+def test_the_outlook_is_what_answers_cost_and_how_many_there_are(path, cap, neighbours):
+    with Ledger.open(path, cap, neighbours=neighbours) as ledger:
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
+        said = outlook(session)
+        assert f" {session.records:,} records" in said
+        cost = session.answer("sex = 'F'").cost
+        assert f"costs {cost} by itself" in said
+    holds = Filter(cap)
+    for _ in range(int(re.search(r"([\d,]+) use up", said)[1].replace(",", ""))):
+        holds.spend(cost)
+    assert not holds.admits(cost)
 
 
 def test_workers_that_end_at_once_are_not_replaced_for_ever(monkeypatch):
@@ -640,6 +820,7 @@ def test_a_damaged_ledger_is_noticed(path):
 
 def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
     """The same statements in the same order, whatever the noise: what takes time is the same."""
+    monkeypatch.setattr("qrelease.server.desk.LULL", 3600.0)  # else it looks what other workers wrote, now and then
     found = {}
     for seed in range(6):
         seen, connect = [], ledger_store._connect

@@ -78,9 +78,13 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "Answered": _object(answers=_list(_ref("Answer"))),
     "Quote": _object(
-        source={"type": ["string", "null"], "enum": [*SOURCES, None]},
+        source={"type": "string", "enum": SOURCES},
         cost=_ref("Cost"),
-        affordable={"type": "boolean", "description": "whether the budgets hold it now; if not, the rest is null"},
+        takes={
+            "description": "by how much it would raise what your budget says that you have spent, in its terms",
+            "$ref": "#/components/schemas/Cost",
+        },
+        affordable={"type": "boolean", "description": "whether the budgets hold it now; if not, this is its price"},
     ),
     "Quoted": _object(quotes=_list(_ref("Quote"))),
     "Account": _object(total=_ref("Cost"), spent=_ref("Cost")),
@@ -195,6 +199,7 @@ PROBLEMS: Final[Mapping[int, str]] = {
     415: "not JSON",
     422: "query not understood",
     429: "too many requests",
+    431: "head of the request too large",
     500: "internal error",
     503: "try again",
 }
@@ -252,9 +257,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _problems(endpoint: Endpoint) -> list[int]:
-    found = [405, 429, 503]
+    found = [400, 405, 431, 500, 503]
     if not endpoint.public:
-        found += [400, 401]
+        found += [401, 429]
     if endpoint.body:
         found += [408, 413, 415, 422]
     if endpoint.key:

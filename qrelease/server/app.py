@@ -2,6 +2,10 @@
 
 Nothing is logged but the operator's own troubles, without names, tokens or queries. What a refusal says is a function
 of the request and of what is public; so is the time that it takes, since what is refused draws nothing.
+
+Requests are counted by whose token they bring. Those without a good one are counted by their address, and only those:
+behind a proxy all analysts have the same. What takes no token, the pages and the server's health, is bytes that are
+there already, and not counted.
 """
 
 from __future__ import annotations
@@ -93,8 +97,8 @@ class Limits:
     """What a client may do.
 
     body     bytes of a request's body
-    rate     queries, or other requests, a second with one token, in each worker; without a good one from one address,
-             or, since a client has so many of them, from the first 64 bits of one
+    rate     queries, or other requests, a second of one analyst, in each worker; and requests without a good token from
+             one address, or, since a client has so many of them, from the first 64 bits of one
     burst    and so many at once
     seconds  for a body to arrive, and for the desk to answer
     """
@@ -116,6 +120,11 @@ class _Problem(Exception):  # noqa: N818  it becomes a response
         return _json(content, self.status, "application/problem+json", **self.headers)
 
 
+def problem(status: int, detail: str) -> Response:
+    """A problem of a whole connection, which ends with it: an application that answers everything so."""
+    return _Problem(status, detail, connection="close").response()
+
+
 class Handlers:
     """One method an endpoint, of its name.
 
@@ -135,8 +144,9 @@ class Handlers:
 
         async def answer(request: Request) -> Response:
             try:
-                given = await self._given(endpoint, request)
-                return await handler(**given)
+                with self._desk.coming():
+                    given = await self._given(endpoint, request)
+                    return await handler(**given)
             except _Problem as problem:
                 return problem.response()
             except ClientDisconnect:
@@ -157,11 +167,7 @@ class Handlers:
 
     async def _given(self, endpoint: Endpoint, request: Request) -> dict[str, Any]:
         """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
-        given: dict[str, Any] = {}
-        if endpoint.public:
-            self._count(_address(request))
-        else:
-            given["analyst"] = self._analyst(request)
+        given: dict[str, Any] = {} if endpoint.public else {"analyst": self._analyst(request)}
         try:
             for name, schema in (endpoint.parameters or {}).items():
                 text = request.path_params.get(name, request.query_params.get(name))
@@ -179,16 +185,16 @@ class Handlers:
         match = _BEARER.fullmatch(request.headers.get("authorization", ""))
         token = match.group(1) if match else ""
         hashed = sha256(token.encode()).hexdigest()
-        # A good token has a rate of its own, so that nobody who guesses tokens can use it up.
-        known, until = self._holders.get(hashed, (None, 0.0))
-        self._count(f"by {known.name}" if known else _address(request))
-        if known and time.monotonic() < until:
-            return known
-        self._holders.pop(hashed, None)
-        analyst = self._door.holder(token) if token else None
-        if analyst is None:
-            raise _Problem(401, "a good token is needed: Authorization: Bearer TOKEN", www_authenticate="Bearer")
-        self._holders[hashed] = analyst, time.monotonic() + REVOKED_WITHIN
+        analyst, until = self._holders.get(hashed, (None, 0.0))
+        if time.monotonic() > until:
+            self._holders.pop(hashed, None)
+            analyst = self._door.holder(token) if token else None
+            if analyst is None:
+                self._count(_address(request))
+                raise _Problem(401, "a good token is needed: Authorization: Bearer TOKEN", www_authenticate="Bearer")
+            self._holders[hashed] = analyst, time.monotonic() + REVOKED_WITHIN
+        assert analyst is not None
+        self._count(f"by {analyst.name}")
         return analyst
 
     def _count(self, whose: str, things: int = 1) -> None:
@@ -316,8 +322,10 @@ def application(handlers: Handlers) -> ASGIApp:
 
 
 def _fixed(path: str, content: bytes, kind: str) -> Route:
+    response = _bytes(content, kind)
+
     async def answer(_: Request) -> Response:
-        return _bytes(content, kind)
+        return response
 
     return Route(path, answer, methods=["GET"])
 

@@ -2,9 +2,11 @@
 
 Requests queue up before it. It takes those that wait, for `ROUND` seconds, and does them in one transaction of the
 ledger: look the key up, charge, draw, write down. One fsync makes all of them durable together, and only then is any of
-them answered. What the hypothesis learns from the answers it learns afterwards, while nobody waits. If anything fails
-that should not, the transaction is undone, nobody has seen what was drawn in it, the session is opened again from the
-ledger, and each of its requests is done in a transaction by itself.
+them answered. If anything fails that should not, the transaction is undone, nobody has seen what was drawn in it, the
+session is opened again from the ledger, and each of its requests is done in a transaction by itself.
+
+What can be put off is done while no request is on its way: to learn from the answers, to take in what other workers
+wrote, to tidy the ledger up. It would hold up replies: this thread and the loop's have one interpreter between them.
 
 Several workers take turns by a lock on a file beside the ledger: SQLite's own lock is what keeps them apart, but it
 is waited for by sleeping, and wakes nobody. The lock goes with the process that holds it, also when that is killed.
@@ -35,6 +37,16 @@ ROUND: Final = 0.004
 """Seconds after which a transaction takes on no more, since all that share an fsync wait for the last of them; but on a
 slow disk it takes on work for as long as the last fsync took."""
 
+LULL: Final = 0.002
+"""Seconds without work after which what was put off is done: before, it would hold up the replies that are being sent
+and the requests that they lead to."""
+
+LONGEST: Final = 0.5
+"""Seconds after which an idle desk looks at the latest what other workers wrote, so that it need not in a round."""
+
+ROUNDS: Final = 64
+"""After so many the ledger is tidied up in the next lull."""
+
 WAITING: Final = 1024
 """Requests that may queue up; further ones are told to try again."""
 
@@ -62,12 +74,15 @@ class Desk:
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting: deque[_Job] = deque()  # taken from the queue, and not done yet
         self._commit = 0.0  # seconds that the last one took
+        self._rounds = 0  # since the ledger was tidied up
+        self._coming = 0
         self._service: Service | None = None
         self._thread = threading.Thread(target=self._work, name="desk")
 
     def start(self) -> None:
         """Open the service, so that what is wrong with it is raised here, and begin."""
         self._service = self._open()
+        self._ledger.store.hurry()
         self._thread.start()
 
     def stop(self) -> None:
@@ -79,6 +94,19 @@ class Desk:
     def well(self) -> bool:
         """Whether it is at work, and its last round was not undone."""
         return self._thread.is_alive() and self._service is not None
+
+    @contextlib.contextmanager
+    def coming(self) -> Iterator[None]:
+        """While there may be work soon, the desk begins nothing else; for the thread of the loop."""
+        self._coming += 1
+        try:
+            yield
+        finally:
+            self._coming -= 1
+
+    @property
+    def _idle(self) -> bool:
+        return not self._coming and self._queue.empty()
 
     async def do(self, work: Callable[[Service], _T], seconds: float) -> _T:
         """What `work` returns or raises, once all that it did is durable.
@@ -104,7 +132,7 @@ class Desk:
                 done = [self._waiting.popleft() for _ in outcomes]
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
                     done[0].loop.call_soon_threadsafe(_deliver, done, outcomes)
-                self._learn()
+                self._rounds += 1
         finally:
             os.close(descriptor)
 
@@ -112,7 +140,7 @@ class Desk:
         """Take all the work that waits, and wait for some if there is none; False at the end."""
         with contextlib.suppress(queue.Empty):
             while True:
-                job = self._queue.get(block=not self._waiting)
+                job = self._queue.get_nowait() if self._waiting else self._wait()
                 if job is None:
                     self._queue.put(None)
                     break
@@ -120,11 +148,19 @@ class Desk:
                     self._waiting.append(job)
         return bool(self._waiting)
 
+    def _wait(self) -> _Job | None:
+        """The next job; while none comes, there is time for what was put off."""
+        pause = LULL
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._queue.get(timeout=pause)
+            pause = LULL if self._coming or self._keep_up() else min(2 * pause, LONGEST)
+
     def _round(self, jobs: Sequence[_Job], descriptor: int) -> list[_Outcome]:
         """Do the first of the jobs, and as many more as there is time for, in one transaction: what came of each."""
         outcomes: list[_Outcome] = []
         try:
-            with _locked(descriptor):
+            with self._turn_of(descriptor):
                 if self._service is None:
                     self._service = self._open()
                 until = time.monotonic() + max(ROUND, self._commit)
@@ -149,14 +185,45 @@ class Desk:
             log.error("a fault: %s", type(error).__name__)  # its text may tell too much
             return [(None, Fault())]
 
-    def _learn(self) -> None:
-        """Let the service learn while there is no work."""
+    def _keep_up(self) -> bool:
+        """Look what other workers wrote, learn from that and from what was done here, tidy up; whether it learned.
+
+        As long as there is no work; what comes meanwhile waits for one thing to be learned, or for the disk. After a
+        failure it is opened again, so that who asks for its health before asking anything else learns when it is over.
+        """
+        learned = False
         try:
-            while self._queue.empty() and not self._waiting and self._service and self._service.learn():
-                pass
+            if self._service is None:
+                self._service = self._open()
+            self._service.catch_up()
+            while self._idle and self._service.learn():
+                learned = True
+            if self._rounds >= ROUNDS and self._idle:
+                self._rounds = 0
+                self._ledger.store.tidy()
+        except LedgerError as error:
+            log.error("%s", error)
+            self._service = None
         except Exception as error:
             log.error("a fault: %s", type(error).__name__)
             self._service = None
+        return learned
+
+    @contextlib.contextmanager
+    def _turn_of(self, descriptor: int) -> Iterator[None]:
+        """This worker's turn; while another has it, there is time to learn, which else is done in the turn."""
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not (self._service and self._service.learn()):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                    break
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 class _Job:
@@ -188,12 +255,3 @@ class _Job:
 def _deliver(jobs: list[_Job], outcomes: list[_Outcome]) -> None:
     for job, outcome in zip(jobs, outcomes, strict=True):
         job.deliver(outcome)
-
-
-@contextlib.contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

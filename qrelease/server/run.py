@@ -28,16 +28,13 @@ from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.server.limits import Rates
 
 if TYPE_CHECKING:
-    from qrelease.mechanisms.online import Online
+    from qrelease.mechanisms.online import Online, PayingSession
     from qrelease.privacy import Cost, Neighbours
     from qrelease.server.app import Handlers
     from qrelease.table import Table
 
 SWITCH: Final = 0.0005
 """Seconds after which the desk and the HTTP side let each other run: a desk that waits may hold up all workers."""
-
-CONNECTIONS: Final = 1000
-"""Of one worker at a time; further ones are told to try again."""
 
 SPARE: Final = 20
 """Workers that are replaced at once; from then on one in `AGAIN` seconds, should they keep ending."""
@@ -71,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket; `InvalidInput` if the address is taken or not this machine's."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.create_server((host, port), family=family, backlog=2048)
+        made = socket.create_server((host, port), family=family)
         # Found out anew from the descriptor, the socket knows its protocol: else asyncio leaves Nagle's delays on.
         return socket.socket(fileno=made.detach())
     except (OSError, OverflowError) as error:
@@ -90,7 +87,7 @@ def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
     gc.collect()
     gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
     if workers == 1:
-        _work(settings, loaded, listening)
+        _work(settings, loaded, listening, first=True)
     else:
         _supervise(settings, loaded, listening, workers)
 
@@ -123,11 +120,11 @@ class _Loaded:
         records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
         mechanism.check(table.domain, cost, neighbours, records)
         loaded = cls(table, mechanism, cost)
-        loaded._rehearse(neighbours)
+        loaded.rehearse(neighbours)
         return loaded
 
-    def _rehearse(self, neighbours: Neighbours) -> None:
-        """No analyst shall wait while kernels and prices are loaded."""
+    def rehearse(self, neighbours: Neighbours) -> None:
+        """No analyst shall wait while kernels and prices are loaded, nor while a fork makes the pages its own."""
         import numpy as np
 
         from qrelease.ledger import Ledger
@@ -141,21 +138,22 @@ class _Loaded:
         made_up = Table(domain, (np.zeros(math.ceil(1000 / mechanism.alpha), np.uint8),) * len(domain))
         with Ledger.open(None, enough, neighbours=neighbours) as ledger:
             session = Curator(made_up, ledger).open(mechanism, enough)
-            for attribute in [a for a in domain if a.size > 1][:2]:
-                session.answer(cell_text(attribute, 0))
+            cells = [cell_text(a, 0) for a in domain if a.size > 1][:3]
+            for text in (*cells, " and ".join(cells)) if cells else ():
+                session.answer(text)
             session.learn()
 
 
-def _work(settings: Settings, loaded: _Loaded, listening: socket.socket) -> None:
-    """Be a worker, until a SIGTERM or SIGINT; then finish what was begun."""
+def _work(settings: Settings, loaded: _Loaded, listening: socket.socket, *, first: bool) -> None:
+    """Be a worker, until a SIGTERM or SIGINT; then finish what was begun. The first says what answers cost."""
     import uvicorn
 
     from qrelease.server.app import application
-    from qrelease.server.protocol import HEAD, ImpatientProtocol
+    from qrelease.server.protocol import ImpatientProtocol, Server
 
     sys.setswitchinterval(SWITCH)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
-    with _office(settings, loaded) as handlers:
+    with _office(settings, loaded, first=first) as handlers:
         config = uvicorn.Config(
             application(handlers),
             access_log=False,
@@ -165,25 +163,26 @@ def _work(settings: Settings, loaded: _Loaded, listening: socket.socket) -> None
             lifespan="off",
             ws="none",
             http=ImpatientProtocol,
-            h11_max_incomplete_event_size=HEAD,
-            limit_concurrency=CONNECTIONS,
+            backlog=1,
             timeout_graceful_shutdown=GRACE,
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # uvicorn heeds them while it runs, and sends them again after
-        uvicorn.Server(config).run(sockets=[listening])
+        Server(config).run(sockets=[listening])
 
 
 @contextmanager
-def _office(settings: Settings, loaded: _Loaded) -> Iterator[Handlers]:
+def _office(settings: Settings, loaded: _Loaded, *, first: bool) -> Iterator[Handlers]:
     """Everything behind the HTTP side, open; closed after the last request."""
     from qrelease.analysts import Analysts
     from qrelease.ledger import Ledger
+    from qrelease.privacy import Neighbours
     from qrelease.release import Curator
     from qrelease.server.app import Handlers, Limits
     from qrelease.server.desk import Desk
     from qrelease.server.service import Public, Service
 
+    loaded.rehearse(Neighbours.parse(settings.neighbours))
     table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
     path = Path(settings.ledger)
     total = None if path.exists() else cost
@@ -194,27 +193,51 @@ def _office(settings: Settings, loaded: _Loaded) -> Iterator[Handlers]:
             for _ in range(2)
         )
         curator = Curator(table, ledger)
+        opened: list[PayingSession] = []
 
         def service() -> Service:
-            return Service(curator.open(mechanism, cost, key=settings.session), Analysts(ledger))
+            opened[:] = [curator.open(mechanism, cost, key=settings.session)]
+            return Service(opened[0], Analysts(ledger))
 
         desk = Desk(ledger, service, path.with_name(f"{path.name}-turn"))
         desk.start()
         closing.callback(desk.stop)
+        if first:
+            print(outlook(opened[0]), flush=True)
         yield Handlers(desk, Analysts(door), Public.of(table.domain, ledger, mechanism), Limits(rate=settings.rate))
+
+
+def outlook(session: PayingSession) -> str:
+    """What an answer costs and how many the budget holds, one line, of public facts: the session's count of records."""
+    from qrelease.books import Unit
+    from qrelease.privacy import ZCDP, ApproxDP
+    from qrelease.privacy.conversions import zcdp_of
+    from qrelease.workload import Workload
+
+    domain, total = session.domain, session.cost
+    (count,) = Workload.marginals(domain, [()]).groups
+    cost = session.price(Unit.of(domain, count))
+    whole = zcdp_of(total) if isinstance(cost, ZCDP) and isinstance(total, ApproxDP) else total
+    (price, *_), (most, *_) = cost.to_json().values(), whole.to_json().values()
+    within = f"{100 * session.mechanism.alpha:g}% of {session.records:,} records"
+    return (
+        f"a new answer within {within} costs {cost} by itself: {int(most / price):,} use up {total};"
+        " those that follow from earlier ones are free, and a synopsis for many may be cheaper"
+    )
 
 
 def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
     ours, theirs = os.pipe()
 
-    def start() -> int:
+    def start(*, first: bool) -> int:
         process = os.fork()
         if not process:
             os.close(theirs)
-            _be_a_worker(settings, loaded, listening, ours)
+            _be_a_worker(settings, loaded, listening, ours, first=first)
         return process
 
     alive: set[int] = set()
+    first = True
     starts = Rates(1 / AGAIN, workers + SPARE)
     try:
         while True:
@@ -224,7 +247,8 @@ def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, wo
                 if ended and os.waitstatus_to_exitcode(status) == 2:
                     raise InvalidInput("a worker could not start; see above")
             while len(alive) < workers and starts.take("a worker"):
-                alive.add(start())
+                alive.add(start(first=first))
+                first = False
             time.sleep(0.05)
     except KeyboardInterrupt:
         return
@@ -239,12 +263,14 @@ def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, wo
         os.close(ours)
 
 
-def _be_a_worker(settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int) -> NoReturn:
+def _be_a_worker(
+    settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int, *, first: bool
+) -> NoReturn:
     """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended."""
     status = 1
     try:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-        _work(settings, loaded, listening)
+        _work(settings, loaded, listening, first=first)
         status = 0
     except (QReleaseError, OSError, MemoryError) as error:
         print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)

@@ -137,7 +137,7 @@ class Service:
         return self._session.learn()
 
     def quote(self, analyst: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """What each query would cost the analyst now, at most."""
+        """What each query would cost the analyst now, at most; also if that is more than is left."""
         with self._analysts.account(analyst) as account:
             return [self._quote(account, question) for question in questions]
 
@@ -145,9 +145,11 @@ class Service:
         try:
             with self._session.paid_by(account):
                 quote = self._session.quote(question.unit)
+            source, cost, affordable = quote.source, quote.cost, True
         except BudgetExceeded:
-            return {"source": None, "cost": None, "affordable": False}
-        return {"source": quote.source, "cost": costs(quote.cost), "affordable": True}
+            source, cost, affordable = "measured", self._session.price(question.unit), False
+        takes = None if cost is None else account.takes(cost)
+        return {"source": source, "cost": costs(cost), "takes": takes, "affordable": affordable}
 
     def ask(self, analyst: str, key: str, request: str, questions: Sequence[Question]) -> bytes:
         """The answers, as the bytes that are sent, and sent again for the same key.

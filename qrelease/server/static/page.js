@@ -138,7 +138,10 @@ function price() {
 async function quoted(asked) {
   try {
     const [quote] = (await json("/v1/quote", { queries: [asked] })).quotes;
-    return quote.affordable ? `${priced(quote.cost)} (${quote.source})` : "more than the budget has left";
+    const price = `${priced(quote.cost)} (${quote.source})`;
+    const other = quote.takes && priced(quote.takes) !== priced(quote.cost); // a price in rho, a budget in epsilon
+    const takes = other ? `, which takes ${priced(quote.takes)} of your budget` : "";
+    return `${price}${takes}${quote.affordable ? "" : ": more than the budget has left"}`;
   } catch (error) {
     if (error.status === 401) failed(error);
     return error.message;
