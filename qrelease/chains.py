@@ -17,12 +17,17 @@ rounds change nothing once the gradient is no larger than what so many records m
 variance Π λᵢ (see `interactions`). So the steps are taken in their coefficients φ, in which J is N Π λᵢ. A product of
 centred functions is a sum of products of uncentred ones, by which φ gives θ: one column at a time the mean is taken off
 and handed to the set without it. The rest of the curvature L-BFGS finds, whose pairs stay good from round to round.
+
+**Contrasts.** A query q on the marginal of several columns may be measured besides, such as how often the signs of two
+columns agree. Its multiple in θ is one more coordinate, with a ridge of its own: overlapping measurements need no care,
+as their noise is independent. Its centred function is q less what each column by itself says of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import final
 
@@ -34,8 +39,10 @@ from qrelease.cover import Axes
 from qrelease.errors import InvalidInput
 from qrelease.interactions import Interactions, singles
 from qrelease.maxent import prior_variance
-from qrelease.records import Codes, Tables, systematic
+from qrelease.measure import Measurement
+from qrelease.records import Codes, Tables
 from qrelease.residuals import Estimates
+from qrelease.sampling import systematic
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -82,44 +89,102 @@ _Link = tuple[slice, slice, tuple[int, int, int], Floats]
 
 
 @final
-class _Objective:
-    """The function that the fit makes least, in the coordinates of `Interactions`."""
+class _Contrasts:
+    """Queries with entries of ±1, each the only one of a measurement, and what they are for independent columns.
 
-    def __init__(self, estimates: Estimates, impossible: Mapping[Axes, Mask], strength: float) -> None:
+    lower   (contrasts, dimensions) what single columns say of each, in the coordinates of all residuals
+    fisher  (contrasts,) the variance, for one record of independent columns, of what is left
+    prior   (contrasts,) ω: on two cells a column, where they are residuals but for their length, it is the residuals'
+    """
+
+    def __init__(self, measured: Sequence[Measurement], basis: Interactions, singles: Sequence[Floats]) -> None:
+        self.sets = [m.group.axes for m in measured]
+        self.values = np.concatenate([np.zeros(0), *(m.values for m in measured)])
+        self.noise = np.array([m.variance for m in measured])
+        self.prior = np.array([prior_variance(len(s)) / 2 ** len(s) for s in self.sets])
+        rows = [m.group.queries.adjoint(np.ones(1)) for m in measured]
+        self._rows, self._sizes = np.concatenate([np.zeros(0), *rows]), [len(row) for row in rows]
+        self._begins = np.cumsum([0, *self._sizes])[:-1]
+        self.fisher, self.lower = np.zeros(len(rows)), np.zeros((len(rows), len(basis.spectrum)))
+        for i, (s, row) in enumerate(zip(self.sets, rows, strict=True)):
+            chances = reduce(np.multiply.outer, [singles[a] for a in s])
+            left = row.reshape(chances.shape) - row @ chances.reshape(-1)
+            for axis, a in enumerate(s):
+                others = tuple(other for other in range(len(s)) if other != axis)
+                given = (left * chances).sum(axis=others, keepdims=True) / chances.sum(axis=others, keepdims=True)
+                left = left - given
+                self.lower[i, basis.places[a,]] = given.reshape(-1) @ basis.spread((a,))[0][:, 1:]
+            self.fisher[i] = (left**2 * chances).sum()
+
+    def coordinates(self, tables: Floats) -> Floats:
+        """Of tables (cells,), one a contrast: (contrasts,)."""
+        if not self._sizes:
+            return np.zeros(0)
+        found: Floats = np.add.reduceat(self._rows * tables, self._begins)
+        return found
+
+    def tables(self, coordinates: Floats) -> Floats:
+        """The adjoint of `coordinates`."""
+        found: Floats = self._rows * np.repeat(coordinates, self._sizes)
+        return found
+
+
+@final
+class _Objective:
+    """The function that the fit makes least, in the coordinates of `Interactions`, and then those of contrasts."""
+
+    def __init__(
+        self,
+        estimates: Estimates,
+        contrasts: Sequence[Measurement],
+        impossible: Mapping[Axes, Mask],
+        strength: float,
+    ) -> None:
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0)
         self.singles = singles(estimates)
         self.basis = Interactions([s for s in residuals if s], self.singles)
         sets = self.basis.sets
-        self.tables = Tables(domain.shape, sets)
+        self._contrasts = _Contrasts(contrasts, self.basis, self.singles)
+        self.tables = Tables(domain.shape, [*sets, *self._contrasts.sets])
+        self._dimensions, self._cells = len(self.basis.spectrum), self.tables.offsets[len(sets)]
         self._impossible = impossible
         self._walls = np.concatenate([np.where(m, -np.inf, 0.0) for m in impossible.values()] or [np.empty(0)])
-        self._all = Tables(domain.shape, [*sets, *impossible])
+        self._all = Tables(domain.shape, [*self.tables.sets, *impossible])
         owner = self.basis.owner
         noise = np.array([residuals[s].variance for s in sets])[owner]
         orders = self.basis.orders.tolist()
         prior = np.array([prior_variance(k) * (strength if k > 1 else 1) for k in orders])[owner]
-        self.target = self.basis.coordinates(np.concatenate([residuals[s].values.reshape(-1) for s in sets]))
-        self.fisher = self.total * self.basis.spectrum
-        self.ridge = noise / (1 + prior * self.fisher)
+        measured = self.basis.coordinates(np.concatenate([residuals[s].values.reshape(-1) for s in sets]))
+        self.target = np.concatenate([measured, self._contrasts.values])
+        self.fisher = self.total * np.concatenate([self.basis.spectrum, self._contrasts.fisher])
+        prior = np.concatenate([prior, self._contrasts.prior])
+        self.ridge: Floats = np.concatenate([noise, self._contrasts.noise]) / (1 + prior * self.fisher)
         self._curvature = self.fisher + self.ridge
         self._links = [*self._linked(domain.shape)]
 
     @property
     def alone(self) -> Floats:
         """θ of independent columns."""
-        return self.coordinates({(a,): np.log(p) for a, p in enumerate(self.singles)})
+        return self.coordinates({(a,): np.log(p) for a, p in enumerate(self.singles)}, np.zeros(0))
 
-    def coordinates(self, interactions: Mapping[Axes, Floats]) -> Floats:
-        """θ from tables (cells,), where there are any."""
+    def coordinates(self, interactions: Mapping[Axes, Floats], multiples: Floats) -> Floats:
+        """θ from tables (cells,), where there are any, and the multiples of the first contrasts."""
         shape = self.tables.shape
         tables = [interactions.get(s, np.zeros(prod(shape[a] for a in s))) for s in self.basis.sets]
-        return self.basis.coordinates(np.concatenate(tables))
+        unknown = np.zeros(len(self._contrasts.sets) - len(multiples))
+        return np.concatenate([self.basis.coordinates(np.concatenate(tables)), multiples, unknown])
 
-    def interactions(self, theta: Floats) -> dict[Axes, Floats]:
-        """The tables of θ."""
-        parts = np.split(self.basis.tables(theta), self.tables.offsets[1:-1])
-        return dict(zip(self.basis.sets, parts, strict=True))
+    def interactions(self, theta: Floats) -> tuple[dict[Axes, Floats], Floats]:
+        """The tables of θ, and the multiples of the contrasts."""
+        sets = self.basis.sets
+        parts = np.split(self.expanded(theta)[: self._cells], self.tables.offsets[1 : len(sets)])
+        return dict(zip(sets, parts, strict=True)), theta[self._dimensions :]
+
+    def expanded(self, theta: Floats) -> Floats:
+        """θ as tables, one after another, those of contrasts last."""
+        multiples = theta[self._dimensions :]
+        return np.concatenate([self.basis.tables(theta[: self._dimensions]), self._contrasts.tables(multiples)])
 
     def _linked(self, shape: Sequence[int]) -> Iterator[_Link]:
         sets = self.basis.sets
@@ -135,22 +200,27 @@ class _Objective:
 
     def gradient(self, chains: Chains, theta: Floats) -> Floats:
         """At θ, of which the records are a sample."""
-        found = self.basis.coordinates(self.tables.marginals(chains.codes, chains.weights))
-        return self.total * found - self.target + self.ridge * theta
+        tables = self.tables.marginals(chains.codes, chains.weights)
+        parts = [self.basis.coordinates(tables[: self._cells]), self._contrasts.coordinates(tables[self._cells :])]
+        found: Floats = self.total * np.concatenate(parts) - self.target + self.ridge * theta
+        return found
 
     def scaled(self, gradient: Floats) -> Floats:
         """The inverse of the curvature for independent columns, times a gradient."""
         step = gradient.copy()
+        fine, coarse = step[: self._dimensions], step[self._dimensions :]
+        coarse -= self._contrasts.lower @ fine
         for upper, lower, shape, mean in reversed(self._links):
             step[upper] -= (step[lower].reshape(shape[0], 1, -1) * mean[:, None]).reshape(-1)
         step /= self._curvature
         for upper, lower, shape, mean in self._links:
             step[lower] -= np.einsum("aib,i->ab", step[upper].reshape(shape), mean).reshape(-1)
+        fine -= coarse @ self._contrasts.lower
         return step
 
     def redraw(self, codes: Codes, theta: Floats, rng: np.random.Generator) -> None:
         """A sweep of Gibbs sampling at θ, that enters no impossible cell."""
-        self._all.redraw(codes, np.concatenate([self.basis.tables(theta), self._walls]), rng)
+        self._all.redraw(codes, np.concatenate([self.expanded(theta), self._walls]), rng)
 
     def grown(self, chains: Chains, theta: Floats, records: int, rng: np.random.Generator) -> Chains:
         """More records, of equal weights: the same ones after one sweep, two, and so on, side by side."""
@@ -180,12 +250,14 @@ class Fitted:
 
     chains        the records
     interactions  θ of each set of columns, (cells,), in C order
+    multiples     θ of each contrast, (contrasts,)
     total         the number of records in all that they stand for
     rounds        in how many rounds
     """
 
     chains: Chains
     interactions: Mapping[Axes, Floats]
+    multiples: Floats
     total: float
     rounds: int
 
@@ -196,6 +268,7 @@ def fit(
     *,
     rounds: int,
     rng: np.random.Generator,
+    contrasts: Sequence[Measurement] = (),
     impossible: Mapping[Axes, Mask] | None = None,
     strength: float = 1.0,
     start: Fitted | None = None,
@@ -203,20 +276,21 @@ def fit(
 ) -> Fitted:
     """Fit so many weighted records to measured residuals, in so many rounds at most.
 
-    estimates  of residuals of sets of columns
+    estimates  of residuals of sets of columns, among them of all columns that have contrasts
+    contrasts  measurements of one query each, with entries of ±1, on marginals of two columns or more
     impossible cells (cells,) of marginals, by their columns, that no record is in: a public rule
     strength   times the prior variances of interactions of two columns or more
-    start      where to go on from: what was fitted to some of them
+    start      where to go on from: what was fitted to some of them, the first contrasts
     seen       is shown the records after every round
 
     It ends when the last `_WINDOW` rounds promised hardly less than as many before them. Raises `InvalidInput` where no
     record is found that is possible.
     """
-    problem = _Objective(estimates, impossible or {}, strength)
+    problem = _Objective(estimates, contrasts, impossible or {}, strength)
     if start is None:
         theta, chains = problem.alone, problem.first(records, rng)
     else:
-        theta, chains = problem.coordinates(start.interactions), start.chains
+        theta, chains = problem.coordinates(start.interactions, start.multiples), start.chains
         if len(chains.weights) < records:
             chains = problem.grown(chains, theta, records, rng)
         elif len(chains.weights) > records:
@@ -236,7 +310,7 @@ def fit(
         if chains.even < _FRESH:
             chains = chains.evened(records, rng)
         problem.redraw(chains.codes, theta, rng)
-    return Fitted(chains, problem.interactions(theta), problem.total, len(promised))
+    return Fitted(chains, *problem.interactions(theta), problem.total, len(promised))
 
 
 def _settled(promised: Sequence[float]) -> bool:
@@ -257,7 +331,7 @@ def _descend(
         direction = -_two_loops(gradient, problem.scaled, pairs)
         slope = float(gradient @ direction)
         first = min(first, -slope / len(theta))
-        sums = problem.tables.sums(chains.codes, problem.basis.tables(direction))
+        sums = problem.tables.sums(chains.codes, problem.expanded(direction))
         # The effective number falls about as 1 / (1 + variance of the logarithms).
         length = min(1.0, _REACH / max(float(sums.std()), _REACH))
         crowded = length < 1

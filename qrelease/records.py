@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory, record_kernels
-from qrelease.cover import Axes, in_parallel
+from qrelease.cores import cores, in_parallel
+from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.measure import Measurement, half_widths
+from qrelease.queries import Residuals
 from qrelease.residuals import Estimates
+from qrelease.sampling import systematic
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
@@ -62,7 +65,7 @@ class Tables:
             record_kernels.spread(codes[:, cut], whole[cut], *self._arguments, found)
             return found
 
-        first, *others = in_parallel(work, len(weights), len(weights) * len(self.sets))
+        first, *others = in_parallel(work, len(weights), len(weights) * len(self.sets), cores())
         for other in others:
             first += other
         return first / _EXACT
@@ -119,7 +122,7 @@ class WeightedCodes:
     codes         (d, n), the records; one may come more than once
     weights       (n,) non-negative, with sum 1
     total         the number of records it stands for, a count
-    measurements  of residuals, from which its error bars come; they may be none
+    measurements  those of residuals are what its error bars come from; they may be none
     """
 
     domain: Domain
@@ -170,8 +173,9 @@ class WeightedCodes:
 
         NaN for queries on columns not all of whose residuals were measured.
         """
-        counted = any(not m.group.axes for m in self.measurements)
-        estimates = Estimates.of(self.domain, self.measurements, None if counted else self.total)
+        residuals = [m for m in self.measurements if isinstance(m.group.queries, Residuals)]
+        counted = any(not m.group.axes for m in residuals)
+        estimates = Estimates.of(self.domain, residuals, None if counted else self.total)
         values, widths = np.full((2, len(workload)), np.nan)
         given = [i for i, g in enumerate(workload.groups) if estimates.gives(g.axes)]
         if given:
@@ -209,10 +213,3 @@ class WeightedCodes:
         weights = np.array(content["weights"], np.float64)
         kept = np.ascontiguousarray(codes, np.uint16)
         return cls(domain, kept, weights, float(content["total"]), tuple(measurements))
-
-
-def systematic(weights: Floats, rows: int, rng: np.random.Generator) -> Ints:
-    """Numbers (rows,) of records: each as often as its weight (n,) says, rounded up or down. In the records' order."""
-    marks = (np.arange(rows) + rng.random()) * (weights.sum() / rows)
-    found: Ints = np.minimum(np.searchsorted(np.cumsum(weights), marks, side="right"), len(weights) - 1)
-    return found

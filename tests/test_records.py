@@ -11,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, mixed, private, random_table, true_answers
 
-from qrelease.audit import audit_mechanism
+from qrelease.audit import audit_mechanism, audit_sensitivity, table_pairs
 from qrelease.chains import fit
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.interactions import singles
 from qrelease.ledger import Ledger
+from qrelease.measure import noise_for
 from qrelease.mechanisms import records as mechanisms_records
-from qrelease.mechanisms.records import Records
+from qrelease.mechanisms.records import Records, agreements
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.products import Product
 from qrelease.records import Tables, WeightedCodes, systematic
 from qrelease.release import Curator
 from qrelease.residuals import Estimates, Plan
@@ -241,7 +244,95 @@ def test_a_fit_goes_on_where_another_ended():
     assert np.abs(answers(done, table.domain, workload) - true_answers(workload, table)).max() < 30
 
 
+def agreements_of(table, cost, signs):
+    """Residuals of single columns, how often the signs of two agree, and the latter's exact values."""
+    domain, made = table.domain, private(table, ZCDP(1_000.0), entropy=Entropy.insecure(0))
+    columns = Estimates.of(domain, made.measure(Plan.choose(domain, [(a,) for a in range(len(domain))]).workload, cost))
+    asked = agreements(domain, [*combinations(range(len(domain)), 2)], singles(columns))
+    exact = np.concatenate([g.queries.apply(table.counts([g.axes])[0].reshape(-1)) for g in asked.groups])
+    return columns, made.measure(asked, signs), exact
+
+
+def signed(chains, domain, measured):
+    """What records say of queries on pairs, for one record."""
+    tables = Tables(domain.shape, [m.group.axes for m in measured])
+    found = np.split(tables.marginals(chains.codes, chains.weights), tables.offsets[1:-1])
+    return np.array([m.group.queries.apply(t)[0] for m, t in zip(measured, found, strict=True)])
+
+
+def test_without_noise_signs_agree_as_often_as_was_measured():
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(5, size=(2, 4_000))
+    c = np.where(rng.random(4_000) < 0.6, a // 2, rng.integers(3, size=4_000))
+    columns, measured, exact = agreements_of(Table(coded(5, 5, 3), (a, b, c)), ZCDP(200.0), ZCDP(200.0))
+    fitted = fit(columns, 20_000, rounds=20, rng=np.random.default_rng(0), contrasts=measured)
+    off = np.abs(signed(fitted.chains, columns.domain, measured) - exact / 4_000)
+    assert off.max() < 0.005
+    assert np.abs(exact).max() > 0.2 * 4_000  # which independent columns would not have
+    assert fitted.multiples.shape == (3,)
+    again = fit(columns, 20_000, rounds=1, rng=np.random.default_rng(1), contrasts=measured, start=fitted)
+    assert np.abs(again.multiples - fitted.multiples).max() < 0.05
+
+
+def test_noise_on_signs_is_not_fitted():
+    codes = np.random.default_rng(4).integers(4, size=(5, 500))
+    columns, measured, exact = agreements_of(Table(coded(4, 4, 4, 4, 4), tuple(codes)), ZCDP(10.0), ZCDP(1e-4))
+    fitted = fit(columns, 20_000, rounds=20, rng=np.random.default_rng(0), contrasts=measured)
+    noise = np.array([m.values[0] for m in measured]) - exact
+    assert np.abs(500 * signed(fitted.chains, columns.domain, measured) - exact).sum() < 0.5 * np.abs(noise).sum()
+
+
 # --- the mechanism
+
+
+@pytest.mark.parametrize(
+    ("distribution", "signs"),
+    [
+        ([0.1, 0.5, 0.4], [-1, 1, -1]),
+        ([0.2, 0.2, 0.2, 0.2, 0.2], [1, 1, -1, -1, -1]),
+        ([0.3, 0.3, 0.1, 0.3], [1, 1, -1, -1]),
+        ([0.5, 0.5], [1, -1]),
+        ([0.05, 0.95], [-1, 1]),
+    ],
+)
+def test_signs_tell_the_heaviest_cell_or_the_first_half(distribution, signs):
+    (two,) = agreements(coded(len(distribution), 2), [(0, 1)], [np.array(distribution), np.array([0.9, 0.1])]).groups
+    assert two.queries.factors[0].rows.tolist() == [signs]
+    assert two.queries.adjoint(np.ones(1)).reshape(-1, 2)[:, 0].tolist() == signs
+
+
+def test_one_record_moves_each_sign_by_one():
+    domain = coded(4, 3, 5)
+    asked = agreements(domain, [(0, 1), (0, 2), (1, 2)], [np.full(n, 1 / n) for n in domain.shape])
+    rows = np.concatenate([full_matrix(Workload(domain, (g,))) for g in asked.groups])
+    assert set(np.unique(rows)) == {-1, 1}
+    norms = (rows**2).sum(axis=0)
+    assert asked.moved(2, replace=False) == norms.max() == 3
+    apart = ((rows[:, :, None] - rows[:, None, :]) ** 2).sum(axis=0).max()
+    assert apart <= asked.moved(2, replace=True) <= 1.5 * apart
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("halved", [False, True])
+def test_signs_move_as_far_as_their_noise_is_made_for_and_half_is_convicted(monkeypatch, relation, halved):
+    domain = coded(2, 3, 4)
+    asked = agreements(domain, [(0, 1), (0, 2), (1, 2)], [np.full(n, 1 / n) for n in domain.shape])
+    if halved:
+        whole = Product.sensitivity
+        monkeypatch.setattr(Product, "sensitivity", lambda q, k, *, replace: whole(q, k, replace=replace) // 2**k)
+    rng = np.random.default_rng(3)
+    pairs = [
+        pair
+        for size in (1, 5)
+        for pair in table_pairs(Table(domain, tuple(rng.integers(0, n, size) for n in domain.shape)), relation)
+    ]
+
+    def run(table, entropy):
+        made = private(table, ZCDP(0.5), relation, entropy)
+        return np.concatenate([m.values for m in made.measure(asked, ZCDP(0.5))])
+
+    variance = float(noise_for(asked, ZCDP(0.5), relation)[1])  # ρ = 1/2: it is the squared sensitivity
+    assert audit_sensitivity(run, pairs, variance**0.5, order=2).convicted == halved
 
 
 def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):
