@@ -1,7 +1,27 @@
 """Settings that every test shares."""
 
+import os
+import subprocess
+import sys
+
+import pytest
 from hypothesis import settings
 
 # Examples are the same at every run, and a slow shared machine is no failure.
 settings.register_profile("qrelease", deadline=None, derandomize=True)
 settings.load_profile("qrelease")
+
+# Where there is a test for every core, threads that share one matrix product only wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """All tests are shared among the cores; what is asked for by file or name starts at once, in this process."""
+    return None if config.args == config.getini("testpaths") else 0
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile once, before the workers: of two that compile the same function, one overwrites what the other caches."""
+    if session.config.getoption("numprocesses"):
+        subprocess.run([sys.executable, "-P", "-m", "qrelease", "warmup"], stdout=subprocess.DEVNULL, check=False)
