@@ -9,7 +9,8 @@
 `report.html`    one page for people
 
 `measurements.npy`  the noisy answers, where they are too many for the manifest: those of all measurements that it
-                    lists, one after another, float64. It is mapped into memory, and read where a query needs it
+                    lists, one after another, float64, by whose SHA-256 it knows the file. It is mapped into memory, and
+                    read where a query needs it
 
 The tables of an insecure release have a last column `INSECURE`: a mark that stays with the rows wherever they go, that
 is seen whatever opens them, and that leaves names, headers and numbers to whoever reads the columns by name.
@@ -18,6 +19,7 @@ is seen whatever opens them, and that leaves names, headers and numbers to whoev
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -131,11 +133,10 @@ def save(
     else:
         left_out["answers.csv"] = f"it would have {asked:,} lines; the release gives each answer that is asked for"
     listed = sum(len(m.values) for m in release.measurements) <= _LISTED
-    if not listed:
-        _write_values(release.measurements, folder / VALUES)
+    digest = None if listed else _write_values(release.measurements, folder / VALUES)
     with _new(folder / MANIFEST) as out:
         # A parameter that is no plain value, such as a net, describes itself.
-        print(json.dumps(_manifest(release, listed), allow_nan=False, default=_plain), file=out)
+        print(json.dumps(_manifest(release, digest), allow_nan=False, default=_plain), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
     return left_out
 
@@ -153,12 +154,10 @@ def load(path: str | os.PathLike[str]) -> Release:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content.get("format") != FORMAT:
             raise InvalidInput(f"{file} has format {content.get('format')!r}; this version reads {FORMAT}")
-        # Only looked at, lest a query that needs a thousand of them reads a gigabyte.
-        values = None if content.get("values") is None else np.load(file.parent / VALUES, "r", allow_pickle=False)
-        return _release(content, values)
+        return _release(content, _values(content.get("values"), file.parent / VALUES))
     except OSError as error:
         raise InvalidInput(f"{error.filename or file} cannot be read: {error.strerror}") from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{file} is not the manifest of a release: {type(error).__name__}: {error}") from None
@@ -211,14 +210,27 @@ def _write_answers(release: Release, file: Path) -> None:
                 out.writelines([formats[f] % row for f, row in zip(which.tolist(), rows, strict=True)])
 
 
-def _write_values(measurements: Iterable[Measurement], file: Path) -> None:
-    """As `numpy.save` would, without a copy of them all."""
+def _values(digest: str | None, file: Path) -> Floats | None:
+    """The noisy answers, where the manifest names a file of them: mapped, lest a query for some reads a gigabyte."""
+    if digest is None:
+        return None
+    with file.open("rb") as content:
+        if hashlib.file_digest(content, "sha256").hexdigest() != digest:
+            raise InvalidInput(f"{file} does not hold the noisy answers of this release")
+    found: Floats = np.load(file, "r", allow_pickle=False)
+    return found
+
+
+def _write_values(measurements: Iterable[Measurement], file: Path) -> str:
+    """As `numpy.save` would, without a copy of them all; the file's SHA-256."""
     count = sum(len(m.values) for m in measurements)
     with file.open("wb") as out:
         header = {"descr": _VALUES.str, "fortran_order": False, "shape": (count,)}
         np.lib.format.write_array_header_1_0(out, header)
         for m in measurements:
             out.write(m.values.astype(_VALUES, copy=False).tobytes())
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _field(text: str) -> str:
@@ -241,8 +253,8 @@ def _plain(value: object) -> object:
     return repr(value)
 
 
-def _manifest(release: Release, listed: bool) -> dict[str, Any]:
-    """`listed`: whether it lists the noisy answers, or they are in a file of their own."""
+def _manifest(release: Release, digest: str | None) -> dict[str, Any]:
+    """`digest`: of the file that the noisy answers are in, where the manifest does not list them."""
     names = release.domain.names
     return {
         "format": FORMAT,
@@ -265,11 +277,11 @@ def _manifest(release: Release, listed: bool) -> dict[str, Any]:
                 "scale": m.noise.scale,
                 "unit": m.noise.unit,
                 "repeats": m.repeats,
-                **({"values": m.values.tolist()} if listed else {}),
+                **({"values": m.values.tolist()} if digest is None else {}),
             }
             for m in release.measurements
         ],
-        **({} if listed else {"values": VALUES}),
+        **({} if digest is None else {"values": digest}),
         "synopsis": release.synopsis.to_json(),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, final
@@ -26,6 +27,8 @@ STEP: Final = 2.0**-20
 
 _CAUTION: Final = 2.0
 _REPLAYED: Final = 3  # old answers that are looked at again with each new one
+_SHORT: Final = 64  # queries of a family, up to which it is: each time its steps are written down again
+_FURTHEST: Final = 600.0  # of a logarithm by which cells are scaled at once
 _SWEEPS: Final = 64
 _SWEPT: Final = 1 << 26  # cells, in all sweeps of one fit: a second or so
 
@@ -82,8 +85,9 @@ class Learner:
             self._axes[queries.axes] = None
             self._cells += cells
         self._answers[number] = queries, values
-        self._numbers.append(number)
-        self._turn = (self._turn + _REPLAYED) % len(self._numbers)
+        if len(values) <= _SHORT:
+            self._numbers.append(number)
+        self._turn = (self._turn + _REPLAYED) % max(len(self._numbers), 1)
 
     def moved(self, steps: Iterable[Step]) -> None:
         """Steps that were taken."""
@@ -190,8 +194,11 @@ class Learner:
             logs[found.slice(axes)] += whole[self._base.slice(axes)]
         for (axes, unit), table in self._tables.items():
             part = table * (unit * STEP)
-            logs[found.slice(axes)] += part - part.mean()  # so that no product of them overflows
-        found.multiply(logs)
+            logs[found.slice(axes)] += part - part.mean()
+        # A cell's logarithms on all marginals add up, after many steps beyond what a number holds.
+        times = math.ceil(sum(float(np.abs(logs[found.slice(axes)]).max()) for axes in sets) / _FURTHEST)
+        for _ in range(times):
+            found.multiply(logs / times)
         return found
 
     def _made(self, number: int) -> Group:

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from qrelease.errors import LedgerError
 
-_APPLICATION, _FORMAT = 0x71724C67, 2  # "qrLg" and the version, in the header of the file
+_APPLICATION, _FORMAT = 0x71724C67, 3  # "qrLg" and the version, in the header of the file
 _BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
 _PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `Store.hurry` makes room for
 
@@ -189,7 +189,8 @@ class Store:
         """
         if self.path is None:
             return
-        with self.writing(), open(f"{self.path}-wal", "r+b") as log:  # nobody else writes meanwhile
+        # SQLite keeps its log beside the file that a link leads to. Nobody else writes meanwhile.
+        with self.writing(), suppress(OSError), open(f"{os.path.realpath(self.path)}-wal", "r+b") as log:
             missing = _PAGES * 4200 - log.seek(0, os.SEEK_END)
             log.write(bytes(max(missing, 0)))
             log.flush()

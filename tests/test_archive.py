@@ -1,8 +1,10 @@
 """A release saved and loaded is the same release."""
 
 import csv
+import hashlib
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -197,19 +199,25 @@ def test_a_file_of_noisy_answers_that_is_not_whole_is_refused(tmp_path: Path, mo
     monkeypatch.setattr(archive, "_LISTED", 10)
     released(Gaussian()).save(tmp_path / "out")
     file = tmp_path / "out" / "measurements.npy"
-    values = np.load(file)
-    np.save(file, values[1:])
-    with pytest.raises(InvalidInput, match=r"does not hold the \d+ noisy answers"):
-        archive.load(tmp_path / "out")
-    np.save(file, values.astype(np.float32))
+    values, manifest = np.load(file), tmp_path / "out" / "release.json"
+    ours = hashlib.sha256(file.read_bytes()).hexdigest()
+    for others in (values[1:], values + 1, values.astype(np.float32)):
+        np.save(file, others)
+        with pytest.raises(InvalidInput, match="does not hold the noisy answers of this release"):
+            archive.load(tmp_path / "out")
+    # Nor does one that the manifest itself names.
+    for others, message in [
+        (values[1:], r"hold the \d+ noisy answers"),
+        (np.array([{}]), "is not the manifest of a release"),
+    ]:
+        np.save(file, others)
+        named = manifest.read_text().replace(ours, hashlib.sha256(file.read_bytes()).hexdigest())
+        (tmp_path / "named.json").write_text(named)
+        shutil.copy(file, tmp_path / file.name)
+        with pytest.raises(InvalidInput, match=message):
+            archive.load(tmp_path / "named.json")
+    file.write_bytes(b"")
     with pytest.raises(InvalidInput, match="does not hold"):
-        archive.load(tmp_path / "out")
-    np.save(file, np.array([{}]))
-    with pytest.raises(InvalidInput, match="not the manifest of a release"):
-        archive.load(tmp_path / "out")
-    np.save(file, values)
-    file.write_bytes(file.read_bytes()[:-8])
-    with pytest.raises(InvalidInput, match="not the manifest of a release"):
         archive.load(tmp_path / "out")
     file.unlink()
     with pytest.raises(InvalidInput, match=r"measurements\.npy cannot be read"):

@@ -692,6 +692,32 @@ def test_steps_come_to_the_same_in_any_order_and_portions():
     np.testing.assert_allclose(guesses, expected[:5].sum(), rtol=1e-9)
 
 
+def test_steps_that_add_up_beyond_any_number_leave_a_hypothesis():
+    """One cell takes e^-125 on each of twelve columns, and all other records with it."""
+    domain = coded(*[2] * 12)
+    learner = Learner(domain, 4_000.0, 30.0)
+    for number, name in enumerate(domain.names):
+        learner.measured(number, Asked.of(domain, Workload.predicates(domain, f"{name} = 0").groups[0]), np.zeros(1))
+    learner.moved([(number, [-125 << 20]) for number in range(12)])
+    learner.settle()
+    state = learner.state
+    assert state.values[-1] == pytest.approx(4_000)
+    assert state.values[0] == pytest.approx(0)
+    _, steps = learner.lesson(
+        12, Asked.of(domain, Workload.predicates(domain, "a = 0").groups[0]), np.array([2_000.0])
+    )
+    assert all(abs(step) <= 1 << 20 for _, exponents in steps for step in exponents)
+
+
+def test_large_families_are_learned_once():
+    domain = coded(8, 9)
+    learner = Learner(domain, 4_000.0, 30.0)
+    learner.measured(0, Workload.marginals(domain, 2).groups[0], np.full(72, 10.0))
+    learner.measured(1, Workload.marginals(domain, 1).groups[0], np.full(8, 10.0))
+    _, steps = learner.lesson(2, Workload.marginals(domain, 1).groups[1], np.full(9, 10.0))
+    assert [number for number, _ in steps] == [2, 1]
+
+
 def test_what_finds_no_room_is_not_learned(monkeypatch):
     monkeypatch.setattr("qrelease.learner._FACTORS", 2)
     with opened(cap=PureDP(1e6)) as session:
