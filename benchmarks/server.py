@@ -110,6 +110,11 @@ class Server:
     def ledger(self) -> Path:
         return self.folder / "people.ledger"
 
+    @property
+    def said(self) -> Path:
+        """What it writes to stderr: shown at its end, but for warnings, that of the large ε above all."""
+        return self.folder / "said"
+
     def start(self) -> None:
         """Start it and wait until it answers; how long that took is the last of `starts`."""
         begun = time.perf_counter()
@@ -126,10 +131,11 @@ class Server:
         options += ["--alpha", "0.02", "--beta", "0.001", "--rate", "1e6"]
         command = [sys.executable, "-m", "qrelease", "serve", *options, "--neighbours", "replace-one"]
         command += ["--port", str(self.port), "--workers", str(self.workers)]
-        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL)
+        with self.said.open("ab") as said:
+            self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=said)
         while not healthy(self.port):
             if self.process.poll() is not None or time.perf_counter() - begun > 60:
-                raise SystemExit("the server does not start")
+                raise SystemExit(f"the server does not start: {self.said.read_text()}")
             time.sleep(0.005)
         self.starts.append(time.perf_counter() - begun)
 
@@ -158,6 +164,8 @@ class Server:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(30)
+        said = self.said.read_text().splitlines(keepends=True)
+        sys.stderr.writelines(line for line in said if not line.startswith("warning:"))
 
 
 def healthy(port: int) -> bool:
@@ -377,8 +385,20 @@ async def under_fire(arguments: argparse.Namespace, kills: int) -> dict[str, Any
         }
 
 
-async def bench(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+class Rows(dict[str, dict[str, Any]]):
+    """Figures by name; but for `--json`, each row is printed as soon as it is there."""
+
+    def __init__(self, *, printed: bool) -> None:
+        self.printed = printed
+
+    def __setitem__(self, name: str, figures: dict[str, Any]) -> None:
+        super().__setitem__(name, figures)
+        if self.printed:
+            print(f"{name:44}" + ", ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+
+
+async def bench(arguments: argparse.Namespace) -> Rows:
+    found = Rows(printed=not arguments.json)
     workers, most, requests = arguments.workers, arguments.clients, arguments.requests
     if "paid" in arguments.phases:
         for clients, pause in ((1, 0.0), (8, PAUSE), (8, 0.0), (most, 0.0)):
@@ -394,8 +414,8 @@ async def bench(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     if "storm" in arguments.phases:
         with tempfile.TemporaryDirectory() as folder, Server(Path(folder), workers, 12, STORM) as server:
             log = Log()
-            found["storm"] = await phase(server, most, requests, mixed(conditions(12, requests // 5 * 2)), log)
-            found["storm"]["statuses"] = log.statuses
+            seen = await phase(server, most, requests, mixed(conditions(12, requests // 5 * 2)), log)
+            found["storm"] = {**seen, "statuses": log.statuses}
             found["storm, books"] = books(server, log)
     if "fire" in arguments.phases:
         fires = [await under_fire(arguments, min(20, arguments.kills - k)) for k in range(0, arguments.kills, 20)]
@@ -418,9 +438,6 @@ def main() -> int:
     found = asyncio.run(bench(arguments))
     if arguments.json:
         print(json.dumps(found))
-    else:
-        for name, figures in found.items():
-            print(f"{name:20}" + ", ".join(f"{key} {value}" for key, value in figures.items()))
     return int(any(figures.get("wrong") for figures in found.values()))
 
 

@@ -157,7 +157,7 @@ def load(path: str | os.PathLike[str]) -> Release:
         return _release(content, _values(content.get("values"), file.parent / VALUES))
     except OSError as error:
         raise InvalidInput(f"{error.filename or file} cannot be read: {error.strerror}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, EOFError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{file} is not the manifest of a release: {type(error).__name__}: {error}") from None

@@ -190,6 +190,8 @@ class Books:
     def replay(self, entries: Iterable[bytes]) -> None:
         """Take in what was written down."""
         parsed = json.loads(b"[" + b",".join(entries) + b"]")
+        if not parsed:
+            return
         # One sum for a run of purchases at one price: a long journal is mostly that.
         for cost, run in groupby(_cost(*entry["cost"].items()) for entry in parsed if "buy" in entry):
             self.tally = after(self.cap, self.tally, cost, len(list(run)))

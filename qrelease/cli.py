@@ -404,6 +404,7 @@ def _release(arguments: argparse.Namespace) -> None:
     from qrelease import archive
     from qrelease.constraints import impossible
     from qrelease.mechanisms.records import Records
+    from qrelease.planning import Forecasting, forecast
     from qrelease.privacy import Neighbours
     from qrelease.release import Curator, check_rows
 
@@ -427,6 +428,9 @@ def _release(arguments: argparse.Namespace) -> None:
         if arguments.weighted or arguments.rows is not None:
             _check_table(arguments.mechanism, workload)
         table.check_counts(workload.sets)
+        if isinstance(mechanism, Forecasting):
+            public = len(table) if neighbours is Neighbours.REPLACE_ONE else None
+            print(f"qrelease: {forecast(mechanism, workload, cost, public)}", file=sys.stderr)
         with _ledger(arguments, cost, neighbours) as ledger:
             release = Curator(table, ledger, _entropy(arguments)).release(mechanism, workload, cost)
             try:

@@ -225,7 +225,7 @@ class Cover:
         best = self._alone
         if self._whole is not None:
             best = min(best, self._whole, key=lambda way: way.cost(records))
-        if best.cost(records) > counting.searching(len(self.sets)):
+        if len(self.sets) > 1 and best.cost(records) > counting.searching(len(self.sets)):
             best = min(best, self._shared, key=lambda way: way.cost(records))
         return best
 

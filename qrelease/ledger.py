@@ -31,6 +31,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
@@ -439,6 +440,7 @@ def tally_text(tally: Tally) -> str:
     return json.dumps([str(tally.epsilon), str(tally.delta), str(tally.rho), account])
 
 
+@lru_cache(16)  # several looks at one row, while it is paid from
 def tally_from_text(text: str) -> Tally:
     """The sums that `tally_text` wrote."""
     epsilon, delta, rho, account = json.loads(text)
@@ -451,6 +453,7 @@ def cost_text(cost: Cost) -> str:
     return json.dumps(cost.to_json())
 
 
+@lru_cache(256)
 def cost_from_text(text: str) -> Cost:
     """The cost that `cost_text` wrote."""
     return cost_from_json(json.loads(text))

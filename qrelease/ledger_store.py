@@ -79,6 +79,8 @@ _MEANING = {
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
 }
 
+_as_json = json.JSONEncoder(default=repr).encode  # made once: that takes longer than to use it
+
 _T = TypeVar("_T")
 
 
@@ -127,6 +129,7 @@ class Store:
         self._pid = os.getpid()
         self._closed = False
         self._writer: int | None = None
+        self._journals: dict[int, tuple[int, str]] = {}  # heads, while nobody else can write
         self.undone = 0  # transactions that came to nothing
         _stores.add(self)
 
@@ -227,6 +230,7 @@ class Store:
                 raise
             finally:
                 self._writer = None
+                self._journals.clear()
 
     @property
     def in_writing(self) -> bool:
@@ -321,10 +325,13 @@ class Store:
         chained = _journal_digest(last, charge, number, entry)
         connection.execute(_SET_JOURNAL_HEAD, (charge, number, chained, digest_of(charge, number, chained)))
         connection.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
+        self._journals[charge] = number, chained
         return True
 
     def journal_head(self, charge: int) -> tuple[int, str]:
-        """The length of a journal and the digest of its last entry."""
+        """The length of a journal and the digest of its last entry; inside a `writing` it is looked up once."""
+        if self.in_writing and charge in self._journals:
+            return self._journals[charge]
         connection = self._live()
         found = None
         if connection.execute(_HAS_JOURNALS).fetchone():
@@ -336,6 +343,8 @@ class Store:
         length, last, digest = found
         if digest != digest_of(charge, length, last):
             raise damaged(self.path)
+        if self.in_writing:
+            self._journals[charge] = length, last
         return length, last
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
@@ -433,7 +442,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 def digest_of(*values: object) -> str:
     """What binds these values: a row cannot change without its digest."""
-    return sha256(json.dumps(values, default=repr).encode()).hexdigest()
+    return sha256(_as_json(values).encode()).hexdigest()
 
 
 def _journal_digest(last: str, charge: int, number: int, entry: object) -> str:

@@ -36,7 +36,8 @@ and updates ω. Beyond, J stays diagonal and ω at `PRIOR`.
 **Error bars.** The posterior covariance of the coordinates of x is S C⁻¹ (J + JΩJ), and N has that of its own
 measurement. Three things are corrected (`Posterior.variances`): J is known to first order only where a cell has more
 records than its error; no answer of m records is taken to be known better than if it varied by m, as a Poisson number
-does, and were measured by itself; and none to be known worse than the linear answer.
+does, and were measured by itself; and none to be known worse than the linear answer. A fit that comes to no solution
+has bars that reach beyond those of the linear answers.
 """
 
 from __future__ import annotations
@@ -98,12 +99,16 @@ def fit(estimates: Estimates) -> tuple[Histogram, Posterior]:
     `TooLarge` for a universe that has no histogram.
     """
     problem = _Problem(estimates)
+    covariance = None
     if 0 < len(problem.target) <= DENSE:
         covariance = problem.settle()
+        solved = covariance is not None
     else:
         problem.descend()
-        covariance = problem.independent()
-    return problem.histogram, Posterior(problem.histogram, estimates, problem.basis, covariance, problem.independent())
+        solved = problem.misfit() <= problem.noisy
+    independent = problem.independent()
+    found = independent if covariance is None else covariance
+    return problem.histogram, Posterior(problem.histogram, estimates, problem.basis, found, independent, solved)
 
 
 def improve(histogram: Histogram, estimates: Estimates, steps: int) -> None:
@@ -122,6 +127,7 @@ class Posterior:
 
     covariance   of the coordinates of its residuals, (dimensions, dimensions), or the diagonal (dimensions,)
     independent  the diagonal of what it would be if the columns were independent, (dimensions,)
+    solved       whether it holds: a fit that is farther from the measurements than their noise says nothing of itself
     """
 
     histogram: Histogram
@@ -129,6 +135,7 @@ class Posterior:
     basis: Interactions
     covariance: Floats
     independent: Floats
+    solved: bool
 
     def variances(self, workload: Workload) -> Floats:
         """Of the answers to queries on marginals all of whose residuals were measured, (k,), counts squared.
@@ -198,6 +205,15 @@ class _Problem:
         self.interactions = interactions
         self.found = self.basis.coordinates(self.histogram.marginals[self._where])
 
+    @property
+    def noisy(self) -> float:
+        """What the misfit of the truth would hardly exceed."""
+        return 1 + 4 * sqrt(2 / max(len(self.target), 1))
+
+    def misfit(self) -> float:
+        """The mean squared distance to the measurements, in units of their noise."""
+        return float(np.mean((self.target - self.found) ** 2 / self.noise)) if len(self.target) else 0.0
+
     # --- columns taken as independent
 
     def descend(self) -> None:
@@ -205,10 +221,10 @@ class _Problem:
         for order, following in pairwise([*sorted(set(self.basis.orders.tolist())), 0]):
             self._descend(self._overlapping(order), _STEPS, _ROUGHLY if following else _ENOUGH)
 
-    def refine(self, steps: int) -> None:
+    def refine(self, steps: int, enough: float = 0.0) -> None:
         """Some steps towards the fit with the diagonal ridge, all orders at once, as it starts near one."""
         if len(self.target):
-            self._descend(self._overlapping(int(self.basis.orders.max())), steps, 0.0)
+            self._descend(self._overlapping(int(self.basis.orders.max())), steps, enough)
 
     def _overlapping(self, order: int) -> _Overlapping:
         prior = self.prior[self.basis.owner]
@@ -248,16 +264,16 @@ class _Problem:
 
     # --- with the whole of J
 
-    def settle(self) -> Floats:
+    def settle(self) -> Floats | None:
         """Solve (1), with a fresh J in each round and ω by the evidence; the posterior covariance.
+
+        None where no round comes to a solution, as where hardly any cell has records: then J stays diagonal.
 
         J is good near the hypothesis it was drawn from only. So the noise is first taken to be loud, where the fit is
         near its start, and then quieter, level by level, each with a convex function and a fresh J. A solution whose
         distance to the measurements is beyond their noise is none.
         """
         rng = np.random.default_rng(0)  # the fit is a function of the measurements
-        size = len(self.target)
-        noisy = 1 + 4 * sqrt(2 / size)
         level, quietest = _LOUD * self.total, float(self.noise.min())
         while True:
             ridge = _Dense(self.fisher(rng), self.prior[self.basis.owner], np.maximum(self.noise, level))
@@ -265,16 +281,19 @@ class _Problem:
             if level <= quietest:
                 break
             level /= _QUIETER
-        covariance, found, solved = self.independent(), self.interactions, 0
+        covariance, found, solved = None, self.interactions, 0
         for _ in tqdm(range(_TRIES), desc="fitting by evidence", disable=None, leave=False):
             newton = _Newton(self.fisher(rng), self.prior[self.basis.owner], self.noise)
             error, z = self._solve(newton)
-            if error > _CLOSE or float(np.mean((self.target - self.found) ** 2 / self.noise)) > noisy:
+            if error > _CLOSE or self.misfit() > self.noisy:
                 continue
             covariance, found, solved = newton.covariance(), self.interactions, solved + 1
             if solved == _ROUNDS:
                 break
             self._update_prior(newton, z)
+        if not solved:
+            self.refine(_STEPS, _ENOUGH)
+            return None
         if self.interactions is not found:
             self.move(found)
         return covariance

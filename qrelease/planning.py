@@ -1,7 +1,8 @@
 """Promises before spending: what error a mechanism's theorem promises, and what a target error takes.
 
 A mechanism that has a theorem is `Promising`. Its promise improves as ε or n grows, so either can be found for a target
-error. What an error is *typically* like is simulated (`rehearsal`). Nothing here looks at private data.
+error. What an error is *typically* like is simulated (`rehearsal`). A mechanism that may work for minutes is
+`Forecasting`: it tells how many, and how much memory it takes. Nothing here looks at private data.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final, runtime_checkable
 
 from tqdm import tqdm
 
+from qrelease import memory
 from qrelease.databases import range_size
 from qrelease.dense import MAX_ENTRIES
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
@@ -25,6 +27,7 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.records import Records
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import quantiles, small_databases
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
@@ -47,6 +50,40 @@ _LISTED: Final = 1 << 20
 _ANSWERED: Final = 1 << 24
 """Answers of all synopses in a net of small databases at most, likewise."""
 
+_PATIENCE: Final = 30.0
+"""Seconds that the simulations of one mechanism may take, where it can tell."""
+
+_MAGNITUDES: Final = 10_000, 100_000, 1_000_000
+"""Numbers of records that a forecast is made for, where theirs is private."""
+
+
+@runtime_checkable
+class Forecasting(Protocol):
+    """A mechanism that tells beforehand what a release takes, from public facts alone."""
+
+    @property
+    def name(self) -> str:
+        """Of the mechanism."""
+
+    def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
+        """How long a release from so many private records takes, about."""
+
+    def memory(self, workload: Workload) -> int:
+        """Bytes that it takes at most, about."""
+
+
+def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> str:
+    """One line: about how many seconds and how much memory a release takes.
+
+    records  how many private ones there are, where that is public; None: the line is for some powers of ten
+    """
+    if records is None:
+        times = ", ".join(f"{_rough(mechanism.seconds(workload, cost, n))} s for {n:,}" for n in _MAGNITUDES)
+        times += " records"
+    else:
+        times = f"{_rough(mechanism.seconds(workload, cost, records))} s"
+    return f"{mechanism.name} takes about {times}; {memory.size(mechanism.memory(workload))} of memory"
+
 
 @final
 @dataclass(frozen=True)
@@ -57,6 +94,8 @@ class Quote:
     typical   the same in a simulation, the median of some
     epsilon   what the theorem takes for the target error, at the plan's δ and n
     records   what it takes, at the plan's cost
+    seconds   how long a release takes at the plan's cost, about
+    memory    bytes that it takes at most, about
     """
 
     mechanism: str
@@ -64,6 +103,8 @@ class Quote:
     typical: float | None = None
     epsilon: float | None = None
     records: int | None = None
+    seconds: float | None = None
+    memory: int | None = None
     note: str = ""
 
     @property
@@ -102,7 +143,14 @@ class Plan:
     @property
     def _header(self) -> tuple[str, ...]:
         goal = () if self.target is None else (f"epsilon for {self.target:g}", f"records for {self.target:g}")
-        return ("mechanism", f"promised at {self.cost}", *(("typical",) if self.trials else ()), *goal)
+        return (
+            "mechanism",
+            f"promised at {self.cost}",
+            *(("typical",) if self.trials else ()),
+            *goal,
+            "seconds",
+            "memory",
+        )
 
     @property
     def _legend(self) -> list[str]:
@@ -110,13 +158,18 @@ class Plan:
         lines.append(f"promised: by a theorem, with probability {1 - self.beta:g}; vacuous if it is above 1")
         if self.trials:
             lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
+        lines.append("seconds, memory: of one release, about, on two cores; - where that is not foretold")
         return [*lines, self.note] if self.note else lines
 
     def _cells(self, quote: Quote) -> tuple[str, ...]:
         promised = "vacuous" if quote.vacuous else _number(quote.promised, ".2g")
         typical = (_number(quote.typical, ".2g"),) if self.trials else ()
         goal = () if self.target is None else (_number(quote.epsilon, ".4g"), _number(quote.records, ","))
-        return (quote.mechanism, promised, *typical, *goal)
+        taken = (
+            "-" if quote.seconds is None else _rough(quote.seconds),
+            "-" if quote.memory is None else memory.size(quote.memory),
+        )
+        return (quote.mechanism, promised, *typical, *goal, *taken)
 
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
@@ -245,25 +298,29 @@ class _Setting:
 
     def quote(self, name: str, cost: Cost, target: float | None, rehearsal: Rehearsal | None, trials: int) -> Quote:
         """All that is known of one mechanism."""
-        typical, note = None, _NOTES.get(name, "")
+        typical, seconds, needed, note = None, None, None, _NOTES.get(name, "")
         promised = self.promised(name, cost)
         try:
             found = _CONTENDERS[name](self, cost)
+            needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
             self.check(found, cost)
+            seconds = found.seconds(self.workload, cost, self.records) if isinstance(found, Forecasting) else None
             if promised == math.inf:
                 note = "its theorem promises nothing at this cost to so many records"
+            elif rehearsal is not None and seconds is not None and trials * seconds > _PATIENCE:
+                note += f"; {trials} simulations would take about {_rough(trials * seconds)} s"
             elif rehearsal is not None:
                 typical = rehearsal.error(found, cost, self.neighbours, trials)
         except TooLarge as error:
-            return Quote(name, note=str(error))
+            return Quote(name, memory=needed, note=str(error))
         except QReleaseError as error:
             note = str(error)
         if target is None:
-            return Quote(name, promised, typical, note=note)
+            return Quote(name, promised, typical, seconds=seconds, memory=needed, note=note)
         epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
         if promised is not None and epsilon is None:
             note = note or "no epsilon brings its promise down to the target"
-        return Quote(name, promised, typical, epsilon, records, note)
+        return Quote(name, promised, typical, epsilon, records, seconds, needed, note)
 
 
 def _least(enough: Callable[[float], bool], low: float) -> float | None:
@@ -313,13 +370,22 @@ _CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
     "laplace": lambda setting, cost: Laplace(),
     "gaussian": lambda setting, cost: Gaussian(),
     "mwem": lambda setting, cost: MWEM(),
+    "records": lambda setting, cost: Records(),
     "iterative": lambda setting, cost: IterativeConstruction(beta=setting.beta),
     "smalldb": lambda setting, cost: SmallDB(),
     "net": _net,
     "pmw": lambda setting, cost: PrivateMultiplicativeWeights(beta=setting.beta, queries=len(setting.workload)),
 }
 
-_NOTES: Final = {"mwem": "no theorem covers its practical updates; what it does is known from measuring"}
+_NOTES: Final = {
+    "mwem": "no theorem covers its practical updates; what it does is known from measuring",
+    "records": "no theorem covers its fit; what it does is known from measuring",
+}
+
+
+def _rough(seconds: float) -> str:
+    """To two digits, and one second at least: no forecast is better."""
+    return format(float(f"{max(seconds, 1.0):.2g}"), ",.0f")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -16,7 +16,11 @@ import pytest
 
 from qrelease.cli import main
 from qrelease.ledger import Ledger
+from qrelease.mechanisms.records import Records
+from qrelease.planning import forecast
+from qrelease.privacy import ApproxDP
 from qrelease.table import Table
+from qrelease.workload import Workload
 
 SCHEMA = """
 [[attribute]]
@@ -406,6 +410,28 @@ def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.Capture
     assert main(command) == 0
     with (folder / "many" / "answers.csv").open() as file:
         assert sum(1 for _ in file) == 129_537
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_what_a_long_release_takes_is_said_before_it_starts(
+    neighbours: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the number of records is private, the line is the same for any number of them."""
+    said = []
+    monkeypatch.setattr("qrelease.release.Curator.release", lambda *_: said.append(capsys.readouterr().err) or 1 / 0)
+    for rows in (1, 2):
+        (folder / "people.csv").write_text("sex,age,city\n" + rows * ROWS)
+        with pytest.raises(ZeroDivisionError):
+            release("--mechanism", "records", "--delta", "1e-6", "--neighbours", neighbours, out=f"out{rows}")
+    for line in said:
+        assert re.fullmatch(r"qrelease: records takes about \d.* of memory\n", line)
+        assert line.count("\n") == 1
+    table = Table.read_csv(folder / "people.csv", folder / "people.toml")
+    public = forecast(Records(), Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-6), len(table))
+    assert (said[1] == f"qrelease: {public}\n") == (neighbours == "replace-one")
+    assert neighbours == "replace-one" or said[0] == said[1]
+    assert release("--mechanism", "records", out="none") == 2  # without a delta
+    assert "takes" not in capsys.readouterr().err
 
 
 def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

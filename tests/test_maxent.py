@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import BOTH, PROPERTY, coded, private
+from worlds import BOTH, PROPERTY, coded, private, table_of
 
 import qrelease as qr
 from qrelease import archive, maxent
@@ -369,3 +369,20 @@ def test_what_it_refuses_is_refused_before_the_charge(arguments, message):
 def test_a_number_of_records_that_is_none_is_refused(records):
     with pytest.raises(InvalidInput, match="records"):
         MaxEnt(records)
+
+
+@pytest.mark.parametrize(("records", "epsilon"), [(10_000, 0.1), (1_000, 1.0)])
+def test_bars_hold_where_hardly_any_cell_has_records(records, epsilon):
+    """Twelve distinct records: what the fit does not come to, its bars do not pretend."""
+    domain, workload = coded(*[2] * 8), Workload.marginals(coded(*[2] * 8), 3)
+    covered = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        distinct = rng.integers(0, 2, (12, 8))
+        table = table_of(domain, distinct[rng.choice(12, records, p=rng.dirichlet(np.ones(12)))])
+        truth = np.concatenate([c.reshape(-1) for c in table.counts(workload.sets)])
+        cost = ApproxDP(epsilon, 1e-9)
+        with Ledger.open(None, cost) as ledger:
+            made = Curator(table, ledger, Entropy.insecure(seed)).release(MaxEnt(), workload, cost)
+        covered.append(np.mean(np.abs(made.answers() - truth) <= made.model_bars()))
+    assert np.mean(covered) > 0.95

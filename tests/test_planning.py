@@ -17,7 +17,9 @@ from qrelease.measure import Noise
 from qrelease.mechanisms import direct, smalldb
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.planning import _CONTENDERS, Promising, _least, _Setting, plan
+from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.records import Records
+from qrelease.planning import _CONTENDERS, Forecasting, Promising, _least, _rough, _Setting, forecast, plan
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.rehearsal import Rehearsal, stand_in
 from qrelease.release import Curator
@@ -105,7 +107,7 @@ def test_promises_grow_with_queries_and_fall_with_records_and_epsilon(neighbours
     for name in _CONTENDERS:
         setting = _Setting(RANGES, 10_000, neighbours, 0.05, 1e-6)
         here = setting.promised(name, setting.cost(2.0))
-        if name == "mwem":
+        if name in ("mwem", "records"):
             assert here is None
             continue
         assert isinstance(_CONTENDERS[name](setting, setting.cost(2.0)), Promising)
@@ -225,6 +227,67 @@ def test_what_a_universe_is_too_large_for_is_said():
     assert "too many to write out" in quotes["smalldb"].note
     assert quotes["smalldb"].promised is quotes["net"].promised is None
     assert quotes["iterative"].epsilon > 0
+
+
+def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memory():
+    wide = Workload.marginals(coded(*[9] * 35), 2)
+    found = plan(wide, 200_000, epsilon=1.0, delta=1e-9)
+    quotes = {q.mechanism: q for q in found.quotes}
+    records, cost = quotes["records"], ApproxDP(1.0, 1e-9)
+    assert (
+        records.seconds
+        == Records().seconds(wide, cost, 200_000)
+        > plan(wide, 2_000, epsilon=1.0, delta=1e-9, trials=0).quotes[list(quotes).index("records")].seconds
+    )
+    assert records.memory == Records().memory(wide)
+    assert records.typical is None  # it is not tried three times for minutes
+    assert f"3 simulations would take about {_rough(3 * records.seconds)} s" in records.note
+    for name in ("mwem", "iterative", "smalldb", "net", "pmw"):
+        assert "too" in quotes[name].note or "2^110 cells" in quotes[name].note
+        assert quotes[name].seconds is quotes[name].memory is quotes[name].typical is None
+    lines = str(found).splitlines()
+    assert lines[2].split()[-2:] == ["seconds", "memory"]
+    row = next(line for line in lines if line.startswith("records "))
+    assert row.split()[-3:] == [_rough(records.seconds), *qr.memory.size(records.memory).split()]
+    assert "seconds, memory: of one release" in str(found)
+    content = json.loads(json.dumps(found.to_json()))
+    assert content["quotes"][list(quotes).index("records")]["memory"] == records.memory
+
+
+def test_what_cannot_run_has_a_memory_but_no_seconds(monkeypatch):
+    pure = {q.mechanism: q for q in plan(PAIRS, 1_000, epsilon=1.0, trials=0).quotes}["records"]
+    assert pure.seconds is None
+    assert pure.memory > 0
+    assert "give --delta" in pure.note
+    monkeypatch.setattr(qr.memory, "free", lambda: 160 << 20)
+    small = {q.mechanism: q for q in plan(PAIRS, 1_000, epsilon=1.0, delta=1e-9, trials=0).quotes}["records"]
+    assert small.memory == Records().memory(PAIRS) > 32 << 20
+    assert small.seconds is None
+    assert "weighted records: about" in small.note
+
+
+def test_what_is_quick_is_simulated(monkeypatch):
+    monkeypatch.setattr(planning, "Records", lambda: Records(records=1_000))
+    monkeypatch.setattr(planning, "_CONTENDERS", {"records": _CONTENDERS["records"]})
+    (quote,) = plan(PAIRS, 1_000, epsilon=5.0, delta=1e-6, trials=1).quotes
+    assert 0 < quote.typical < 0.2
+    assert "simulations" not in quote.note
+
+
+def test_a_forecast_is_one_line():
+    records, cost = Records(), ApproxDP(1.0, 1e-9)
+    size = qr.memory.size(records.memory(PAIRS))
+    assert forecast(records, PAIRS, cost, 50_000) == (
+        f"records takes about {_rough(records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"
+    )
+    known = [_rough(records.seconds(PAIRS, cost, n)) for n in (10_000, 100_000, 1_000_000)]
+    assert forecast(records, PAIRS, cost, None) == (
+        f"records takes about {known[0]} s for 10,000, {known[1]} s for 100,000, {known[2]} s for 1,000,000 records;"
+        f" {size} of memory"
+    )
+    assert [_rough(s) for s in (0.2, 1.26, 12.3, 201.9, 3_349.0)] == ["1", "1", "12", "200", "3,300"]
+    assert isinstance(records, Forecasting)
+    assert not isinstance(MWEM(), Forecasting)
 
 
 def test_more_records_than_can_be_made_up_are_planned_for_without_trials():

@@ -221,7 +221,11 @@ class Modelled:
     def of(cls, estimates: Estimates, workload: Workload) -> Modelled:
         """The fit; it takes seconds, or minutes for the largest universes."""
         histogram, posterior = fit(estimates)
-        return cls(histogram, estimates, workload, _BARS * np.sqrt(posterior.variances(workload)))
+        widths = _BARS * np.sqrt(posterior.variances(workload))
+        if not posterior.solved:  # the linear answer is within its own bar, and this one as far from it as it is
+            linear, variances = estimates.answer(workload)
+            widths = np.abs(histogram.answer(workload) - linear) + half_widths(variances)
+        return cls(histogram, estimates, workload, widths)
 
     @property
     def domain(self) -> Domain:

@@ -61,6 +61,8 @@ from qrelease.sparse_vector import SparseVector
 from qrelease.support import Support
 from qrelease.workload import Group, Workload
 
+_as_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 _REMEMBERED: Final = 1 << 12  # texts that are looked up instead of being parsed
 _SMALL: Final = 1 << 12  # cells of the marginal of such a text, at 8 bytes and more
 
@@ -246,6 +248,11 @@ class PayingSession:
         """What answers cost that are measured by themselves, whether or not that is covered."""
         with self._lock:
             return self._books.alone(unit).cost
+
+    @property
+    def listening(self) -> bool:
+        """Whether a sparse vector may give the next answer for nothing, and end with it."""
+        return self._open is not None
 
     @contextmanager
     def paid_by(self, purse: Purse) -> Iterator[None]:
@@ -485,4 +492,4 @@ class PayingSession:
 
 
 def _line(entry: dict[str, Any]) -> bytes:
-    return json.dumps(entry, separators=(",", ":")).encode()
+    return _as_json(entry).encode()

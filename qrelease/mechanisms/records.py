@@ -151,7 +151,7 @@ class Records:
         return _CELL * cells + (_RECORD + 4 * len(workload.domain)) * self.records
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """How long a release from so many private records takes, about: on two cores, within a factor of three.
+        """How long a release from so many private records takes, about: on two cores, within a factor of four.
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """

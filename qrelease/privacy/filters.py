@@ -87,38 +87,43 @@ def after(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
 def _sum(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
     match total, cost:
         case ZCDP(), ZCDP(rho):
-            return replace(tally, rho=tally.rho + times * Fraction(rho))
+            return replace(tally, rho=tally.rho + _exact(rho, times))
         case ZCDP(), PureDP(epsilon) | ApproxDP(epsilon, 0.0):
-            return replace(tally, rho=tally.rho + times * Fraction(epsilon) ** 2 / 2)
+            return replace(tally, rho=tally.rho + _exact(epsilon) ** 2 / 2 * times)
         case ApproxDP(), ZCDP(rho):
             opened = tally if tally.account else _open_account(total, tally)
-            return replace(opened, rho=tally.rho + times * Fraction(rho))
+            return replace(opened, rho=tally.rho + _exact(rho, times))
         case (PureDP() | ApproxDP(), PureDP(epsilon) | ApproxDP(epsilon, 0.0)):
-            return replace(tally, epsilon=tally.epsilon + times * Fraction(epsilon))
+            return replace(tally, epsilon=tally.epsilon + _exact(epsilon, times))
         case ApproxDP(), ApproxDP(epsilon, delta):
-            sums = tally.epsilon + times * Fraction(epsilon), tally.delta + times * Fraction(delta)
+            sums = tally.epsilon + _exact(epsilon, times), tally.delta + _exact(delta, times)
             return replace(tally, epsilon=sums[0], delta=sums[1])
     raise InvalidInput(f"a total of {total} cannot hold a cost of {cost}")
 
 
+@lru_cache(256)  # prices and totals are few
+def _exact(value: float, times: int = 1) -> Fraction:
+    return times * Fraction(value)
+
+
 def _open_account(total: ApproxDP, tally: Tally) -> Tally:
-    backing = Fraction(total.delta) - tally.delta
-    return replace(tally, delta=Fraction(total.delta), account=Account(tally.epsilon, backing))
+    backing = _exact(total.delta) - tally.delta
+    return replace(tally, delta=_exact(total.delta), account=Account(tally.epsilon, backing))
 
 
 def _left(total: Cost, tally: Tally) -> tuple[Fraction, ...]:
     """What is left, exact and in the units of the total: (ρ,), (ε,) or (ε, δ); below 0 where overrun."""
     match total:
         case ZCDP(rho):
-            return (Fraction(rho) - tally.rho,)
+            return (_exact(rho) - tally.rho,)
         case PureDP(epsilon):
-            return (Fraction(epsilon) - tally.epsilon,)
+            return (_exact(epsilon) - tally.epsilon,)
         case ApproxDP(epsilon, delta):
-            left = Fraction(epsilon) - tally.epsilon
+            left = _exact(epsilon) - tally.epsilon
             if tally.account:
                 alpha, room = _order(epsilon, tally.account)
                 left = room - (tally.epsilon - tally.account.before) - alpha * tally.rho
-            return left, Fraction(delta) - tally.delta
+            return left, _exact(delta) - tally.delta
 
 
 @lru_cache(maxsize=256)

@@ -144,8 +144,8 @@ class Handlers:
 
         async def answer(request: Request) -> Response:
             try:
-                given = await self._given(endpoint, request)  # a body may come in drops
                 with self._desk.coming():
+                    given = await self._given(endpoint, request)
                     return await handler(**given)
             except _Problem as problem:
                 return problem.response()

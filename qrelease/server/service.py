@@ -91,7 +91,8 @@ class Question:
     def unit(self) -> Unit:
         """As a session takes it."""
         if isinstance(self.meant, Predicate):
-            return Unit.of(self.domain, Group(self.meant.axes, Vectors.of_predicate(self.meant)))
+            row = self.meant.mask().astype(np.int64)  # without its spelling, which takes longer
+            return Unit.of(self.domain, Group(self.meant.axes, Vectors(row[None, :], 1.0)))
         return Unit.of(self.domain, self.meant.groups[0])
 
     @cached_property
@@ -179,7 +180,8 @@ class Service:
 
     def _answers(self, account: Account, question: Question) -> Iterator[dict[str, Any]]:
         with self._session.paid_by(account):
-            self._session.quote(question.unit)  # refused before a sparse vector is asked, which has few answers to give
+            if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
+                self._session.quote(question.unit)
             found = self._session.answers(question.unit)
         for text, a in zip(question.texts, found, strict=True):
             yield {"query": text, "value": a.value, "error": a.error, "source": a.source, "cost": costs(a.cost)}
