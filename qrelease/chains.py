@@ -45,6 +45,7 @@ from qrelease.residuals import Estimates
 from qrelease.sampling import systematic
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _STEPS = 3  # of L-BFGS on one set of records, before they move
@@ -92,7 +93,6 @@ _Link = tuple[slice, slice, tuple[int, int, int], Floats]
 class _Contrasts:
     """Queries with entries of ±1, each the only one of a measurement, and what they are for independent columns.
 
-    lower   (contrasts, dimensions) what single columns say of each, in the coordinates of all residuals
     fisher  (contrasts,) the variance, for one record of independent columns, of what is left
     prior   (contrasts,) ω: on two cells a column, where they are residuals but for their length, it is the residuals'
     """
@@ -105,7 +105,9 @@ class _Contrasts:
         rows = [m.group.queries.adjoint(np.ones(1)) for m in measured]
         self._rows, self._sizes = np.concatenate([np.zeros(0), *rows]), [len(row) for row in rows]
         self._begins = np.cumsum([0, *self._sizes])[:-1]
-        self.fisher, self.lower = np.zeros(len(rows)), np.zeros((len(rows), len(basis.spectrum)))
+        self.fisher, self._dimensions = np.zeros(len(rows)), len(basis.spectrum)
+        # What single columns say of each, in the coordinates of all residuals: a matrix that is mostly zeros.
+        said: list[tuple[Ints, Ints, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for i, (s, row) in enumerate(zip(self.sets, rows, strict=True)):
             chances = reduce(np.multiply.outer, [singles[a] for a in s])
             left = row.reshape(chances.shape) - row @ chances.reshape(-1)
@@ -113,8 +115,19 @@ class _Contrasts:
                 others = tuple(other for other in range(len(s)) if other != axis)
                 given = (left * chances).sum(axis=others, keepdims=True) / chances.sum(axis=others, keepdims=True)
                 left = left - given
-                self.lower[i, basis.places[a,]] = given.reshape(-1) @ basis.spread((a,))[0][:, 1:]
+                entries = given.reshape(-1) @ basis.spread((a,))[0][:, 1:]
+                where = np.arange(basis.places[a,].start, basis.places[a,].stop)
+                said.append((np.full(len(entries), i), where, entries))
             self.fisher[i] = (left**2 * chances).sum()
+        self._which, self._where, self._entries = map(np.concatenate, zip(*said, strict=True))
+
+    def of_singles(self, fine: Floats) -> Floats:
+        """What coordinates of residuals (dimensions,) of single columns say of each contrast: (contrasts,)."""
+        return np.bincount(self._which, self._entries * fine[self._where], len(self.fisher)).astype(np.float64)
+
+    def to_singles(self, coarse: Floats) -> Floats:
+        """The adjoint of `of_singles`."""
+        return np.bincount(self._where, self._entries * coarse[self._which], self._dimensions).astype(np.float64)
 
     def coordinates(self, tables: Floats) -> Floats:
         """Of tables (cells,), one a contrast: (contrasts,)."""
@@ -209,13 +222,13 @@ class _Objective:
         """The inverse of the curvature for independent columns, times a gradient."""
         step = gradient.copy()
         fine, coarse = step[: self._dimensions], step[self._dimensions :]
-        coarse -= self._contrasts.lower @ fine
+        coarse -= self._contrasts.of_singles(fine)
         for upper, lower, shape, mean in reversed(self._links):
             step[upper] -= (step[lower].reshape(shape[0], 1, -1) * mean[:, None]).reshape(-1)
         step /= self._curvature
         for upper, lower, shape, mean in self._links:
             step[lower] -= np.einsum("aib,i->ab", step[upper].reshape(shape), mean).reshape(-1)
-        fine -= coarse @ self._contrasts.lower
+        fine -= self._contrasts.to_singles(coarse)
         return step
 
     def redraw(self, codes: Codes, theta: Floats, rng: np.random.Generator) -> None:
