@@ -703,9 +703,7 @@ def test_steps_that_add_up_beyond_any_number_leave_a_hypothesis():
     state = learner.state
     assert state.values[-1] == pytest.approx(4_000)
     assert state.values[0] == pytest.approx(0)
-    _, steps = learner.lesson(
-        12, Asked.of(domain, Workload.predicates(domain, "a = 0").groups[0]), np.array([2_000.0])
-    )
+    _, steps = learner.lesson(12, Asked.of(domain, Workload.predicates(domain, "a = 0").groups[0]), np.array([2_000.0]))
     assert all(abs(step) <= 1 << 20 for _, exponents in steps for step in exponents)
 
 
