@@ -89,7 +89,7 @@ def test_a_universe_too_large_for_the_fit_gives_answers_and_error_bars_and_says_
         found = Curator(table, ledger, SpyEntropy(0)).release(mechanism, asked, COST)
     assert isinstance(found.synopsis, Linear)
     assert not found.has_table
-    assert found.parameters["table"].startswith("none: the universe has 2^55 cells and a histogram holds at most")
+    assert found.parameters["no_table"].startswith("the universe has 2^55 cells and a histogram holds at most")
     noisy, half = found.error_bars()
     np.testing.assert_array_equal(noisy, found.answers())
     assert found.parameters["error"] < 1.001 * found.parameters["bound"]  # no model could make up for more

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import qrelease
+from qrelease.cli import COMMANDS
 
 ROOT = Path(qrelease.__file__).parent
 
@@ -142,8 +143,8 @@ def name_of(file):
 
 
 def place_of(name):
-    """The auditor is one place in the list, and the server: how its parts lean on each other is its own affair."""
-    return name.split(".")[0] if name.startswith(("audit.", "server.")) else name
+    """The auditor is one place in the list, the server, and the command line: how their parts lean is their affair."""
+    return name.split(".")[0] if name.startswith(("audit.", "server.", "cli.")) else name
 
 
 FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py"))}
@@ -246,12 +247,12 @@ def test_evaluation_enters_no_release():
 
 # --- light imports -----------------------------------------------------------------------------------------------
 
-HEAVY = ("numpy", "numba", "scipy", "cryptography", "narwhals", "pandas", "matplotlib", "tqdm")
+HEAVY = {"numpy", "numba", "scipy", "cryptography", "narwhals", "pandas", "matplotlib", "tqdm"}
 
 
 def loaded_by(code):
-    """Which heavy packages a fresh interpreter has loaded after some code."""
-    look = f"import sys; print('\\n' + ' '.join(m for m in {HEAVY} if m in sys.modules))"
+    """Which modules a fresh interpreter has loaded after some code."""
+    look = "import sys; print('\\n' + ' '.join(sys.modules))"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"{code}\n{look}"], capture_output=True, text=True, check=True
     )
@@ -263,19 +264,33 @@ def loaded_by(code):
     ["qrelease", *(f"qrelease.{m}" for m in ("errors", "privacy", "ledger", "domain", "schema"))],
 )
 def test_a_public_schema_and_a_budget_need_nothing_heavy(module):
-    assert loaded_by(f"import {module}") == set()
+    assert not loaded_by(f"import {module}") & HEAVY
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["release", "--help"], ["evaluate", "--help"]])
-def test_help_needs_nothing_heavy(arguments):
-    code = f"""
+@pytest.mark.parametrize(
+    ("arguments", "commands"),
+    [
+        (["--help"], set()),
+        (["release", "--help"], {"release"}),
+        (["evaluate", "--help"], {"evaluate"}),
+        (["ledger", "show", "nowhere.ledger"], {"ledger"}),
+    ],
+    ids=lambda x: " ".join(x),
+)
+def test_a_command_loads_no_other_and_its_help_nothing_heavy(arguments, commands):
+    loaded = loaded_by(f"""
+import contextlib
 import qrelease.cli
-try:
+with contextlib.suppress(SystemExit):
     qrelease.cli.main({arguments})
-except SystemExit as end:
-    assert not end.code, end.code
-"""
-    assert loaded_by(code) == set()
+""")
+    assert not loaded & HEAVY
+    assert {name for name in COMMANDS if f"qrelease.cli.{name}" in loaded} == commands
+
+
+def test_a_command_is_the_module_of_its_name():
+    modules = {file.stem for file in (ROOT / "cli").glob("*.py")}
+    assert modules == {*COMMANDS, "shared", "mechanisms", "__init__"}
 
 
 def test_every_public_name_loads():

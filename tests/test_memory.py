@@ -101,7 +101,7 @@ def test_a_limited_shell_is_refused_in_one_line_and_nothing_is_charged(tmp_path)
     """Whatever the limit, a release either works or is refused in one line that names sizes, before the charge."""
     (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,2\n" * 50)
     (tmp_path / "people.json").write_text('{"a": 2, "b": 3}')
-    command = f"{sys.executable} -m qrelease.cli release people.csv --schema people.json --epsilon 1 --out out"
+    command = f"{sys.executable} -m qrelease release people.csv --schema people.json --epsilon 1 --out out"
     for limit in (100_000, 600_000, 800_000):  # KiB; at 600 000 the libraries load, and little more
         done = subprocess.run(
             ["bash", "-c", f"ulimit -v {limit}; {command}"], cwd=tmp_path, capture_output=True, text=True, check=False

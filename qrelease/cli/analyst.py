@@ -1,0 +1,38 @@
+"""`qrelease analyst add`, `revoke` and `list`."""
+
+import argparse
+from pathlib import Path
+
+from qrelease.analysts import Analysts
+from qrelease.cli.shared import action, cost_of, opened
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    add = action(actions, "add", _add, "Print a new analyst's token, which is shown this once.")
+    add.add_argument("name")
+    add.add_argument("--epsilon", type=float, required=True, help="what this analyst may spend in a session")
+    add.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    revoke = action(actions, "revoke", _revoke, "End the validity of an analyst's token.")
+    revoke.add_argument("name")
+    listing = action(actions, "list", _list, "Show names, budgets and how much was asked.")
+    for each in (add, revoke, listing):
+        each.add_argument("--ledger", type=Path, required=True)
+
+
+def _add(arguments: argparse.Namespace) -> None:
+    with opened(arguments.ledger) as ledger:
+        print(Analysts(ledger).add(arguments.name, cost_of(arguments.epsilon, arguments.delta)))
+
+
+def _revoke(arguments: argparse.Namespace) -> None:
+    with opened(arguments.ledger) as ledger:
+        Analysts(ledger).revoke(arguments.name)
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    with opened(arguments.ledger) as ledger:
+        for analyst in Analysts(ledger).list():
+            state = "" if analyst.active else ", revoked"
+            print(f"{analyst.name}  budget {analyst.budget}, {analyst.requests:,} requests{state}")
