@@ -33,24 +33,67 @@ _KEPT = 16
 _TILES = 16
 # Cells of the largest universe that records are counted into, and nanoseconds for each: to clear it, and for a pass.
 _WHOLE, _CELL = 1 << 22, 4.0
+# Sets for which a text says which tables they share, which takes milliseconds to find; and cells of what it describes.
+_LISTED, _LARGEST = 1 << 8, 1 << 32
 
-
-_ABOVE = "    the universe, which is then read in the one pass"
+_ABOVE = "the universe, which is then read in the one pass"
+_SHARE = "those that sets can share are looked for, and taken where they cost less"
 
 
 @dataclass(frozen=True)
 class Node:
-    """A table over `axes`: the sets in `direct` (with their offsets) are summed from it, the others from its children.
+    """A table over `axes` of a universe of this `shape`, and the `wanted` sets (with their offsets) read from it.
 
-    blocks    the sizes of its four blocks, if it is divided
-    children  the tables that drop one block each
+    What is below it is planned when it is asked for.
     """
 
+    shape: tuple[int, ...]
     axes: Axes
-    cells: int
-    direct: dict[Axes, int]
-    blocks: tuple[int, ...] = ()
-    children: "tuple[Node, ...]" = ()
+    wanted: dict[Axes, int]
+
+    @cached_property
+    def cells(self) -> int:
+        """Of the table."""
+        return prod(self.shape[a] for a in self.axes)
+
+    @cached_property
+    def _runs(self) -> tuple[Axes, ...]:
+        """The axes as four blocks, if the table is divided."""
+        if len(self.axes) < 4 or len(self.wanted) < 3 or self.cells * len(self.wanted) <= _DIRECT:
+            return ()
+        return _choose_blocks(self.shape, self.axes, tuple(self.wanted)) or ()
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The sizes of its four blocks, if it is divided."""
+        return tuple(prod(self.shape[a] for a in run) for run in self._runs)
+
+    @cached_property
+    def _shares(self) -> tuple[dict[Axes, int], ...]:
+        """The sets that are read from each of the tables that drop one block each, and those that miss no block."""
+        shares: list[dict[Axes, int]] = [{} for _ in range(len(self._runs) + 1)]
+        sizes = self.blocks
+        for s, offset in self.wanted.items():
+            missed = [i for i, run in enumerate(self._runs) if not set(run) & set(s)]
+            # The largest block missed leaves the smallest table to read from.
+            shares[max(missed, key=sizes.__getitem__) if missed else -1][s] = offset
+        return tuple(shares)
+
+    @property
+    def direct(self) -> dict[Axes, int]:
+        """The sets that are summed from the table itself; the others are from its children."""
+        return self._shares[-1]
+
+    @cached_property
+    def children(self) -> "tuple[Node, ...]":
+        """The tables that drop one block each."""
+        kept = [tuple(a for a in self.axes if a not in run) for run in self._runs]
+        return tuple(Node(self.shape, axes, share) for axes, share in zip(kept, self._shares, strict=False))
+
+    def __str__(self) -> str:
+        blocks = f" in blocks of {' x '.join(map(str, self.blocks))}" if self.blocks else ""
+        alone = f", {len(self.direct):,} of them in a pass each" if self.blocks and self.direct else ""
+        return f"columns {_numbers(self.axes)}: {self.cells:,} cells{blocks}, for {len(self.wanted):,} marginals{alone}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +139,11 @@ class Counted:
             np.add(counts[:end], read, out=counts[:end], casting="unsafe")
         return counts[:end]
 
-    def lines(self, depth: int) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """As text."""
-        for node in self.shared:
-            yield from _lines(node, depth)
+        yield from map(str, self.shared)
         if self.alone:
-            yield f"{'  ' * depth}{len(self.alone)} for a marginal each"
+            yield f"{len(self.alone):,} for a marginal each"
 
 
 @dataclass(frozen=True)
@@ -133,7 +175,7 @@ class Cover:
 
     @cached_property
     def _root(self) -> Node:
-        return _plan(self.shape, tuple(range(len(self.shape))), self._wanted)
+        return Node(self.shape, tuple(range(len(self.shape))), self._wanted)
 
     @cached_property
     def _direct(self) -> tuple[Ints, Ints, Ints]:
@@ -247,20 +289,36 @@ class Cover:
         """Sets that fit a small table together share it."""
         wanted, found = self._wanted, [*counting.gathered(self.shape, self.sets)]
         alone = {s: wanted[s] for _, held in found if len(held) == 1 for s in held}
-        shared = [_plan(self.shape, axes, {s: wanted[s] for s in held}) for axes, held in found if len(held) > 1]
+        shared = [Node(self.shape, axes, {s: wanted[s] for s in held}) for axes, held in found if len(held) > 1]
         return Counted(self.shape, alone, tuple(shared), self.offsets[-1], counting.searching(len(self.sets)))
 
     def __str__(self) -> str:
-        head = f"{len(self.sets)} marginals of {' x '.join(map(str, self.shape))} cells, in one pass over them:"
-        text = [head, *_lines(self._root, 1), "counted from records, of which each adds one to every table:"]
-        for first, tables in self._ways():
-            text += [f"  from {first:,} records on", *(tables.lines(2) if tables is not self._whole else [_ABOVE])]
+        """The first tables of the tree, and those that are counted into.
+
+        Of very many sets it does not look for what they share, but says from how many records on that is looked for.
+        """
+        head = f"{len(self.sets):,} marginals of {' x '.join(map(str, self.shape))} cells"
+        if prod(self.shape) <= _LARGEST:
+            below = [f"    {child}" for child in self._root.children if child.wanted]
+            text = [f"{head}, in one pass over them:", f"  {self._root}", *below]
+        else:
+            text = [f"{head}, more than a table can have"]
+        text.append("counted from records, of which each adds one to every table:")
+        listed = len(self.sets) <= _LISTED
+        for first, tables in self._ways(search=listed):
+            lines = [_ABOVE] if tables is self._whole else tables.lines()
+            text += [f"  from {first:,} records on", *(f"    {line}" for line in lines)]
+        if not listed:
+            text += [f"  from {self._searched:,} records on", f"    {_SHARE}"]
         return "\n".join(text)
 
-    def _ways(self) -> Iterator[tuple[int, Counted]]:
-        """Into which tables records are counted, with the number of records from which on they are."""
+    def _ways(self, *, search: bool = True) -> Iterator[tuple[int, Counted]]:
+        """Into which tables records are counted, with the number of records from which on they are.
+
+        search  whether tables that sets share are among them
+        """
         first, way = 0, self._alone
-        others = [self._shared] if self._whole is None else [self._whole, self._shared]
+        others = [o for o in (self._whole, self._shared if search else None) if o is not None]
         while True:
             yield first, way
             cheaper = [o for o in others if o.by_record < way.by_record]
@@ -268,6 +326,13 @@ class Cover:
                 return
             crossing = {o: ceil((o.fixed - way.fixed) / (way.by_record - o.by_record)) for o in cheaper}
             first, way = min(((n, o) for o, n in crossing.items()), key=lambda found: (found[0], found[1].by_record))
+
+    @property
+    def _searched(self) -> int:
+        """The number of records from which on `_tables` looks for tables that sets share."""
+        ways = [way for way in (self._alone, self._whole) if way is not None]
+        most = counting.searching(len(self.sets))
+        return max(0, *(int((most - way.fixed) / way.by_record) + 1 for way in ways))
 
 
 @lru_cache(_KEPT)
@@ -281,27 +346,6 @@ def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Cover:
 
 
 # --- the choice
-
-
-def _plan(sizes: tuple[int, ...], axes: Axes, wanted: dict[Axes, int]) -> Node:
-    """The tree below a table over `axes` for the wanted sets (set -> offset in the flat vector)."""
-    cells = prod(sizes[a] for a in axes)
-    blocks = None
-    if len(axes) >= 4 and cells * len(wanted) > _DIRECT and len(wanted) > 2:
-        blocks = _choose_blocks(sizes, axes, tuple(wanted))
-    if blocks is None:
-        return Node(axes, cells, wanted)
-    shares: list[dict[Axes, int]] = [{} for _ in blocks]
-    left: dict[Axes, int] = {}
-    widths = tuple(prod(sizes[a] for a in block) for block in blocks)
-    for s, offset in wanted.items():
-        missed = [i for i, block in enumerate(blocks) if not set(block) & set(s)]
-        if missed:  # the largest block missed leaves the smallest table to read from
-            shares[max(missed, key=widths.__getitem__)][s] = offset
-        else:
-            left[s] = offset
-    kept = [tuple(a for a in axes if a not in block) for block in blocks]
-    return Node(axes, cells, left, widths, tuple(map(_plan, [sizes] * 4, kept, shares)))
 
 
 def _choose_blocks(sizes: tuple[int, ...], axes: Axes, sets: tuple[Axes, ...]) -> tuple[Axes, ...] | None:
@@ -393,17 +437,7 @@ def _ints(numbers: Any) -> Ints:
     return np.array([*numbers], np.int64)
 
 
-def _lines(node: Node, depth: int) -> Iterator[str]:
-    """A table and those below it as text: its columns, its size and how many marginals are summed from it."""
-    blocks = f" in blocks of {' x '.join(map(str, node.blocks))}" if node.blocks else ""
-    summed = f", {len(node.direct)} summed from it" if node.direct else ""
-    yield f"{'  ' * depth}columns {_runs(node.axes)}: {node.cells:,} cells{blocks}{summed}"
-    for child in node.children:
-        if child.direct or child.children:
-            yield from _lines(child, depth + 1)
-
-
-def _runs(axes: Axes) -> str:
+def _numbers(axes: Axes) -> str:
     """Sorted numbers as `0-2, 5`."""
     runs: list[list[int]] = []
     for a in axes:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.domain import readable
 from qrelease.errors import TooLarge
 from qrelease.queries import Queries
 from qrelease.workload import Workload
@@ -20,7 +21,7 @@ def check_dense(workload: Workload) -> None:
     cells = workload.domain.size
     if len(workload) * cells > MAX_ENTRIES:
         raise TooLarge(
-            f"{len(workload):,} queries over {_approximate(cells)} cells are too many to write out; at most"
+            f"{len(workload):,} queries over {readable(cells)} cells are too many to write out; at most"
             f" {MAX_ENTRIES:,} entries fit: ask fewer queries, use fewer columns or coarser bins, or use mwem"
         )
 
@@ -51,7 +52,3 @@ def _rows(queries: Queries) -> npt.NDArray[np.int64]:
         rows.append(np.rint(queries.adjoint(one)).astype(np.int64))  # entries are below 2^53: exact as floats
         one[i] = 0
     return np.array(rows)
-
-
-def _approximate(cells: int) -> str:
-    return f"{cells:,}" if cells < 10**12 else f"2^{cells.bit_length() - 1}"

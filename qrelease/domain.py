@@ -327,6 +327,14 @@ def _some(items: Iterable[object], most: int = 8) -> str:
     return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")
 
 
+def readable(count: int) -> str:
+    """A whole number in a text: `65,536`; from 10^12 on as a power of two, `2^55`, or `about 2^60` where it is none."""
+    if count < 10**12:
+        return f"{count:,}"
+    power = round(math.log2(count))
+    return f"2^{power}" if count == 1 << power else f"about 2^{power}"
+
+
 @dataclass(frozen=True)
 class Domain:
     """The universe: the product of its attributes, in the order of the columns.
@@ -368,7 +376,7 @@ class Domain:
 
     def __str__(self) -> str:
         columns = " x ".join(f"{a.name}[{a.size}]" for a in self.attributes)
-        return f"{columns} ({self.size:,} cells)"
+        return f"{columns} ({readable(self.size)} cells)"
 
     def __len__(self) -> int:
         return len(self.attributes)

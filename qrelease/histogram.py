@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qrelease import kernels, memory, rounding
 from qrelease.cores import aligned, in_parallel
 from qrelease.cover import Axes, Cover
-from qrelease.domain import Domain
+from qrelease.domain import Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries import Queries, Vectors
 from qrelease.sampling import systematic
@@ -60,12 +60,12 @@ def check_size(
     advice = "release fewer columns (--columns), use coarser bins, or answers alone (--mechanism gaussian)"
     if cells > MAX_CELLS:
         raise TooLarge(
-            f"the universe has {_approximate(cells)} cells and a histogram holds at most {MAX_CELLS:,}; {advice}"
+            f"the universe has {readable(cells)} cells and a histogram holds at most {MAX_CELLS:,}; {advice}"
         )
     needed = np.dtype(dtype or precision(domain)).itemsize * cells + memory.ANSWER * answers
     needed += 8 * Cover.choose(domain.shape, sets).scratch_cells
     needed += _FACTOR * sum(domain.cells(s) for s in sets)
-    memory.check(needed, f"the universe has {_approximate(cells)} cells", advice, ahead=ahead)
+    memory.check(needed, f"the universe has {readable(cells)} cells", advice, ahead=ahead)
 
 
 def copy_fits(cells: Cells) -> None:
@@ -337,7 +337,3 @@ def transform(y: Cells) -> None:
     in_parallel(within, pieces, y.size)
     if pieces > 1:
         in_parallel(across, lines, y.size)
-
-
-def _approximate(cells: int) -> str:
-    return f"{cells:,}" if cells < 10**12 else f"2^{cells.bit_length() - 1}"

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from qrelease.databases import multiset, range_size
 from qrelease.dense import dense
-from qrelease.domain import Attribute, Domain
+from qrelease.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.privacy.costs import positive_probability
@@ -111,8 +111,8 @@ class Averages:
         size = range_size(len(self.parts), self.records)
         if size > MAX_SYNOPSES:
             raise TooLarge(
-                f"a net of {_rough(size)} averages of {self.records} of {len(self.parts):,} parts is too large; at most"
-                f" {MAX_SYNOPSES:,} fit: take fewer records or parts, or the smalldb mechanism, which lists none"
+                f"a net of {readable(size)} averages of {self.records} of {len(self.parts):,} parts is too large; at"
+                f" most {MAX_SYNOPSES:,} fit: take fewer records or parts, or the smalldb mechanism, which lists none"
             )
 
     def __repr__(self) -> str:
@@ -204,7 +204,7 @@ class Product:
         size = math.prod(len(net) for net in self.nets)
         if size > MAX_SYNOPSES:
             raise TooLarge(
-                f"a product of {_rough(size)} synopses is too large; at most {MAX_SYNOPSES:,} fit: thin a net"
+                f"a product of {readable(size)} synopses is too large; at most {MAX_SYNOPSES:,} fit: thin a net"
             )
 
     def _axes(self, net: Distributions) -> tuple[int, ...]:
@@ -381,7 +381,3 @@ def _ordered(domain: Domain) -> Attribute:
     if len(domain) != 1 or not domain.attributes[0].ordered:
         raise InvalidInput(f"a net for intervals is over one ordered column, got {domain}")
     return domain.attributes[0]
-
-
-def _rough(number: int) -> str:
-    return f"{number:,}" if number < 10**12 else f"2^{number.bit_length() - 1}"

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from qrelease import memory
 from qrelease.databases import range_size
 from qrelease.dense import MAX_ENTRIES
+from qrelease.domain import readable
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.exact import whole
 from qrelease.mechanisms.gaussian import Gaussian
@@ -229,7 +230,7 @@ def plan(
     quotes = tuple(found.quote(name, cost, target, rehearsal, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
-        f" universe {workload.domain.size:,} cells, records {n:,}, {relation.value}"
+        f" universe {readable(workload.domain.size)} cells, records {n:,}, {relation.value}"
     )
     return Plan(subject, cost, target, found.beta, trials, quotes, note)
 

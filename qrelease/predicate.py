@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from qrelease import conditions
 from qrelease.conditions import Value
-from qrelease.domain import Attribute, Domain
+from qrelease.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 
 MAX_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
@@ -109,7 +109,9 @@ def parse(text: str, domain: Domain) -> Predicate:
     predicate = Predicate(domain, _Parser(text, domain).whole())
     cells = domain.cells(predicate.axes)
     if cells > MAX_CELLS:
-        raise TooLarge(f"the attributes of the predicate span {cells:,} cells; at most {MAX_CELLS:,} are allowed")
+        raise TooLarge(
+            f"the attributes of the predicate span {readable(cells)} cells; at most {MAX_CELLS:,} are allowed"
+        )
     return predicate
 
 

@@ -16,6 +16,7 @@ from itertools import islice
 import numpy as np
 
 from qrelease.chart import bar, count, text
+from qrelease.domain import readable
 from qrelease.measure import CONFIDENCE, Measurement, Spend
 from qrelease.pictures import figures
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_epsilon
@@ -81,14 +82,10 @@ def _facts(release: Release) -> str:
         "neighbours": release.neighbours.value,
         "records": f"{about}{release.synopsis.total:,.0f}",
         "queries": f"{len(release.workload):,}",
-        "cells of the universe": _size(release.domain.size),
+        "cells of the universe": readable(release.domain.size),
     }
     items = (f"<div><dt>{name}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items())
     return f'<dl class="facts">{"".join(items)}</dl>'
-
-
-def _size(cells: int) -> str:
-    return f"{cells:,}" if cells < 10**12 else f"about 2^{cells.bit_length() - 1}"
 
 
 def _promise(release: Release) -> str:

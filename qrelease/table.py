@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from qrelease import memory
 from qrelease import schema as schemas
-from qrelease.domain import Attribute, Domain
+from qrelease.domain import Attribute, Domain, readable
 from qrelease.encoding import Codes, Encoder, code_type, encode_series
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.rows import Chunk, CsvReader, ParquetReader
@@ -162,7 +162,7 @@ class Table:
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
         if cells > MAX_CELLS:
-            raise TooLarge(f"exact counts of {cells:,} cells do not fit; at most {MAX_CELLS:,} do")
+            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_CELLS:,} do")
         return cells
 
     def histogram(self) -> npt.NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """The cover: marginals read from, and written into, a table in one pass, against NumPy's sums."""
 
 import os
+import re
 import signal
 import time
 from itertools import combinations
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
-from qrelease import cores, cover
+from qrelease import cores, counting, cover
 from qrelease.cover import Cover
 from qrelease.errors import InvalidInput
 
@@ -88,6 +89,52 @@ def test_a_large_table_goes_through_the_tree():
     head, root, *_ = str(plan).splitlines()
     assert head == f"6 marginals of {' x '.join(map(str, ADULT_LIKE * 2))} cells, in one pass over them:"
     assert root.startswith(f"  columns 0-{len(ADULT_LIKE) * 2 - 1}: 2,073,600 cells in blocks of ")
+
+
+class Steps:
+    """How often the plan cut a table, and how many tables it found for sets to share."""
+
+    def __init__(self, patch):
+        self.cuts = self.found = 0
+        cut, gather = cover._choose_blocks, counting.gathered
+
+        def choose(*arguments):
+            self.cuts += 1
+            return cut(*arguments)
+
+        def gathered(*arguments):
+            for table in gather(*arguments):
+                self.found += 1
+                yield table
+
+        patch.setattr(cover, "_choose_blocks", choose)
+        patch.setattr(counting, "gathered", gathered)
+
+
+@pytest.mark.parametrize(
+    ("size", "d", "cuts", "lines"), [(2, 16, 5, 13), (2, 24, 5, 11), (9, 24, 0, 6), (9, 40, 0, 6)], ids=str
+)
+def test_a_plan_for_thousands_of_marginals_prints_in_few_steps(monkeypatch, size, d, cuts, lines):
+    """It cuts the table and those below it, and searches for nothing: that is left to those who read or count."""
+    steps, plan = Steps(monkeypatch), Cover((size,) * d, tuple(subsets(d, 3)))
+    text = str(plan)
+    assert (steps.cuts, steps.found) == (cuts, 0)
+    assert len(text.splitlines()) == lines
+    assert text.startswith(f"{len(plan.sets):,} marginals of {size} x {size} x ")
+    assert f"\n    {len(plan.sets):,} for a marginal each\n" in text
+    (searched,) = re.findall(r"from ([\d,]+) records on\n    those that sets can share are looked for", text)
+    searched = int(searched.replace(",", ""))
+    plan._tables(searched - 1)
+    assert steps.found == 0
+    plan._tables(searched)
+    assert steps.found > 0
+
+
+def test_a_plan_for_few_marginals_names_the_tables_they_share(monkeypatch):
+    steps, plan = Steps(monkeypatch), Cover((4,) * 12, tuple(subsets(12, 3)))
+    text = str(plan)
+    assert steps.found == len(plan._shared.shared) + len(plan._shared.alone) < len(plan.sets)
+    assert all(f"    {node}\n" in f"{text}\n" for node in plan._shared.shared)
 
 
 @pytest.mark.parametrize("shape", [(2,) * 14, ADULT_LIKE])

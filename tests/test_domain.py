@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import attributes, domains
 
-from qrelease.domain import Attribute, Domain
+from qrelease.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput
 
 AGE = Attribute("age", "number", edges=(17, 20, 30, 31), integer=True, missing=("?", ""))
@@ -219,3 +219,21 @@ def test_a_huge_universe_has_a_size():
     domain = Domain.coded({f"c{i}": 2 for i in range(110)})
     assert domain.size == 2**110
     assert str(Domain((AGE, SEX))) == "age[4] x sex[3] (12 cells)"
+    assert str(Domain.coded(dict.fromkeys("abcde", 1000))).endswith(" e[1000] (about 2^50 cells)")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (65_536, "65,536"),
+        (10**12 - 1, "999,999,999,999"),
+        (10**12, "about 2^40"),
+        (2**55, "2^55"),
+        (2**55 - 1, "about 2^55"),
+        (9**35, "about 2^111"),
+        (2**5000 + 1, "about 2^5000"),
+    ],
+)
+def test_a_number_that_nobody_would_read_is_a_power_of_two(count, text):
+    assert readable(count) == text

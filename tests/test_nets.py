@@ -211,7 +211,7 @@ def test_what_is_no_net_is_refused(name):
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):
-    with pytest.raises(TooLarge, match=r"a net of 2\^\d+ averages"):
+    with pytest.raises(TooLarge, match=r"a net of about 2\^\d+ averages"):
         small_databases(PEOPLE, 50)
     with pytest.raises(TooLarge, match="a product of 18,296,278"):
         Product(PEOPLE, (small_databases(PEOPLE.project((0, 2)), 9), small_databases(PEOPLE.project((1,)), 36)))

@@ -243,9 +243,12 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     assert records.typical is None  # it is not tried three times for minutes
     assert f"3 simulations would take about {_rough(3 * records.seconds)} s" in records.note
     for name in ("mwem", "iterative", "smalldb", "net", "pmw"):
-        assert "too" in quotes[name].note or "2^110 cells" in quotes[name].note
+        assert "too" in quotes[name].note or "about 2^111 cells" in quotes[name].note
         assert quotes[name].seconds is quotes[name].memory is quotes[name].typical is None
     lines = str(found).splitlines()
+    assert (
+        lines[0] == "queries 48,195, marginals 595, columns 35, universe about 2^111 cells, records 200,000, add-remove"
+    )
     assert lines[2].split()[-2:] == ["seconds", "memory"]
     row = next(line for line in lines if line.startswith("records "))
     assert row.split()[-3:] == [_rough(records.seconds), *qr.memory.size(records.memory).split()]
