@@ -18,6 +18,12 @@ variance Π λᵢ (see `interactions`). So the steps are taken in their coeffici
 centred functions is a sum of products of uncentred ones, by which φ gives θ: one column at a time the mean is taken off
 and handed to the set without it. The rest of the curvature L-BFGS finds, whose pairs stay good from round to round.
 
+**The whole of J.** Where the coordinates are few, J is a matrix, learnt from the records, and (1) of `maxent` is solved
+as there (`settle`): under noise that is loud at first and then quieter, level by level, each with records that follow
+and a fresh J; then with ω by the evidence, by records that stay: only their weights move. A tilt gives measured
+marginals exactly, however the records scatter, so that answers differ from those of a histogram by what the scatter
+does to Qθ: by little, where there are many more records than coordinates.
+
 **Contrasts.** A query q on the marginal of several columns may be measured besides, such as how often the signs of two
 columns agree. Its multiple in θ is one more coordinate, with a ridge of its own: overlapping measurements need no care,
 as their noise is independent. Its centred function is q less what each column by itself says of it.
@@ -26,10 +32,10 @@ as their noise is independent. Its centred function is q less what each column b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
-from typing import final
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +44,7 @@ from tqdm import tqdm
 from qrelease.cover import Axes
 from qrelease.errors import InvalidInput
 from qrelease.interactions import Interactions, singles
-from qrelease.maxent import prior_variance
+from qrelease.maxent import Dense, by_evidence, prior_variance
 from qrelease.measure import Measurement
 from qrelease.records import Codes, Tables
 from qrelease.residuals import Estimates
@@ -48,6 +54,15 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+SAMPLE: Final = 1 << 15
+"""Records that J is learnt from."""
+
+_FEATURED = 1 << 13  # records whose features are listed at a time
+_LOUD, _QUIETER = 0.2, 8.0  # the first level of noise, a fraction of the records, and how much quieter the next one is
+_LEVEL = 6  # rounds at a level at most
+_LEVELLED = 3.0  # of what the scatter of the records promises: less ends a level
+_WORN = 0.3  # of their number: below this effective number records whose weights are to be solved for follow
+_SWEEPS = 2  # when they follow
 _STEPS = 3  # of L-BFGS on one set of records, before they move
 _MEMORY = 10  # of its pairs
 _EVEN = 0.5  # of their effective number, that the records keep in a round
@@ -57,6 +72,8 @@ _TRIES = 8  # of a step's length
 _BEND = 0.3  # of the slope at its begin, that a step may have at its end
 _CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kept
 _ENTRY = 10  # sweeps, by which records leave impossible cells
+_UNSOLVED, _CLOSE = 60, 2  # rounds with J of independent columns, where there is no solution; and with all records
+_SMALLEST = 1e-12
 _WINDOW = 16  # rounds that are taken together to see whether the fit still improves
 _STILL = 0.9  # of what the rounds before promised
 
@@ -64,25 +81,57 @@ _STILL = 0.9  # of what the rounds before promised
 @final
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Weighted records that stand for a log-linear model: codes (d, n), and weights (n,) with sum 1."""
+    """Weighted records that stand for a log-linear model: codes (d, n), and weights (n,) with sum 1.
+
+    counts  (n,) how many equal records each was drawn as, if not once
+    """
 
     codes: Codes
     weights: Floats
+    counts: Ints | None = None
+
+    @property
+    def number(self) -> int:
+        """Of the records that were drawn."""
+        return len(self.weights) if self.counts is None else int(self.counts.sum())
 
     @property
     def even(self) -> float:
         """The effective number of records, over their number."""
-        return float(1 / (self.weights @ self.weights) / len(self.weights))
+        own = self.weights if self.counts is None else self.weights / self.counts
+        return float(1 / (self.weights @ own) / self.number)
+
+    def deviation(self, values: Floats) -> float:
+        """The standard deviation of the values (n,) of the records that were drawn."""
+        mean = np.average(values, weights=self.counts)
+        return float(np.sqrt(np.average((values - mean) ** 2, weights=self.counts)))
 
     def tilted(self, sums: Floats) -> Chains:
         """The same records with weights times e^sums (n,)."""
         weights = self.weights * np.exp(sums - sums.max())
-        return Chains(self.codes, weights / weights.sum())
+        return replace(self, weights=weights / weights.sum())
 
     def evened(self, count: int, rng: np.random.Generator) -> Chains:
         """So many records of equal weights, each as often as its weight says."""
         which = systematic(self.weights, count, rng)
         return Chains(np.ascontiguousarray(self.codes[:, which]), np.full(count, 1 / count))
+
+    def merged(self) -> Chains:
+        """Equal records as one."""
+        order = np.lexsort(self.codes)
+        codes = self.codes[:, order]
+        first = np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))
+        which = np.cumsum(first) - 1
+        counts = np.bincount(which, None if self.counts is None else self.counts[order]).astype(np.int64)
+        weights = np.bincount(which, self.weights[order]).astype(np.float64)
+        return Chains(np.ascontiguousarray(codes[:, first]), weights, counts)
+
+    def apart(self) -> Chains:
+        """Each record as often as it was drawn."""
+        if self.counts is None:
+            return self
+        which = np.repeat(np.arange(len(self.counts)), self.counts)
+        return Chains(np.ascontiguousarray(self.codes[:, which]), (self.weights / self.counts)[which])
 
 
 _Link = tuple[slice, slice, tuple[int, int, int], Floats]
@@ -172,8 +221,10 @@ class _Objective:
         self.target = np.concatenate([measured, self._contrasts.values])
         self.fisher = self.total * np.concatenate([self.basis.spectrum, self._contrasts.fisher])
         prior = np.concatenate([prior, self._contrasts.prior])
-        self.ridge: Floats = np.concatenate([noise, self._contrasts.noise]) / (1 + prior * self.fisher)
-        self._curvature = self.fisher + self.ridge
+        self.noise, self.prior = np.concatenate([noise, self._contrasts.noise]), prior
+        self._ridge: Floats = self.noise / (1 + prior * self.fisher)
+        self._curvature = self.fisher + self._ridge
+        self._learnt: Dense | None = None
         self._links = [*self._linked(domain.shape)]
 
     @property
@@ -215,11 +266,17 @@ class _Objective:
         """At θ, of which the records are a sample."""
         tables = self.tables.marginals(chains.codes, chains.weights)
         parts = [self.basis.coordinates(tables[: self._cells]), self._contrasts.coordinates(tables[self._cells :])]
-        found: Floats = self.total * np.concatenate(parts) - self.target + self.ridge * theta
+        found: Floats = self.total * np.concatenate(parts) - self.target + self._pull(theta)
         return found
 
+    def _pull(self, theta: Floats) -> Floats:
+        """Qθ."""
+        return self._ridge * theta if self._learnt is None else self._learnt.of(theta)
+
     def scaled(self, gradient: Floats) -> Floats:
-        """The inverse of the curvature for independent columns, times a gradient."""
+        """The inverse of the curvature, which is that of independent columns if none was learnt, times a gradient."""
+        if self._learnt is not None:
+            return self._learnt.solve(gradient)
         step = gradient.copy()
         fine, coarse = step[: self._dimensions], step[self._dimensions :]
         coarse -= self._contrasts.of_singles(fine)
@@ -231,13 +288,38 @@ class _Objective:
         fine -= self._contrasts.to_singles(coarse)
         return step
 
+    def learn(self, chains: Chains, level: float, rng: np.random.Generator) -> None:
+        """From now on Q is that of the whole of J, and of noise of this variance at least; there are no contrasts."""
+        self._learnt = Dense(self.information(chains, rng), self.prior, np.maximum(self.noise, level))
+
+    def information(self, chains: Chains, rng: np.random.Generator) -> Floats:
+        """J (dimensions, dimensions), from `SAMPLE` of the records at most."""
+        if len(chains.weights) > SAMPLE:
+            chains = chains.evened(SAMPLE, rng).merged()
+        found, mean = np.zeros((self._dimensions, self._dimensions)), np.zeros(self._dimensions)
+        for first in range(0, len(chains.weights), _FEATURED):
+            features = self.basis.features([*chains.codes[:, first : first + _FEATURED]])
+            roots = np.sqrt(chains.weights[first : first + _FEATURED]).astype(np.float32)
+            features *= roots[:, None]
+            mean += roots @ features
+            found += features.T @ features
+        return self.total * (found - np.outer(mean, mean))
+
     def redraw(self, codes: Codes, theta: Floats, rng: np.random.Generator) -> None:
         """A sweep of Gibbs sampling at θ, that enters no impossible cell."""
         self._all.redraw(codes, np.concatenate([self.expanded(theta), self._walls]), rng)
 
+    def followed(self, chains: Chains, theta: Floats, sweeps: int, rng: np.random.Generator) -> Chains:
+        """As many records after some sweeps: of equal weights, if theirs are too uneven."""
+        chains = chains.evened(chains.number, rng) if chains.even < _FRESH else chains.apart()
+        codes = chains.codes.copy()
+        for _ in range(sweeps):
+            self.redraw(codes, theta, rng)
+        return Chains(codes, chains.weights)
+
     def grown(self, chains: Chains, theta: Floats, records: int, rng: np.random.Generator) -> Chains:
         """More records, of equal weights: the same ones after one sweep, two, and so on, side by side."""
-        moving, found = chains.evened(len(chains.weights), rng).codes, []
+        moving, found = chains.evened(chains.number, rng).codes, []
         for _ in range(0, records, moving.shape[1]):
             self.redraw(moving, theta, rng)
             found.append(moving.copy())
@@ -255,6 +337,38 @@ class _Objective:
         if not possible.any():
             raise InvalidInput("the impossible cells leave no record that is possible")
         return Chains(chains.codes, possible / possible.sum()).evened(records, rng)
+
+
+@final
+class _Tilted:
+    """A `Model` of weighted records: θ moves by their weights, and records follow before J is learnt from them."""
+
+    def __init__(self, problem: _Objective, theta: Floats, chains: Chains, prior: Floats) -> None:
+        self._problem, self.prior = problem, prior
+        self.basis, self.target, self.noise = problem.basis, problem.target, problem.noise
+        self._start(chains, theta)
+
+    def _start(self, chains: Chains, theta: Floats) -> None:
+        """Records that are a sample of the model at θ."""
+        self._drawn, self._origin = chains.merged(), theta
+        self.move(theta)
+
+    def move(self, interactions: Floats) -> None:
+        problem, tables = self._problem, self._problem.tables
+        # From the start, so that nothing is lost where a step gives a record no weight.
+        self.chains = self._drawn.tilted(tables.sums(self._drawn.codes, problem.expanded(interactions - self._origin)))
+        self.found = problem.total * self.basis.coordinates(tables.marginals(self.chains.codes, self.chains.weights))
+        self.interactions = interactions
+
+    def fisher(self, rng: np.random.Generator) -> Floats:
+        # Records that stay are a convex problem of their own, to be solved before they follow.
+        if self.chains.even < _WORN:
+            self._start(self._problem.followed(self.chains, self.interactions, _SWEEPS, rng), self.interactions)
+        return self._problem.information(self.chains, rng)
+
+    def reach(self, step: Floats) -> float:
+        sums = self._problem.tables.sums(self.chains.codes, self._problem.expanded(step))
+        return _REACH / max(self.chains.deviation(sums), _SMALLEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,8 +422,6 @@ def fit(
             chains = problem.grown(chains, theta, records, rng)
         elif len(chains.weights) > records:
             chains = chains.evened(records, rng)
-        else:
-            chains = Chains(chains.codes.copy(), chains.weights)  # the moves write into the codes
     pairs: list[tuple[Floats, Floats]] = []
     promised: list[float] = []
     bar = tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None)
@@ -320,10 +432,50 @@ def fit(
         seen(chains)
         if len(promised) == rounds or _settled(promised):
             break
-        if chains.even < _FRESH:
-            chains = chains.evened(records, rng)
-        problem.redraw(chains.codes, theta, rng)
+        chains = problem.followed(chains, theta, 1, rng)
     return Fitted(chains, *problem.interactions(theta), problem.total, len(promised))
+
+
+def settle(
+    estimates: Estimates,
+    records: int,
+    *,
+    rng: np.random.Generator,
+    impossible: Mapping[Axes, Mask] | None = None,
+) -> Fitted:
+    """Fit so many weighted records to measured residuals of few coordinates, with the whole of J: a matrix of them.
+
+    estimates  of residuals of sets of columns, among them of all columns
+    impossible cells (cells,) of marginals, by their columns, that no record is in: a public rule
+
+    Raises `InvalidInput` where no record is found that is possible.
+    """
+    problem = _Objective(estimates, (), impossible or {}, 1.0)
+    few = min(records, SAMPLE)
+    theta, chains = problem.alone, problem.first(few, rng).merged()
+    level, quietest, rounds = _LOUD * problem.total, float(problem.noise.min()), 0
+    bar = tqdm(desc="fit", unit="round", leave=False, disable=None)
+    while True:
+        problem.learn(chains, level, rng)
+        pairs: list[tuple[Floats, Floats]] = []
+        for turn in range(_LEVEL):
+            theta, chains, promise = _descend(problem, theta, chains, pairs)
+            chains = problem.followed(chains, theta, 1, rng).merged()
+            rounds += 1
+            bar.set_postfix_str(f"to gain {promise:.3g}", refresh=False)
+            bar.update()
+            if turn and promise < _LEVELLED * problem.total / few:  # by records that have followed
+                break
+        if level <= quietest:
+            break
+        level /= _QUIETER
+    bar.close()
+    prior = np.array([prior_variance(k) for k in problem.basis.orders.tolist()])
+    model = _Tilted(problem, theta, problem.grown(chains, theta, records, rng), prior)
+    if by_evidence(model, rng) is None:
+        start = fit(estimates, few, rounds=_UNSOLVED, rng=rng, impossible=impossible)
+        return fit(estimates, records, rounds=_CLOSE, rng=rng, impossible=impossible, start=start)
+    return Fitted(model.chains, *problem.interactions(model.interactions), problem.total, rounds)
 
 
 def _settled(promised: Sequence[float]) -> bool:
@@ -346,7 +498,7 @@ def _descend(
         first = min(first, -slope / len(theta))
         sums = problem.tables.sums(chains.codes, problem.expanded(direction))
         # The effective number falls about as 1 / (1 + variance of the logarithms).
-        length = min(1.0, _REACH / max(float(sums.std()), _REACH))
+        length = min(1.0, _REACH / max(chains.deviation(sums), _REACH))
         crowded = length < 1
         for _ in range(_TRIES):
             tilted = chains.tilted(length * sums)

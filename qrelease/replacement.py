@@ -1,4 +1,4 @@
-"""How far one record, replaced by another, moves the residuals of many sets of columns together."""
+"""How far one record, replaced by another, moves the residuals of many sets of columns together, or pairs of signs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.cover import Axes
-from qrelease.queries import Residuals
+from qrelease.products import Product, Rows
+from qrelease.queries import Queries, Residuals
 
 _MOST_TRIED = 1 << 26  # residuals times sets of columns in which two records may differ: a second
 _KEPT = 16
@@ -49,6 +50,29 @@ def squares_replaced(residuals: tuple[tuple[Axes, Residuals], ...]) -> int:
         total += np.array(squares, np.float64)[pattern]
     worst = Fraction(float(total.max()))
     return int(worst) if worst < 1 << 53 else math.ceil(worst + worst * (len(residuals) + 1) / (1 << 52))
+
+
+def signs_replaced(pairs: Sequence[tuple[Axes, Queries]]) -> int | None:
+    """The same for products of the signs of two columns, distinct pairs of them; None for other queries.
+
+    The sign of a column is +1 or -1 at each of its cells, and the same in all pairs. A product changes, by 2, where one
+    of its signs changes and the other does not. If h of d signs change these are h (d - h) pairs, where all pairs are
+    there, and a part of them, where not: at most ⌊d/2⌋⌈d/2⌉, and no more than there are. Each adds 2², in units
+    squared. It is reached where all pairs are there and no sign is constant.
+    """
+    signs: dict[int, npt.NDArray[np.int64]] = {}
+    for axes, queries in pairs:
+        if not isinstance(queries, Product) or len(axes) != 2:
+            return None
+        for a, factor in zip(axes, queries.factors, strict=True):
+            if not isinstance(factor, Rows) or factor.count != 1 or (np.abs(factor.rows) != 1).any():
+                return None
+            if not np.array_equal(signs.setdefault(a, factor.rows), factor.rows):
+                return None
+    if len({axes for axes, _ in pairs}) < len(pairs) or len({queries.unit for _, queries in pairs}) > 1:
+        return None
+    half = len(signs) // 2
+    return 4 * min(len(pairs), half * (len(signs) - half))
 
 
 def _exchangeable(residuals: Sequence[tuple[Axes, Residuals]], counts: Counter[int]) -> bool:

@@ -18,7 +18,7 @@ from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.products import Factor, Product, Rows
 from qrelease.queries import Cells, Intervals, Queries, Residuals, Vectors
-from qrelease.replacement import squares_replaced
+from qrelease.replacement import signs_replaced, squares_replaced
 
 MAX_QUERIES = 1 << 28
 _MAX_SETS = 1 << 20
@@ -224,10 +224,17 @@ class Workload:
         return total
 
     def moved(self, order: int, *, replace: bool) -> int:
-        """The same as an exact integer, in units of the finest grid among the groups (squared); joint for residuals."""
+        """The same as an exact integer, in units of the finest grid among the groups (squared).
+
+        Joint for residuals, and for pairs of signs.
+        """
         residuals = [(g.axes, g.queries) for g in self.groups if isinstance(g.queries, Residuals)]
         if replace and order == 2 and len(residuals) == len(self.groups):
             return squares_replaced(tuple(residuals))
+        if replace and order == 2:
+            signs = signs_replaced([(g.axes, g.queries) for g in self.groups])
+            if signs is not None:
+                return signs
         unit = min(g.queries.unit for g in self.groups)
         steps = (
             g.queries.sensitivity(order, replace=replace) * int(g.queries.unit / unit) ** order for g in self.groups

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, mixed, private, random_table, true_answers
 
+from qrelease import chains, maxent
 from qrelease.audit import audit_mechanism, audit_sensitivity, table_pairs
-from qrelease.chains import fit
+from qrelease.chains import Chains, fit, settle
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
@@ -20,14 +22,17 @@ from qrelease.interactions import singles
 from qrelease.ledger import Ledger
 from qrelease.measure import noise_for
 from qrelease.mechanisms import records as mechanisms_records
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.records import Records, agreements
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.products import Product
+from qrelease.products import Product, Rows
+from qrelease.queries import Cells, Residuals
 from qrelease.records import Tables, WeightedCodes, systematic
 from qrelease.release import Curator
+from qrelease.replacement import signs_replaced
 from qrelease.residuals import Estimates, Plan
 from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.workload import Group, Workload
 
 ADD, SWAP = BOTH
 COST = ApproxDP(1.0, 1e-6)
@@ -282,6 +287,45 @@ def test_noise_on_signs_is_not_fitted():
     assert np.abs(500 * signed(fitted.chains, columns.domain, measured) - exact).sum() < 0.5 * np.abs(noise).sum()
 
 
+def test_equal_records_as_one_stand_for_the_same_and_come_apart_again():
+    codes, weights, rng = some(3, count=200)
+    drawn = Chains(codes, weights)
+    merged = drawn.merged()
+    assert len(merged.weights) == len({tuple(record) for record in codes.T.tolist()}) < 25
+    tables = Tables(SHAPE, SETS)
+    np.testing.assert_allclose(tables.marginals(merged.codes, merged.weights), tables.marginals(codes, weights))
+    assert merged.number == drawn.number == 200
+    values = rng.normal(size=tables.offsets[-1])
+    far, near = (tables.sums(chains.codes, values) for chains in (merged, drawn))
+    assert merged.deviation(far) == pytest.approx(drawn.deviation(near)) == pytest.approx(near.std())
+    apart = merged.apart()
+    assert sorted(apart.codes.T.tolist()) == sorted(codes.T.tolist())
+    np.testing.assert_allclose(apart.merged().weights, merged.weights)
+    equal = Chains(codes, np.full(200, 1 / 200))
+    assert equal.merged().even == pytest.approx(1)
+    assert equal.merged().tilted(far).even == pytest.approx(equal.tilted(near).even) != pytest.approx(1)
+
+
+@pytest.mark.parametrize("rho", [0.1, 10.0])
+def test_the_whole_of_j_gives_what_the_histogram_of_maximum_entropy_says(rho):
+    table = random_table(coded(4, 4, 4, 4), 500, 1)
+    estimates, workload = estimates_of(table, ZCDP(rho), order=3)
+    true = true_answers(workload, table)
+    histogram = maxent.fit(estimates)[0]
+    dense = histogram.answer(workload)
+    found = answers(settle(estimates, 20_000, rng=np.random.default_rng(1)), table.domain, workload)
+    assert np.abs(found - dense).mean() < 0.15 * np.abs(dense - true).mean()
+
+
+def test_where_the_whole_of_j_gives_no_solution_the_fit_does_without(monkeypatch):
+    table = random_table(coded(4, 3, 5), 2_000, 1)
+    estimates, workload = estimates_of(table, ZCDP(0.02))
+    monkeypatch.setattr(chains, "by_evidence", lambda *_: None)
+    found = answers(settle(estimates, 8_000, rng=np.random.default_rng(1)), table.domain, workload)
+    true, noisy = true_answers(workload, table), estimates.answer(workload)[0]
+    assert np.abs(found - true).mean() < 1.2 * np.abs(noisy - true).mean()
+
+
 # --- the mechanism
 
 
@@ -308,8 +352,41 @@ def test_one_record_moves_each_sign_by_one():
     assert set(np.unique(rows)) == {-1, 1}
     norms = (rows**2).sum(axis=0)
     assert asked.moved(2, replace=False) == norms.max() == 3
-    apart = ((rows[:, :, None] - rows[:, None, :]) ** 2).sum(axis=0).max()
-    assert apart <= asked.moved(2, replace=True) <= 1.5 * apart
+    assert asked.moved(2, replace=True) == farthest(rows) == 8
+
+
+def farthest(rows):
+    """The largest squared distance of two columns."""
+    return max(((rows - rows[:, [i]]) ** 2).sum(axis=0).max() for i in range(rows.shape[1]))
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 2, 3), (3, 2, 2, 3), (2, 2, 2, 3, 2), (2,) * 6])
+def test_a_replaced_record_moves_all_pairs_of_signs_as_far_as_is_said(sizes):
+    domain, pairs = coded(*sizes), [*combinations(range(len(sizes)), 2)]
+    uneven = [np.arange(1, n + 1) / np.arange(1, n + 1).sum() for n in sizes]
+    asked = agreements(domain, pairs, uneven)
+    rows = {g.axes: full_matrix(Workload(domain, (g,))) for g in asked.groups}
+    assert asked.moved(2, replace=True) == farthest(np.concatenate([*rows.values()]))
+    rng = np.random.default_rng(0)
+    for _ in range(10):  # where some pairs are not there, no more than is said
+        some_pairs = [pairs[i] for i in rng.permutation(len(pairs))[: rng.integers(1, len(pairs) + 1)]]
+        part = Workload(domain, tuple(g for g in asked.groups if g.axes in some_pairs))
+        assert farthest(np.concatenate([rows[s] for s in some_pairs])) <= part.moved(2, replace=True)
+        assert part.moved(2, replace=True) <= asked.moved(2, replace=True)
+
+
+def test_what_is_no_pair_of_signs_is_taken_each_at_its_worst():
+    plus, minus, twice = (Rows(np.array([row]), 1.0) for row in ([1, -1], [-1, 1], [2, -2]))
+    same, three = (plus, plus), [(0, 1), (1, 2), (0, 2)]
+
+    def moved(sets, *factors):
+        groups = tuple(Group(s, Product(f)) for s, f in zip(sets, factors, strict=True))
+        return Workload(coded(2, 2, 2), groups).moved(2, replace=True)
+
+    assert moved(three, same, same, same) == 8
+    assert moved(three, same, same, (plus, minus)) == 4 + 4 + 4
+    assert moved(three, same, same, (plus, twice)) == 4 + 4 + 16
+    assert signs_replaced([((0, 1), Product(same))] * 2) is None  # which no workload has
 
 
 @pytest.mark.parametrize("relation", BOTH)
@@ -318,8 +395,8 @@ def test_signs_move_as_far_as_their_noise_is_made_for_and_half_is_convicted(monk
     domain = coded(2, 3, 4)
     asked = agreements(domain, [(0, 1), (0, 2), (1, 2)], [np.full(n, 1 / n) for n in domain.shape])
     if halved:
-        whole = Product.sensitivity
-        monkeypatch.setattr(Product, "sensitivity", lambda q, k, *, replace: whole(q, k, replace=replace) // 2**k)
+        whole = Workload.moved
+        monkeypatch.setattr(Workload, "moved", lambda w, k, *, replace: max(whole(w, k, replace=replace) // 2**k, 1))
     rng = np.random.default_rng(3)
     pairs = [
         pair
@@ -342,15 +419,18 @@ def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):
 
 
 @pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("cost", [ApproxDP(2.0, 1e-6), ZCDP(0.1)])
-def test_a_release(relation, cost):
+def test_a_release(relation, at_once, cost):
     table = random_table(coded(4, 3, 1, 5, 2), 3_000, 5)
     workload = Workload.marginals(table.domain, 3)
-    made = released(table, workload, cost, relation)
+    release = partial(released, table, workload, cost, relation, mechanism=Records(records=4_000, at_once=at_once))
+    made = release()
     true = true_answers(workload, table)
     assert np.abs(made.answers() - true).mean() < 0.01 * 3_000
-    assert (released(table, workload, cost, relation).answers() == made.answers()).all()
-    assert (released(table, workload, cost, relation, seed=1).answers() != made.answers()).any()
+    assert made.parameters["at_once"] == at_once
+    assert (release().answers() == made.answers()).all()
+    assert (release(seed=1).answers() != made.answers()).any()
     if relation is SWAP:
         assert made.synopsis.total == 3_000
     noisy, widths = made.error_bars(Workload.marginals(table.domain, 1))
@@ -358,11 +438,44 @@ def test_a_release(relation, cost):
     assert len(made.synthetic(100, seed=1)["a"]) == 100
 
 
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", [COST, ZCDP(0.1)])
+def test_at_once_is_measured_what_the_histogram_of_maximum_entropy_is_fitted_to(relation, cost):
+    table = random_table(coded(4, 3, 5, 2), 3_000, 5)
+    workload = Workload.marginals(table.domain, 3)
+    dense = released(table, workload, cost, relation, mechanism=MaxEnt())
+    made = released(table, workload, cost, relation, mechanism=Records(records=40_000))
+    assert [s.cost for s in made.spends] == [s.cost for s in dense.spends]
+    assert [m.group for m in made.measurements] == [m.group for m in dense.measurements]
+    for mine, other in zip(made.measurements, dense.measurements, strict=True):
+        assert (mine.values == other.values).all()
+        assert mine.noise == other.noise
+    true = true_answers(workload, table)
+    assert np.abs(made.answers() - true).mean() < 1.05 * np.abs(dense.answers() - true).mean()
+
+
+def test_at_once_are_measured_marginals_up_to_the_order_and_every_column():
+    domain = coded(3, 2, 4, 1, 2)
+    asked = Workload(domain, tuple(Group(s, Cells(domain.cells(s))) for s in [(0, 1, 3), (0,), (1, 2)]))
+    made = released(random_table(domain, 500, 0), asked)
+    measured = {m.group.axes for m in made.measurements if isinstance(m.group.queries, Residuals)}
+    assert measured == {(), (0,), (1,), (2,), (4,), (0, 1), (1, 2)}
+    wide = Workload.marginals(coded(*[2] * 24), 3)  # 24 + 276 + 2024 coordinates
+    assert Records(at_once=False).memory(wide) == Records().memory(wide)
+    for refused in (Records(at_once=True), Records(order=2, at_once=True)):
+        with pytest.raises(InvalidInput, match="leave at_once out"):
+            refused.check(wide, COST, ADD)
+    with pytest.raises(InvalidInput, match="at most 2 columns"):
+        Records(order=2, at_once=True).check(Workload.marginals(coded(2, 2, 2), 3), COST, ADD)
+    Records(at_once=True).check(Workload.marginals(coded(*[2] * 23), 3), COST, ADD)
+
+
 def test_marginals_that_have_more_structure_are_selected():
     rng = np.random.default_rng(0)
     a, b = rng.integers(5, size=(2, 5_000))
     domain = coded(5, 5, 5)
-    made = released(Table(domain, (a, b, a)), Workload.marginals(domain, 2), ApproxDP(0.5, 1e-6))
+    asked, mechanism = Workload.marginals(domain, 2), Records(records=4_000, at_once=False)
+    made = released(Table(domain, (a, b, a)), asked, ApproxDP(0.5, 1e-6), mechanism=mechanism)
     assert ["a", "c"] in made.parameters["selected"]
 
 
@@ -371,6 +484,8 @@ def _quick(monkeypatch):
     """Hardly any rounds of the fit, which is post-processing: an audit releases thousands of times."""
     for name in ("_FIT", "_REFIT", "_LAST", "_CLOSE"):
         monkeypatch.setattr(mechanisms_records, name, 1)
+    for module, name in ((chains, "_LEVEL"), (chains, "_UNSOLVED"), (maxent, "_TRIES")):
+        monkeypatch.setattr(module, name, 1)
 
 
 class Seeded:
@@ -378,11 +493,14 @@ class Seeded:
 
     name = "seeded"
 
+    def __init__(self, at_once):
+        self._records = Records(records=16, at_once=at_once)
+
     def check(self, workload, cost, neighbours):
-        Records(records=16).check(workload, cost, neighbours)
+        self._records.check(workload, cost, neighbours)
 
     def release(self, private, workload, cost):
-        draft = Records(records=16).release(private, workload, cost)
+        draft = self._records.release(private, workload, cost)
         codes = np.stack([np.asarray(column) for column in private.table.columns]).astype(np.uint16)
         equal = np.full(codes.shape[1], 1 / codes.shape[1])
         return replace(draft, synopsis=WeightedCodes(workload.domain, codes, equal, draft.synopsis.total))
@@ -390,15 +508,18 @@ class Seeded:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quick")
-def test_the_mechanism_is_acquitted_as_a_whole():
-    found = audit_mechanism(Records(records=16), ApproxDP(4.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_mechanism_is_acquitted_as_a_whole(at_once):
+    mechanism = Records(records=16, at_once=at_once)
+    found = audit_mechanism(mechanism, ApproxDP(4.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
     assert not found.convicted
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quick")
-def test_a_twin_that_starts_from_the_private_records_is_convicted():
-    found = audit_mechanism(Seeded(), ApproxDP(2.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_twin_that_starts_from_the_private_records_is_convicted(at_once):
+    found = audit_mechanism(Seeded(at_once), ApproxDP(2.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
     assert found.convicted
 
 
@@ -420,7 +541,9 @@ def test_refused_before_any_charge(domain, cost, error, why):
     assert [entry.kind for entry in ledger.history()] == ["total"]
 
 
-@pytest.mark.parametrize(("field", "value"), [("order", 1), ("records", 0), ("records", 1.5), ("order", True)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("order", 1), ("records", 0), ("records", 1.5), ("order", True), ("at_once", 1)]
+)
 def test_parameters_that_are_none(field, value):
     with pytest.raises(InvalidInput, match=field):
         Records(**{field: value})
@@ -442,27 +565,30 @@ def test_what_a_release_takes_is_known_beforehand():
 
 def test_columns_alone_get_the_whole_budget():
     table = random_table(coded(6, 2), 2_000, 3)
-    made = released(table, Workload.marginals(table.domain, 1))
+    mechanism = Records(records=4_000, at_once=False)
+    made = released(table, Workload.marginals(table.domain, 1), mechanism=mechanism)
     assert len(made.spends) == 1
     assert made.parameters["selected"] == []
     assert np.abs(made.answers() - true_answers(made.workload, table)).max() < 60
 
 
 @pytest.mark.parametrize("relation", BOTH)
-def test_all_that_is_spent_is_within_the_cost(relation):
+@pytest.mark.parametrize("at_once", [True, False])
+def test_all_that_is_spent_is_within_the_cost(relation, at_once):
     table = random_table(coded(4, 3, 5, 2), 20_000, 5)
-    made = released(table, Workload.marginals(table.domain, 3), ZCDP(0.1), relation)
+    mechanism = Records(records=4_000, at_once=at_once)
+    made = released(table, Workload.marginals(table.domain, 3), ZCDP(0.1), relation, mechanism=mechanism)
     spent = sum(Fraction(s.cost.rho) for s in made.spends)
     assert Fraction(0.0999) < spent <= Fraction(0.1)
-    assert made.parameters["pairs"] > 0
+    assert at_once or made.parameters["pairs"] > 0
 
 
-def test_what_is_impossible_is_in_no_answer_and_in_no_row():
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_impossible_is_in_no_answer_and_in_no_row(at_once):
     table = random_table(coded(4, 3, 5), 2_000, 5)
     workload = Workload.marginals(table.domain, 2)
-    mechanism = Records(
-        records=4_000, impossible=("a = 0 and b = 1", "a in 1..2 and c > 3", "a = 3 and b = 2 and c = 0")
-    )
+    rules = ("a = 0 and b = 1", "a in 1..2 and c > 3", "a = 3 and b = 2 and c = 0")
+    mechanism = Records(records=4_000, impossible=rules, at_once=at_once)
     made = released(table, workload, mechanism=mechanism)
     a, b, c = (np.asarray(column) for column in made.codes(1_000_000, np.random.default_rng(0)))
     assert not ((a == 0) & (b == 1)).any()

@@ -1,15 +1,18 @@
-"""Weighted records fitted to marginals that are partly measured at once and partly selected: for universes of any size.
+"""Weighted records fitted to noisy marginals: for universes of any size.
 
-A small part of the budget counts the records. Where their number says that pairs will stand out of their noise, all
-columns and all pairs of them are measured at once. Else each column by itself, and then how often the signs of each two
-columns agree: the sign of a column tells its heaviest cell from the others if that has more than 30 % of the noisy
-records, else its first cells from its last ones. That is one number a pair, which no record moves by more than one, and
-bounds how far off heavy cells can be. What is left goes to rounds: the marginal is selected on which the records differ
-most from the table in L1 norm, beyond what the noise of a measurement and the records' own scatter would make (the
-score of AIM: McKenna, Mullins, Sheldon & Miklau 2022), it is measured through its residuals, those most that are known
-least, and the records are fitted to all measurements so far (`chains`). When a measurement shows hardly more than
-noise, the later ones get half as much again. With a large budget three marginals are measured before the records are
-fitted anew, the last two selected by their worst cells.
+A small part of the budget counts the records. Where the residuals of all marginals asked about have few coordinates,
+they are all measured at once, at the scales that are best for a fit: nothing is spent on selecting, as in `maxent`.
+
+Else some marginals are measured at once, and some are selected. Where the number of records says that pairs will stand
+out of their noise, all columns and all pairs of them are measured at once. Else each column by itself, and then how
+often the signs of each two columns agree: the sign of a column tells its heaviest cell from the others if that has more
+than 30 % of the noisy records, else its first cells from its last ones. That is one number a pair, which no record
+moves by more than one, and bounds how far off heavy cells can be. What is left goes to rounds: the marginal is selected
+on which the records differ most from the table in L1 norm, beyond what the noise of a measurement and the records' own
+scatter would make (the score of AIM: McKenna, Mullins, Sheldon & Miklau 2022), it is measured through its residuals,
+those most that are known least, and the records are fitted to all measurements so far (`chains`). When a measurement
+shows hardly more than noise, the later ones get half as much again. With a large budget three marginals are measured
+before the records are fitted anew, the last two selected by their worst cells.
 
 Pairs that were selected one by one have stronger interactions than all pairs have in the mean: the fit takes the
 former's variance to be three times as large. On adult at (0.1, 1e-9) with 131 072 records this brought the mean L1
@@ -24,7 +27,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf, pi, sqrt
+from math import inf, pi, prod, sqrt
 from typing import final
 
 import numpy as np
@@ -32,15 +35,16 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from qrelease import constraints, memory
-from qrelease.chains import Fitted, fit
+from qrelease.chains import SAMPLE, Fitted, fit, settle
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.interactions import singles
-from qrelease.measure import Measurement, Private, currency, noise_for
+from qrelease.maxent import DENSE, expected_variance
+from qrelease.measure import Measurement, Private, calibrated, counting_first, currency, noise_for
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
-from qrelease.privacy.costs import check_cost
+from qrelease.privacy.costs import check_cost, count
 from qrelease.products import Product, Rows
 from qrelease.queries import Cells, Residuals
 from qrelease.records import LARGEST_COLUMN, Tables, WeightedCodes
@@ -83,6 +87,11 @@ _REFIT = 4  # after each selected marginal; twice as many where nothing but colu
 _LAST = 60  # after the last one
 _CLOSE = 2  # with all records
 _READ = 10.0  # entries of a table that are drawn from in the time in which one record finds its place in it
+_PASSES, _LEARNT = 20, 12  # through all records and those that J is learnt from; and how often it is
+_FLOPS = 5e10  # of products of matrices in a second
+_POWERS = 13  # of ten: numbers of records for which noise is checked beforehand
+_FEATURED = 1 << 15  # bytes for a coordinate of those records whose features are listed
+_ENTRY = 64  # bytes for an entry of J: it is copied, inverted and factored
 _SPEED = 1e9  # entries a second
 _CELL = 400  # bytes for a cell of those: its count, and, once measured, the steps that L-BFGS remembers
 _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positions, and copies of them
@@ -91,23 +100,29 @@ _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positio
 @final
 @dataclass(frozen=True)
 class Records:
-    """Adaptive selection of marginals, and weighted records fitted to their measured residuals.
+    """Marginals that are measured at once or selected adaptively, and weighted records fitted to their residuals.
 
-    order       of the largest marginals that may be selected
-    records     weighted records that are released: the more, the less their scatter shows
+    order       of the largest marginals that may be measured
+    records     weighted records that are drawn, of which equal ones may be released as one: the more, the less their
+                scatter shows
     impossible  conditions that no record satisfies, as the public knows: `age < 16 and income = '>50K'`
+    at_once     whether all marginals asked about are measured at once. By default, where that can be: none is of more
+                columns than `order`, and all their residuals together have up to `maxent.DENSE` coordinates
 
-    Costs are (ε, δ) or ρ, spent as ρ-zCDP.
+    Costs are (ε, δ) or ρ; what is selected adaptively is paid for in ρ.
     """
 
     order: int = 3
     records: int = 1 << 19
     impossible: tuple[str, ...] = ()
+    at_once: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "impossible", tuple(self.impossible))
         object.__setattr__(self, "order", whole("order", self.order, least=2))
-        object.__setattr__(self, "records", whole("records", self.records, least=1))
+        object.__setattr__(self, "records", count("records", self.records))
+        if self.at_once is not None and not isinstance(self.at_once, bool):
+            raise InvalidInput(f"at_once must be True, False or None, got {self.at_once!r}")
 
     @property
     def name(self) -> str:
@@ -115,7 +130,10 @@ class Records:
         return "records"
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` without a δ, or for noise beyond the sampler's range; `TooLarge` for what no memory holds."""
+        """`InvalidInput` without a δ, for noise beyond the sampler's range, and where not all can be measured at once.
+
+        `TooLarge` for what no memory holds.
+        """
         check_cost(cost)
         if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
@@ -128,6 +146,14 @@ class Records:
         memory.check(memory.ANSWER * len(workload), f"{len(workload):,} answers", "ask fewer")
         needed, advice = self.memory(workload), "lower the number of records, or the order"
         memory.check(needed, f"{self.records:,} weighted records", advice)
+        at_once = self._measured_at_once(workload)
+        if at_once:
+            counting, left = _counting(cost, neighbours)
+            if counting is not None:
+                calibrated(1, counting)
+            for power in range(_POWERS):  # by the number of records, which may be private, the privacy is divided
+                noise_for(_planned(domain, at_once, left, neighbours, 10.0**power), left, neighbours)
+            return
         candidates, left = _candidates(workload, self.order), _zcdp(cost)
         for s in candidates[-1:]:
             if neighbours is not Neighbours.REPLACE_ONE:
@@ -145,32 +171,71 @@ class Records:
             signs = agreements(domain, two, [np.full(n, 1 / n) for n in domain.shape])
             noise_for(signs, split(left, [SIGNS, 1 - SIGNS])[0], neighbours)
 
+    def _measured_at_once(self, workload: Workload) -> list[Axes]:
+        """The sets of columns that are, if all is; `InvalidInput` if it is to be and cannot."""
+        found = [] if self.at_once is False else _at_once(workload, self.order)
+        if self.at_once and not found:
+            raise InvalidInput(
+                f"what is measured at once is marginals of at most {self.order} columns, whose residuals have at most"
+                f" {DENSE:,} coordinates together: leave at_once out"
+            )
+        return found
+
     def memory(self, workload: Workload) -> int:
         """Bytes that a release takes at most, about."""
-        cells = sum(workload.domain.cells(s) for s in _candidates(workload, self.order))
-        return _CELL * cells + (_RECORD + 4 * len(workload.domain)) * self.records
+        held = (_RECORD + 4 * len(workload.domain)) * self.records
+        at_once = self._measured_at_once(workload)
+        if at_once:
+            number = _coordinates(workload.domain.shape, at_once)
+            return held + number * (_FEATURED + _ENTRY * number)
+        return held + _CELL * sum(workload.domain.cells(s) for s in _candidates(workload, self.order))
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
         """How long a release from so many private records takes, about: on two cores, within a factor of four.
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """
+        at_once = self._measured_at_once(workload)
+        if at_once:
+            return self._settling(workload.domain, at_once)
         domain, candidates = workload.domain, _candidates(workload, self.order)
         if not candidates:
             return 1.0
-        left = _zcdp(cost)
-        pairs = sum(len(s) == 2 for s in candidates) if _pairs(records, left) else 0
-        chosen = _rounds(records, left, paired=pairs > 0)
-        drawn = (_FIT * bool(pairs) + _refit(paired=pairs > 0) * chosen) / _FEWER + _LAST / _FEW + 3 * _CLOSE
+        left, pairs = _zcdp(cost), sum(len(s) == 2 for s in candidates)  # whose tables, or signs, are all fitted
+        paired = pairs > 0 and _pairs(records, left) > 0
+        chosen = _rounds(records, left, paired=paired)
+        selecting = left.rho * SELECTION / chosen
+        refitted = _refit(paired=paired) * (chosen // _AT_ONCE if _clear(records, selecting) else chosen)
+        drawn = (_FIT * paired + refitted) / _FEWER + _LAST / _FEW + 3 * _CLOSE
         wide = sum(domain.shape) / len(domain)
         entries = self.records * (len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ))
         counted = chosen * len(candidates) * self.records / _FEWER
         return (drawn * entries + _READ * counted) / _SPEED
 
+    def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
+        """The same, where all of these sets of columns are measured at once: a pass goes through all their tables."""
+        number = _coordinates(domain.shape, sets)
+        passed = len(sets) * (_PASSES * self.records + _LEARNT * min(self.records, SAMPLE))
+        return _READ * passed / _SPEED + _LEARNT * number**2 * (SAMPLE + number) / _FLOPS
+
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
-        """Measure columns, perhaps pairs, at once, then select, measure and fit until the budget is spent."""
+        """Measure all there is; or columns, perhaps pairs, and then select, measure and fit until the cost is spent."""
+        learned = _Learned(private, workload.domain, constraints.masks(workload.domain, self.impossible))
+        at_once = self._measured_at_once(workload)
+        if not at_once:
+            return self._selected(private, learned, workload, cost)
+        counting, left = _counting(cost, private.neighbours)
+        records, first = private.count(counting)
+        planned = _planned(workload.domain, at_once, left, private.neighbours, max(records, 1.0))
+        learned.measure(planned, left)
+        learned.settle(self.records)
+        counted = () if first is None else (first,)
+        choices = {"at_once": True, "selected": [], "fitted rounds": learned.fitted.rounds}
+        return Draft(learned.synopsis, (*counted, *learned.measured), choices)
+
+    def _selected(self, private: Private, learned: _Learned, workload: Workload, cost: Cost) -> Draft:
+        """Columns, perhaps pairs, at once, and then marginals one by one."""
         domain, neighbours = workload.domain, private.neighbours
-        learned = _Learned(private, domain, constraints.masks(domain, self.impossible))
         candidates = _Candidates(private, workload, self.order)
         share, chosen, left = 0.0, [], _zcdp(cost)
         if not candidates.sets:
@@ -193,10 +258,9 @@ class Records:
             learned.fit(max(self.records // _FEW, 1), _LAST)
         rounds = learned.fitted.rounds
         learned.fit(self.records, _CLOSE)
-        fitted, known = learned.fitted, tuple(learned.measured)
-        synopsis = WeightedCodes(domain, fitted.chains.codes, fitted.chains.weights, fitted.total, known)
         selected = [[domain.names[a] for a in axes] for axes in chosen]
-        return Draft(synopsis, known, {"pairs": share, "selected": selected, "fitted rounds": rounds})
+        choices = {"at_once": False, "pairs": share, "selected": selected, "fitted rounds": rounds}
+        return Draft(learned.synopsis, tuple(learned.measured), choices)
 
 
 @final
@@ -223,7 +287,14 @@ class _Learned:
         """The number of records, as far as it is known."""
         return float(self.estimates.residuals[()].values)
 
-    def measure(self, workload: Workload, cost: ZCDP) -> None:
+    @property
+    def synopsis(self) -> WeightedCodes:
+        """What was fitted last, with what it was fitted to."""
+        fitted = self.fitted
+        known = tuple(self.measured)
+        return WeightedCodes(self.domain, fitted.chains.codes, fitted.chains.weights, fitted.total, known)
+
+    def measure(self, workload: Workload, cost: Cost) -> None:
         """Residuals, at a cost."""
         self.measured += self._private.measure(workload, cost)
 
@@ -244,6 +315,11 @@ class _Learned:
             start=self._start,
         )
         self._start = self.fitted
+
+    def settle(self, records: int) -> None:
+        """So many records, by the whole of J."""
+        rng = generator(_seed(self.measured, records))
+        self.fitted = settle(self.estimates, records, rng=rng, impossible=self._impossible)
 
 
 def _adapt(
@@ -270,7 +346,7 @@ def _adapt(
         table, variance = learned.estimates.marginal(axes)
         if np.abs(table.reshape(-1) - said).mean() < _NEWS * sqrt(2 / pi * variance):
             units += units // 2
-        if left and (len(fresh) == _AT_ONCE or not _clear(learned.fitted, selecting)):
+        if left and (len(fresh) == _AT_ONCE or not _clear(learned.fitted.total, selecting.rho)):
             learned.fit(records, _refit(paired=paired))
             fresh = []
     bar.close()
@@ -321,6 +397,42 @@ class _Candidates:
         among = [i for i, s in enumerate(self.sets) if s not in fresh] or [0]
         number = among[private.select(scores[among], sensitivity, cost, "exponential")]
         return self.sets[number], said[offsets[number] : offsets[number + 1]]
+
+
+def _at_once(workload: Workload, order: int) -> list[Axes]:
+    """All sets of columns whose residuals give what is asked about, and each column; none, if that is too much.
+
+    Too much are a marginal of more columns than the order, and more than `DENSE` coordinates of residuals together.
+    """
+    shape = workload.domain.shape
+    long = {tuple(a for a in s if shape[a] > 1) for s in workload.sets} | {(a,) for a, n in enumerate(shape) if n > 1}
+    # Each has a coordinate of its own, and all of one together are its cells but one: else no subsets are listed.
+    if len(long) > DENSE + 1 or any(len(s) > order or workload.domain.cells(s) > DENSE + 1 for s in long):
+        return []
+    parts = sorted({part for s in long for k in range(1, len(s) + 1) for part in combinations(s, k)})
+    return parts if _coordinates(shape, parts) <= DENSE else []
+
+
+def _coordinates(shape: Sequence[int], sets: Sequence[Axes]) -> int:
+    """Of the residuals of some sets of columns."""
+    return sum(prod(shape[a] - 1 for a in s) for s in sets)
+
+
+def _counting(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
+    """What counts the records, where their number is private, and what is left."""
+    return (None, cost) if neighbours is Neighbours.REPLACE_ONE else counting_first(cost, COUNT)
+
+
+def _planned(domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float) -> Workload:
+    """The residuals of some sets and of all their subsets, at the scales best for a fit to so many records."""
+    unit = calibrated(1, cost)[0].scale ** 2
+    contained = {part for s in sets for part in combinations(s, len(s) - 1)}
+    return Plan.choose(
+        domain,
+        [s for s in sets if s not in contained],
+        expected=lambda axes: expected_variance(domain, axes, records) / unit,
+        neighbours=neighbours,
+    ).workload
 
 
 def _candidates(workload: Workload, order: int) -> list[Axes]:
@@ -408,9 +520,9 @@ def _refit(*, paired: bool) -> int:
     return _REFIT if paired else 2 * _REFIT
 
 
-def _clear(fitted: Fitted, selecting: ZCDP) -> bool:
+def _clear(total: float, rho: float) -> bool:
     """Whether a worst cell stands out of the noise of a selection."""
-    return fitted.total * sqrt(selecting.rho) > _WORST
+    return total * sqrt(rho) > _WORST
 
 
 def _round(cost: ZCDP, units: int, parts: int) -> tuple[ZCDP, ZCDP]:
