@@ -83,6 +83,19 @@ class Entropy:
         self._start(hashlib.sha256(f"qrelease insecure seed {number}".encode()).digest())
         return self
 
+    def apart(self) -> "Entropy":
+        """Another stream, independent of this one and of all others, for work that is done at the same time.
+
+        It is keyed as this one is: from the operating system, or, where that has a seed, by this one's next 256 bits,
+        so that it is the same whatever else is drawn at that time.
+        """
+        other = Entropy()
+        if self._seed is not None:
+            other._seed = self._seed
+            key = b"qrelease insecure stream apart" + self.words(4).astype("<u8").tobytes()
+            other._start(hashlib.sha256(key).digest())
+        return other
+
     @property
     def insecure_seed(self) -> int | None:
         """The seed given to `insecure`, or None for a stream keyed from the operating system."""

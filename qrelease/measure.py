@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -20,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import noise, selection
+from qrelease.cores import at_once
 from qrelease.cover import Axes
-from qrelease.entropy import WordSource
+from qrelease.entropy import Entropy, WordSource
 from qrelease.errors import InvalidInput
 from qrelease.noise import MAX_SCALE, MAX_VARIANCE
 from qrelease.primitives import analytic_gaussian_sigma
@@ -250,33 +250,42 @@ class Private:
         return dict(zip(workload.sets, self.table.counts(workload.sets), strict=True))
 
     def measure(self, workload: Workload, cost: Cost) -> list[Measurement]:
-        """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s."""
+        """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s.
+
+        Many answers are drawn in pieces, on all cores. The pieces are the same on however many, and each has a stream
+        of its own, made in their order: so a seed gives the same noise everywhere. The streams of two pieces are keyed
+        independently (`Entropy.apart`), as those of two releases are, so all draws are independent, as in one stream.
+        """
         marginals = self._marginals(workload)
         law, parameter = noise_for(workload, cost, self.neighbours)
         self._spend(f"measure {_described(workload)}", cost)
         values, bounds = np.empty(len(workload)), workload.bounds
         cuts = workload.cuts(_DRAWN)
-        draws = self._draws(law, parameter, [int(bounds[last] - bounds[first]) for first, last in cuts])
-        for (first, last), drawn in zip(cuts, draws, strict=True):
+        streams = self._streams(len(cuts))
+
+        def work(piece: int) -> None:
+            first, last = cuts[piece]
+            place = slice(int(bounds[first]), int(bounds[last]))
+            drawn = _draw(law, parameter, place.stop - place.start, streams[piece])
             at = 0
             for exact in _applied(workload.groups[first:last], marginals, law.unit):
                 drawn[at : at + len(exact)] += exact
                 at += len(exact)
-            np.multiply(drawn, law.unit, out=values[bounds[first] : bounds[last]])
+            np.multiply(drawn, law.unit, out=values[place])
+
+        if streams[0] is self.entropy:
+            for piece in range(len(cuts)):
+                work(piece)
+        else:
+            at_once(work, range(len(cuts)))
         parts = np.split(values, bounds[1:-1])
         return [Measurement(g, part, law) for g, part in zip(workload.groups, parts, strict=True)]
 
-    def _draws(self, law: Noise, parameter: Fraction, sizes: Sequence[int]) -> Iterator[Ints]:
-        """One after another, each drawn while the one before is at work."""
-        if len(sizes) == 1:  # a thread would take longer
-            yield self._draw(law, parameter, sizes[0])
-            return
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(self._draw, law, parameter, sizes[0])
-            for size in sizes[1:]:
-                drawn, ahead = ahead.result(), pool.submit(self._draw, law, parameter, size)
-                yield drawn
-            yield ahead.result()
+    def _streams(self, pieces: int) -> list[WordSource]:
+        """One for each piece; the same for all, which take turns, where it is one piece or no `Entropy`."""
+        if pieces == 1 or not isinstance(self.entropy, Entropy):
+            return [self.entropy] * pieces
+        return [self.entropy.apart() for _ in range(pieces)]
 
     def count(self, cost: PureDP | ZCDP | None) -> tuple[float, Measurement | None]:
         """The number of records, and its measurement, of `RECORDS`. Public, hence exact and free (None), if replaced.
@@ -290,11 +299,8 @@ class Private:
             raise InvalidInput("the number of records is private under add-remove: it has a cost")
         law, parameter = calibrated(1, cost)
         self._spend("count the records", cost)
-        noisy = (n + self._draw(law, parameter, 1)).astype(np.float64)  # added as integers: floats are rounded
+        noisy = (n + _draw(law, parameter, 1, self.entropy)).astype(np.float64)  # added as integers: floats are rounded
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
-
-    def _draw(self, law: Noise, parameter: Fraction, size: int) -> Ints:
-        return _SAMPLERS[law.law](parameter, size, self.entropy)
 
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
         """The index of a large score; one record moves each score by at most `sensitivity`, in either direction.
@@ -305,6 +311,10 @@ class Private:
         self._spend(f"select by {rule}", cost)
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         return select(scores, epsilon, sensitivity, self.entropy)
+
+
+def _draw(law: Noise, parameter: Fraction, size: int, source: WordSource) -> Ints:
+    return _SAMPLERS[law.law](parameter, size, source)
 
 
 def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:

@@ -23,9 +23,11 @@ from worlds import (
     private,
     random_table,
     repeated,
+    table_of,
     true_answers,
 )
 
+from qrelease import cores, measure
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise, currency, noise_for
@@ -150,6 +152,44 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
         np.testing.assert_array_equal(np.concatenate([m.values for m in found]), np.concatenate(exact))
 
 
+def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(monkeypatch):
+    monkeypatch.setattr("qrelease.measure._DRAWN", 40)
+    domain = coded(*[4] * 8)
+    asked, table = Workload.marginals(domain, 3), table_of(domain, np.empty((0, 8), np.int64))
+    assert len(asked.cuts(40)) > 50
+
+    def noise(entropy):
+        return np.concatenate([m.values for m in private(table, ZCDP(0.1), entropy=entropy).measure(asked, ZCDP(0.1))])
+
+    found = {}
+    for number in (1, 2, 5):
+        monkeypatch.setattr(cores, "cores", lambda number=number: number)
+        cores._pool.cache_clear()
+        found[number] = noise(Entropy.insecure(3))
+    cores._pool.cache_clear()
+    np.testing.assert_array_equal(found[1], found[2])
+    np.testing.assert_array_equal(found[1], found[5])
+    sigma = math.sqrt(asked.moved(2, replace=False) / 0.2)
+    assert_law(found[1], "discrete Gaussian", sigma)
+    for other in (noise(Entropy.insecure(4)), noise(Entropy()), noise(Entropy()), noise(SpyEntropy(3))):
+        # Parts of the same size, compared with each other and with those of other streams: no two are alike.
+        parts = np.concatenate([found[1], other]).reshape(-1, 32)
+        products = np.abs(np.corrcoef(parts)[np.triu_indices(len(parts), 1)])
+        assert products.max() < 0.95
+        assert np.mean(products) == pytest.approx(math.sqrt(2 / math.pi / 31), rel=0.05)
+
+
+def test_a_stream_apart_is_insecure_as_the_one_it_comes_from():
+    for entropy in (Entropy(), Entropy.insecure(7)):
+        assert entropy.apart().insecure_seed == entropy.insecure_seed
+    one, other = Entropy.insecure(7), Entropy.insecure(7)
+    first, second = one.apart(), one.apart()
+    again = other.apart()
+    np.testing.assert_array_equal(first.words(5000), again.words(5000))
+    assert not np.isin(second.words(5000), Entropy.insecure(7).apart().words(5000)).any()
+    assert not np.isin(one.words(5000), Entropy.insecure(7).words(4)).any()
+
+
 def test_exact_answers_are_exact():
     table = random_table(PEOPLE, 80, 1)
     asked = mixed()
@@ -252,9 +292,9 @@ def test_queries_over_another_domain_are_refused_before_a_draw():
 def test_a_count_is_added_up_as_integers(monkeypatch):
     """Noise beyond 2^53 as a float would hide no record at all: n + Z would be rounded by where n is even."""
     door = private(random_table(coded(2), 3, 0))
-    monkeypatch.setattr(type(door), "_draw", lambda *_: np.array([(1 << 53) + 1 - 3]))
+    monkeypatch.setattr(measure, "_draw", lambda *_: np.array([(1 << 53) + 1 - 3]))
     assert door.count(PureDP(1.0))[0] == 1 << 53
-    monkeypatch.setattr(type(door), "_draw", lambda *_: np.array([(1 << 53) + 1]))
+    monkeypatch.setattr(measure, "_draw", lambda *_: np.array([(1 << 53) + 1]))
     assert door.count(PureDP(1.0))[0] == (1 << 53) + 4
 
 
