@@ -24,10 +24,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +34,17 @@ import numpy.typing as npt
 from qrelease import schema
 from qrelease.domain import Domain
 from qrelease.encoding import write_csv
-from qrelease.errors import InvalidInput, TooLarge
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.histogram import Histogram
 from qrelease.hypotheses import Dual, Medians
-from qrelease.measure import Measurement, Noise, Spend
+from qrelease.measure import Law, Measurement, Noise, Spend
 from qrelease.mechanisms.direct import Answers
 from qrelease.mechanisms.matrix import LeastSquares
 from qrelease.mechanisms.maxent import Linear, Modelled
 from qrelease.nets import Listed
+from qrelease.noise import MAX_SCALE
 from qrelease.privacy import Filter, Neighbours, cost_from_json
+from qrelease.privacy.costs import count, positive, real
 from qrelease.records import WeightedCodes
 from qrelease.release import Release, Synopsis, generator
 from qrelease.report import html
@@ -52,7 +53,7 @@ from qrelease.workload import Workload
 
 Floats = npt.NDArray[np.float64]
 
-FORMAT = 1
+FORMAT = 2
 
 MANIFEST = "release.json"
 
@@ -131,12 +132,12 @@ def save(
     if asked <= MOST_ANSWERS if answers is None else answers:
         _write_answers(release, folder / "answers.csv")
     else:
-        left_out["answers.csv"] = f"it would have {asked:,} lines; the release gives each answer that is asked for"
+        why = f"it would have {asked:,} lines" if answers is None else "it was not wanted"
+        left_out["answers.csv"] = f"{why}; the release gives each answer that is asked for"
     listed = sum(len(m.values) for m in release.measurements) <= _LISTED
     digest = None if listed else _write_values(release.measurements, folder / VALUES)
     with _new(folder / MANIFEST) as out:
-        # A parameter that is no plain value, such as a net, describes itself.
-        print(json.dumps(_manifest(release, digest), allow_nan=False, default=_plain), file=out)
+        print(json.dumps(_manifest(release, digest), allow_nan=False), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
     return left_out
 
@@ -146,21 +147,35 @@ def load(path: str | os.PathLike[str]) -> Release:
 
     Where there are very many noisy answers they stay in their file, which has to stay where it is.
 
-    Raises `InvalidInput` for a file that is none, or whose parts cost more than it claims in all.
+    Raises `InvalidInput`, which names the field, for a file that is none; `BudgetExceeded` where its parts cost more
+    than it claims in all; `TooLarge` for what does not fit in memory.
     """
     file = Path(path)
     file = file / MANIFEST if file.is_dir() else file
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        if content.get("format") != FORMAT:
-            raise InvalidInput(f"{file} has format {content.get('format')!r}; this version reads {FORMAT}")
-        return _release(content, _values(content.get("values"), file.parent / VALUES))
+        with _reading(str(file)):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            found = _kind("a manifest", content, dict).get("format")
+            if found != FORMAT:
+                raise InvalidInput(f"it has format {found!r}, and this version reads {FORMAT}")
+            with _reading("values"):
+                values = _values(content.get("values"), file.parent / VALUES)
+            return _release(content, None if values is None else values.view(np.ndarray))
     except OSError as error:
         raise InvalidInput(f"{error.filename or file} cannot be read: {error.strerror}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, EOFError, RecursionError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"{file} is not the manifest of a release: {type(error).__name__}: {error}") from None
+
+
+@contextlib.contextmanager
+def _reading(field: str) -> Iterator[None]:
+    """Whatever is wrong with what is read, as one line that names the field."""
+    try:
+        yield
+    except QReleaseError as error:
+        raise type(error)(f"{field}: {error}") from None
+    except KeyError as error:
+        raise InvalidInput(f"{field}: {error} is missing") from None
+    except (TypeError, AttributeError, ValueError, IndexError, ArithmeticError, EOFError, RecursionError) as error:
+        raise InvalidInput(f"{field}: {type(error).__name__}: {error}") from None
 
 
 def _new(file: Path) -> TextIO:
@@ -169,8 +184,7 @@ def _new(file: Path) -> TextIO:
 
 def _write_records(release: Release, file: Path, rows: int | None, weighted: bool) -> str | None:
     if not release.has_table:
-        why = release.parameters.get("table")  # `maxent` says why it fitted none
-        return f"{release.mechanism} has no table" if why is None else str(why).removeprefix("none: ")
+        return str(release.parameters.get("no_table", f"{release.mechanism} has no table"))
     rng = generator(release.insecure_seed)
     further: dict[str, npt.NDArray[Any]] = {}
     try:
@@ -210,7 +224,7 @@ def _write_answers(release: Release, file: Path) -> None:
                 out.writelines([formats[f] % row for f, row in zip(which.tolist(), rows, strict=True)])
 
 
-def _values(digest: str | None, file: Path) -> Floats | None:
+def _values(digest: object, file: Path) -> Floats | None:
     """The noisy answers, where the manifest names a file of them: mapped, lest a query for some reads a gigabyte."""
     if digest is None:
         return None
@@ -218,6 +232,8 @@ def _values(digest: str | None, file: Path) -> Floats | None:
         if hashlib.file_digest(content, "sha256").hexdigest() != digest:
             raise InvalidInput(f"{file} does not hold the noisy answers of this release")
     found: Floats = np.load(file, "r", allow_pickle=False)
+    if not np.isfinite(found.sum()):  # without a copy
+        raise InvalidInput(f"{file} must hold finite numbers")
     return found
 
 
@@ -240,19 +256,6 @@ def _field(text: str) -> str:
     return text
 
 
-def _plain(value: object) -> object:
-    """A parameter of a mechanism that JSON does not know: a rule, a distinguisher, a net, a user's own object."""
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if is_dataclass(value):
-        return {"type": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
-    if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    if type(value).__repr__ is object.__repr__:  # an address; and what such an object holds may be private by now
-        return f"{type(value).__module__}.{type(value).__qualname__}"
-    return repr(value)
-
-
 def _manifest(release: Release, digest: str | None) -> dict[str, Any]:
     """`digest`: of the file that the noisy answers are in, where the manifest does not list them."""
     names = release.domain.names
@@ -273,9 +276,7 @@ def _manifest(release: Release, digest: str | None) -> dict[str, Any]:
             {
                 "columns": [names[a] for a in m.group.axes],
                 **m.group.queries.to_json(),
-                "law": m.noise.law,
-                "scale": m.noise.scale,
-                "unit": m.noise.unit,
+                "noise": {"law": m.noise.law, "scale": m.noise.scale, "unit": m.noise.unit},
                 "repeats": m.repeats,
                 **({"values": m.values.tolist()} if digest is None else {}),
             }
@@ -288,62 +289,161 @@ def _manifest(release: Release, digest: str | None) -> dict[str, Any]:
 
 def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
     """`values`: of all measurements, where the manifest does not list them."""
-    domain = schema.domain_from_json(content["domain"])
-    workload = Workload.from_json(domain, content["workload"])
-    cost = cost_from_json(content["cost"])
-    measurements = _measurements(domain, content["measurements"], values)
-    spends = tuple(
-        Spend(s["what"], cost_from_json({k: v for k, v in s.items() if k != "what"})) for s in content["spends"]
-    )
-    claimed = Filter(cost)
-    for spend in spends:
-        claimed.spend(spend.cost)
+    with _reading("domain"):
+        domain = schema.domain_from_json(content["domain"])
+    with _reading("workload"):
+        workload = _workload(domain, content["workload"])
+    with _reading("cost"):
+        cost = cost_from_json(content["cost"])
+    with _reading("measurements"):
+        measurements = _measurements(domain, content["measurements"], values)
+    with _reading("spends"):
+        spends = tuple(_spend(entry) for entry in _kind("they", content["spends"], list))
+        claimed = Filter(cost)
+        for spend in spends:
+            claimed.spend(spend.cost)
+    with _reading("synopsis"), np.errstate(all="ignore"):  # what is out of range is found out by what comes of it
+        synopsis = _synopsis(domain, workload, content["synopsis"], measurements)
+    mark, seed = _kind("insecure", content["insecure"], str, None), content["insecure_seed"]
+    if isinstance(seed, bool) or (_kind("insecure_seed", seed, int, None) is not None and mark is None):
+        raise InvalidInput(f"insecure_seed: a seed goes with the mark `insecure`, got {seed!r}")
     return Release(
-        _synopsis(domain, workload, content["synopsis"], measurements),
+        synopsis,
         workload,
         cost,
         Neighbours.parse(content["neighbours"]),
-        content["dataset"],
-        content["mechanism"],
-        content["parameters"],
+        _kind("dataset", content["dataset"], str),
+        _kind("mechanism", content["mechanism"], str),
+        _kind("parameters", content["parameters"], dict),
         measurements,
         spends,
-        content["insecure"] is not None,
-        content["insecure_seed"],
-        content["versions"],
+        mark is not None,
+        seed,
+        {name: _kind(f"versions: {name}", v, str) for name, v in _kind("versions", content["versions"], dict).items()},
     )
+
+
+def _kind(field: str, value: Any, *kinds: type | None) -> Any:
+    """A value of one of some kinds; `InvalidInput` for another."""
+    if type(value) not in [type(kind) if kind is None else kind for kind in kinds]:
+        wanted = " or ".join("null" if kind is None else kind.__name__ for kind in kinds)
+        raise InvalidInput(f"{field}: must be {wanted}, got {type(value).__name__}")
+    return value
+
+
+def _spend(entry: Mapping[str, Any]) -> Spend:
+    return Spend(_kind("what", entry["what"], str), cost_from_json({k: v for k, v in entry.items() if k != "what"}))
+
+
+def _workload(domain: Domain, content: Sequence[Mapping[str, Any]]) -> Workload:
+    """Entries that describe their queries as these describe themselves: nothing is rounded, sorted or passed over."""
+    found = Workload.from_json(domain, _kind("they", content, list))
+    for i, (group, entry) in enumerate(zip(found.groups, content, strict=True)):
+        said = {"columns": [domain.names[a] for a in group.axes], **group.queries.to_json()}
+        for field, value in said.items():
+            if entry[field] != value:
+                raise InvalidInput(f"entry {i}: {field}: these are not queries as a release describes them")
+    return found
 
 
 def _measurements(
     domain: Domain, content: Sequence[Mapping[str, Any]], values: Floats | None
 ) -> tuple[Measurement, ...]:
-    groups = [Workload.from_json(domain, [m]).groups[0] for m in content]
-    laws = {key: Noise(*key) for key in {(m["law"], float(m["scale"]), float(m["unit"])) for m in content}}
-    if values is None:
-        parts = [np.array(m["values"], np.float64) for m in content]
-    else:
-        bounds = np.cumsum([0, *(g.queries.count for g in groups)])
-        if values.dtype != _VALUES or values.shape != (bounds[-1],):
-            raise InvalidInput(f"{VALUES} does not hold the {bounds[-1]:,} noisy answers of this release")
-        parts = np.split(values.view(np.ndarray), bounds[1:-1])
-    return tuple(
-        Measurement(group, part, laws[m["law"], float(m["scale"]), float(m["unit"])], int(m["repeats"]))
-        for m, group, part in zip(content, groups, parts, strict=True)
-    )
+    if values is not None and (values.dtype != _VALUES or values.ndim != 1):
+        raise InvalidInput(f"{VALUES} does not hold noisy answers")
+    found: list[Measurement] = []
+    noise: Noise | None = None
+    said, at = None, 0
+    for i, entry in enumerate(_kind("they", content, list)):
+        with _reading(f"entry {i}"):
+            (group,) = _workload(domain, [entry]).groups
+            size = group.queries.count
+            part = _floats("values", entry["values"], size) if values is None else values[at : at + size]
+            if noise is None or entry["noise"] != said:  # mostly it is that of the one before
+                said = entry["noise"]
+                noise = _noise(said)
+            found.append(Measurement(group, part, noise, count("repeats", entry["repeats"])))
+            at += size
+    if values is not None and at != len(values):
+        raise InvalidInput(f"{VALUES} does not hold the {at:,} noisy answers of this release")
+    return tuple(found)
+
+
+def _noise(entry: Mapping[str, Any]) -> Noise:
+    if entry["law"] not in get_args(Law):
+        raise InvalidInput(f"law: must be one of {', '.join(get_args(Law))}, got {entry['law']!r}")
+    noise = Noise(entry["law"], positive("scale", entry["scale"]), positive("unit", entry["unit"]))
+    if noise.scale > MAX_SCALE or noise.unit > 1:
+        raise InvalidInput(f"noise: no noise has a scale of {noise.scale:g} on a grid of {noise.unit:g}")
+    return noise
+
+
+def _floats(field: str, content: object, length: int) -> Floats:
+    """So many finite numbers."""
+    found = np.array(content)
+    if found.shape != (length,) or (length and found.dtype.kind not in "if") or not np.isfinite(found).all():
+        raise InvalidInput(f"{field}: must be {length:,} finite numbers")
+    return found.astype(np.float64)
+
+
+def _check_factors(domain: Domain, content: Mapping[str, Any]) -> None:
+    """`InvalidInput` unless there is one number for each cell of some distinct marginals."""
+    real("total", content["total"])
+    if content["type"] != "histogram":
+        raise InvalidInput(f"type: must be 'histogram', got {content['type']!r}")
+    seen = set()
+    for i, factor in enumerate(_kind("factors", content["factors"], list)):
+        with _reading(f"factor {i}"):
+            axes = domain.axes(factor["columns"])
+            if factor["columns"] != [domain.names[a] for a in axes] or axes in seen:
+                raise InvalidInput("columns: must be distinct, in the domain's order")
+            seen.add(axes)
+            _floats("logs", factor["logs"], domain.cells(axes))
+
+
+def _check_range(histogram: Histogram) -> None:
+    if not np.isfinite(histogram.marginals).all():
+        raise InvalidInput("factors: their product is out of range")
 
 
 def _synopsis(
     domain: Domain, workload: Workload, content: Mapping[str, Any], measurements: tuple[Measurement, ...]
 ) -> Synopsis:
-    match content["type"]:
+    """Numbers are checked here, by the names that they have in all kinds of synopsis; what they say, by the kind."""
+    kind = content["type"]
+    if "total" in content:
+        total = real("total", content["total"])
+        if total < 0 and kind not in ("residuals", "least squares"):  # whose estimates may have any sign
+            raise InvalidInput(f"total: must not be negative, got {total}")
+    if "records" in content:
+        records = np.array(content["records"])
+        if records.dtype.kind != "i" or records.ndim != 2 or records.shape[1] != len(domain):
+            raise InvalidInput(f"records: must be rows of {len(domain)} codes")
+        _floats("weights", content["weights"], len(records))
+    match kind:
         case "histogram":
-            return Histogram.from_json(domain, content)
+            _check_factors(domain, content)
+            histogram = Histogram.from_json(domain, content)
+            _check_range(histogram)
+            return histogram
         case "answers":
+            _floats("values", content["values"], len(workload))
             return Answers.from_json(workload, content, measurements)
         case "maximum entropy":
-            return Modelled.from_json(workload, content, measurements)
+            widths = _kind("widths", content["widths"], list)
+            known = _floats("widths", [0 if w is None else w for w in widths], len(workload))
+            if known.min() < 0:
+                raise InvalidInput("widths: must not be negative")
+            with _reading("histogram"):
+                _check_factors(domain, content["histogram"])
+            modelled = Modelled.from_json(workload, content, measurements)
+            _check_range(modelled.histogram)
+            return modelled
         case "residuals":
-            return Linear.from_json(domain, content, measurements)
+            linear = Linear.from_json(domain, content, measurements)
+            if not all(linear.estimates.gives(g.axes) for g in workload.groups):
+                raise InvalidInput("the measurements do not give all answers")
+            return linear
         case "least squares":
             return LeastSquares.from_json(domain, content, measurements)
         case "weighted codes":
@@ -351,10 +451,17 @@ def _synopsis(
         case "weighted records":
             return WeightedRecords.from_json(domain, content)
         case "scaled":
-            return Scaled(_synopsis(domain, workload, content["synopsis"], measurements), float(content["total"]))
+            with _reading("synopsis"):
+                other = _synopsis(domain, workload, content["synopsis"], measurements)
+                if not other.total > 0:
+                    raise InvalidInput("total: must be positive")
+            return Scaled(other, float(content["total"]))
         case "dual":
+            if _kind("queries", content["queries"], list):
+                _workload(domain, content["queries"])
+            _floats("coefficients", content["coefficients"], len(content["queries"]))
             return Dual.from_json(domain, content)
         case "medians":
             candidates = [_synopsis(domain, workload, c, measurements) for c in content["candidates"]]
             return Medians(Listed(tuple(candidates)), float(content["total"]))
-    raise InvalidInput(f"this version knows no synopsis of type {content['type']!r}")
+    raise InvalidInput(f"this version knows no synopsis of type {kind!r}")

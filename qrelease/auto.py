@@ -23,7 +23,6 @@ import numpy as np
 
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
-from qrelease.exact import whole
 from qrelease.ledger import Ledger
 from qrelease.measure import Measurement, Private, calibrated, counting_first, noise_for
 from qrelease.mechanisms import matrix
@@ -33,10 +32,10 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
-from qrelease.privacy.costs import check_cost
+from qrelease.privacy.costs import check_cost, count
 from qrelease.queries import Cells
 from qrelease.rehearsal import Rehearsal
-from qrelease.release import Curator, Draft, Mechanism
+from qrelease.release import Curator, Draft, Mechanism, check_table
 from qrelease.workload import Workload
 
 REHEARSED: Final = 1 << 14
@@ -97,11 +96,13 @@ class Auto:
     """Whichever mechanism is predicted to answer a workload best: see the module.
 
     records  about how many there are, if that is public
+    table    whether synthetic records are wanted: what gives none is not chosen
 
     The release names the chosen one, and holds all predictions, as `choices`.
     """
 
     records: int | None = None
+    table: bool = False
 
     @property
     def name(self) -> str:
@@ -109,8 +110,10 @@ class Auto:
         return "auto"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.table, bool):
+            raise InvalidInput(f"table must be True or False, got {self.table!r}")
         if self.records is not None:
-            object.__setattr__(self, "records", whole("records", self.records, least=1))
+            object.__setattr__(self, "records", count("records", self.records))
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` where none can run, which says why."""
@@ -120,7 +123,7 @@ class Auto:
             calibrated(1, counting)
         refusals = []
         for name in _CANDIDATES:
-            refusal = _refusal(name, workload, rest, neighbours)
+            refusal = _refusal(name, workload, rest, neighbours, table=self.table)
             if refusal is None:
                 return
             refusals.append(refusal)
@@ -140,19 +143,21 @@ class Auto:
         if records is None:
             records, first = private.count(counting)
             counted = () if first is None else (first,)
-        found = choose(workload, max(round(records), 1), rest, private.neighbours)
+        found = choose(workload, max(round(records), 1), rest, private.neighbours, table=self.table)
         draft = found.mechanism.release(private, workload, rest)
         spent = "nothing was spent" if not counted else f"{counting} was spent on the number of records"
         choices = {**draft.choices, **found.told, "to_choose": spent}
         return Draft(draft.synopsis, (*counted, *draft.measurements), choices)
 
 
-def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Choice:
+def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, table: bool = False) -> Choice:
     """The mechanism with the least predicted error for about so many records. Looks at no data, and spends nothing.
+
+    table  whether synthetic records are wanted: what gives none is not chosen
 
     `InvalidInput` where none can run.
     """
-    refusals = {name: _refusal(name, workload, cost, neighbours) for name in _CANDIDATES}
+    refusals = {name: _refusal(name, workload, cost, neighbours, table=table) for name in _CANDIDATES}
     able = {name: _CANDIDATES[name](records) for name, refusal in refusals.items() if refusal is None}
     if not able:
         raise _none(refusals.values())
@@ -184,12 +189,15 @@ _CANDIDATES: Final[Mapping[str, Callable[[int], Mechanism]]] = {
 """By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
 
 
-def _refusal(name: str, workload: Workload, cost: Cost, neighbours: Neighbours) -> QReleaseError | None:
-    """Why a mechanism cannot run, if it cannot: the number of records does not matter for that."""
+def _refusal(name: str, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool) -> QReleaseError | None:
+    """Why a mechanism cannot be chosen, if it cannot: the number of records does not matter for that."""
     if name == "smalldb" and workload.domain.size > _TINY:
         return TooLarge(f"small databases are for at most {_TINY:,} cells here")
+    mechanism = _CANDIDATES[name](1)
     try:
-        _CANDIDATES[name](1).check(workload, cost, neighbours)
+        mechanism.check(workload, cost, neighbours)
+        if table:
+            check_table(mechanism, workload)
     except QReleaseError as error:
         return error
     return None

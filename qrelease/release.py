@@ -6,7 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar, final, runtime_checkable
@@ -149,6 +149,21 @@ class Mechanism(Protocol):
         """Draw, within the cost."""
 
 
+@runtime_checkable
+class Untabled(Protocol):
+    """A mechanism whose releases may have answers alone."""
+
+    def no_table(self, workload: Workload) -> str | None:
+        """Why there will be no synthetic records, from public facts; None where there will be."""
+
+
+def check_table(mechanism: Mechanism, workload: Workload) -> None:
+    """`InvalidInput` where a release would have no synthetic records: for who wants them, before the charge."""
+    why = mechanism.no_table(workload) if isinstance(mechanism, Untabled) else None
+    if why is not None:
+        raise InvalidInput(f"a synthetic table is wanted, and {mechanism.name} would give none: {why}")
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer to one query, as a count.
@@ -268,6 +283,7 @@ class Release:
     """What is given away: public by construction, and it never sees the table again.
 
     cost            the whole privacy cost; `spends` are its parts
+    parameters      of the mechanism, and what it chose in public: values as JSON has them, the same once it is saved
     insecure        whether the noise came from anything but the system's entropy: then it protects nobody
     insecure_seed   the seed, where it was a seeded generator
     """
@@ -284,6 +300,9 @@ class Release:
     insecure: bool = False
     insecure_seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=_versions)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", _plain(self.parameters))
 
     @property
     def domain(self) -> Domain:
@@ -356,7 +375,7 @@ class Release:
         if rows is None:
             rows = min(max(1, round(self.synopsis.total)), MAX_ROWS if self._counted else FEW_ROWS)
         check_rows(rows)
-        needed = (8 + len(self.domain)) * int(rows)
+        needed = 8 * (len(self.domain) + 2) * int(rows)
         memory.check(needed, f"{rows:,} synthetic records", "ask for fewer rows", ahead=False)
         return self.synopsis.sample(int(rows), rng)
 
@@ -382,7 +401,7 @@ class Release:
         """A weighted table as codes, one array (r,) a column, and weights (r,); see `weighted`."""
         rows = WEIGHTED_ROWS if rows is None else rows
         check_rows(rows)
-        needed = 8 * (len(self.domain) + 2) * min(rows, self.domain.size)
+        needed = 16 * (len(self.domain) + 2) * min(rows, self.domain.size)
         memory.check(needed, f"{rows:,} weighted records", "ask for fewer rows", ahead=False)
         if self.has_table and not self.synopsis.total > 0:  # there is nobody
             return [np.empty(0, np.int64)] * len(self.domain), np.empty(0)
@@ -391,13 +410,16 @@ class Release:
             values = table.values.astype(np.float64, copy=False)
             kept = np.flatnonzero(values >= _NOTHING)
             return np.unravel_index(kept, self.domain.shape), values[kept]
-        codes: Iterable[npt.NDArray[np.integer[Any]]]
         if isinstance(self.synopsis, Weighted) and len(self.synopsis.weights) <= rows:
-            codes, weights = self.synopsis.codes, self.synopsis.weights
+            codes, weights = list(self.synopsis.codes), self.synopsis.weights
         else:
-            codes, weights = self.codes(rows, rng), np.full(rows, 1 / rows)
-        distinct, which = np.unique(np.stack([c.astype(np.int64) for c in codes]), axis=1, return_inverse=True)
-        return list(distinct), np.bincount(which, weights).astype(np.float64) * self.synopsis.total
+            codes, weights = list(self.codes(rows, rng)), np.full(rows, 1 / rows)
+        order = np.lexsort(codes[::-1])
+        first = np.arange(len(order)) == 0  # of equal records
+        for column in codes:
+            first[1:] |= np.diff(column[order]) != 0
+        together = np.add.reduceat(weights[order], np.flatnonzero(first))
+        return [column[order[first]] for column in codes], together * self.synopsis.total
 
     @property
     def _counted(self) -> bool:
@@ -519,6 +541,7 @@ class Curator:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         neighbours = self._ledger.neighbours
         mechanism.check(workload, cost, neighbours)
+        described = parameters(mechanism)  # by now, as a user's own object may fail at it
         self._ledger.charge(cost, f"{mechanism.name}: {len(workload):,} queries")
         private = Private(self._table, neighbours, Filter(cost), self._entropy)
         draft = mechanism.release(private, workload, cost)
@@ -529,7 +552,7 @@ class Curator:
             neighbours,
             self._ledger.dataset,
             mechanism.name,
-            {**parameters(mechanism), **draft.choices},
+            {**described, **draft.choices},
             draft.measurements,
             tuple(private.spends),
             is_insecure(self._entropy),
@@ -568,6 +591,25 @@ class Curator:
         return f"Curator({self._ledger!r}; the records are private)"
 
 
+def _plain(value: object) -> Any:
+    """A value as JSON has it. What it does not know describes itself: a rule, a distinguisher, a net, a user's own."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    if hasattr(value, "to_json"):
+        return _plain(value.to_json())
+    if is_dataclass(value):
+        return {"type": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+    if type(value).__repr__ is object.__repr__:  # an address; and what such an object holds may be private by now
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    return repr(value)
+
+
 def parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """A mechanism's public parameters, by name."""
-    return {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}  # type: ignore[arg-type]
+    """A mechanism's public parameters, by name, as JSON has them."""
+    return {f.name: _plain(getattr(mechanism, f.name)) for f in fields(mechanism)}  # type: ignore[arg-type]

@@ -58,6 +58,7 @@ _MOST_PAIRS = 1 << 24  # of a marginal and a subset of its columns: some 600 MB
 _GAP = 1e-3  # between the largest variance and its lower bound
 _STEPS = 10_000
 _TINY = 1e-300
+_SPREAD = 1e30  # of weights: beyond it the lesser marginals would get nothing at all
 _DRY = 0.05  # of its part, that a set keeps whose residuals are not expected to show
 _BISECTIONS = 80  # of a range of 2^±997: more than double precision
 _CHUNK = 1 << 16  # cells that are put together at once: they stay in the cache
@@ -103,12 +104,12 @@ class Plan:
                    what is least is the expected squared error of the best estimates, given that (only of the total)
         neighbours under replace-one the number of records is public, and not measured
 
-        Raises `InvalidInput` for sets that are none, weights that are negative, not finite or all zero, and for an
-        expectation where the largest variance is asked for; `TooLarge` for too many subsets.
+        Raises `InvalidInput` for sets that are none, weights that are negative, not finite, all zero or too far apart,
+        and for an expectation where the largest variance is asked for; `TooLarge` for too many subsets.
         """
         if objective not in get_args(Objective):
             raise InvalidInput(f"the objective must be 'total' or 'largest', got {objective!r}")
-        kept, weight = _weighted(domain, sets, weights)
+        kept, weight, largest_weight = _weighted(domain, sets, weights)
         below = _Below.of(domain, kept)
         largest = objective == "largest"
         loads = _hardest(below, weight) if largest else weight * below.cells
@@ -124,12 +125,14 @@ class Plan:
             del parts[()]
         workload, variances = on_grid(domain, parts, neighbours)
         cell = weight * below.variances(np.array([variances[s] for s in below.sets]))
-        error, mass = (cell.max(), 1.0) if largest else (cell @ below.cells, weight @ below.cells)
-        return cls(domain, workload, variances, sqrt(error / mass), sqrt(bound / mass))
+        error, mass = (cell.max(), 1 / largest_weight) if largest else (cell @ below.cells, weight @ below.cells)
+        return cls(domain, workload, variances, sqrt(error) / sqrt(mass), sqrt(bound) / sqrt(mass))
 
 
-def _weighted(domain: Domain, sets: Sequence[Axes], weights: Sequence[float] | None) -> tuple[list[Axes], Floats]:
-    """The sets that have a weight, and their weights."""
+def _weighted(
+    domain: Domain, sets: Sequence[Axes], weights: Sequence[float] | None
+) -> tuple[list[Axes], Floats, float]:
+    """The sets that have a weight, their weights as shares of the largest one, and that."""
     for s in sets:
         if list(s) != sorted(set(s)) or not set(s) <= set(range(len(domain))):
             raise InvalidInput(f"a marginal needs distinct columns in the domain's order, got {s}")
@@ -142,7 +145,10 @@ def _weighted(domain: Domain, sets: Sequence[Axes], weights: Sequence[float] | N
     found = np.array([real("a weight", w) for w in weights])
     if not len(found) or found.min() < 0 or not found.any():
         raise InvalidInput("weights must not be negative, and one must be positive")
-    return [s for s, w in zip(sets, found, strict=True) if w], found[found > 0]
+    least, most = found[found > 0].min(), found.max()
+    if most / _SPREAD > least:  # not their quotient, which may be out of range
+        raise InvalidInput(f"weights must be within a factor of {_SPREAD:g} of each other, got {least:g} and {most:g}")
+    return [s for s, w in zip(sets, found, strict=True) if w], found[found > 0] / most, float(most)
 
 
 @dataclass(frozen=True, eq=False)

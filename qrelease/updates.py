@@ -32,7 +32,7 @@ from qrelease.hypotheses import Dual, Medians, single
 from qrelease.maxent import improve
 from qrelease.measure import Measurement
 from qrelease.nets import Candidates, check_candidates
-from qrelease.privacy.costs import positive_probability, real
+from qrelease.privacy.costs import accuracy, positive_probability, real
 from qrelease.release import Synopsis
 from qrelease.residuals import Estimates
 from qrelease.workload import Group, Workload
@@ -213,7 +213,7 @@ class Hedge:
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
         """T(α) = 4 ln|X| / α², rounded down (Dwork & Roth 2014, Theorem 4.10).
@@ -249,7 +249,7 @@ class Projection:
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
         if self.alpha < _FINEST:
             raise InvalidInput(f"alpha must be at least 2^-28, got {self.alpha:g}")
 
@@ -290,7 +290,7 @@ class Perceptron:
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
         """T(α) = (1 - 1/|X|) max ‖q̄‖² / α², rounded down; the maximum is over the workload, or |X|/4 for any queries.
@@ -340,7 +340,7 @@ class Median:
 
     def __post_init__(self) -> None:
         check_candidates("the candidates", self.candidates)
-        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
         if self.radius is not None:
             object.__setattr__(self, "radius", positive_probability("radius", self.radius))
 

@@ -165,6 +165,34 @@ def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
         assert spy.taken == 0
 
 
+def test_where_a_table_is_wanted_nothing_without_one_is_taken(monkeypatch):
+    monkeypatch.setattr(auto, "_CANDIDATES", {name: auto._CANDIDATES[name] for name in ("matrix", "laplace")})
+    cost, table = ApproxDP(1.0, DELTA), random_table(RANGES.domain, 300, 1)
+    without, found = (released(Auto(10**7, table=wanted), table, RANGES, cost) for wanted in (False, True))
+    assert (without.parameters["chosen"], without.has_table) == ("matrix", False)
+    assert (found.parameters["chosen"], found.has_table) == ("laplace", True)
+    assert len(found.synthetic(7)["a"]) == 7
+    (line,) = (line for line in explained(found.parameters).splitlines() if "matrix" in line)
+    assert line.startswith("not matrix: cannot run: a synthetic table is wanted, and matrix would give none: ")
+
+
+def test_where_no_table_can_be_had_nothing_is_charged_for_one():
+    cost, table = ApproxDP(1.0, DELTA), random_table(HUGE.domain, 10, 0)
+    with Ledger.open(None, cost) as ledger:
+        spy = SpyEntropy(0)
+        with pytest.raises(InvalidInput, match="a synthetic table is wanted, and maxent would give none: the universe"):
+            Curator(table, ledger, spy).release(Auto(table=True), HUGE, cost)
+        assert ledger.spent is None
+        assert spy.taken == 0
+        assert not Curator(table, ledger, spy).release(Auto(), HUGE, cost).has_table
+
+
+@pytest.mark.parametrize("table", [1, None, "yes"])
+def test_a_table_is_wanted_or_not(table):
+    with pytest.raises(InvalidInput, match="table must be True or False"):
+        Auto(table=table)
+
+
 @pytest.mark.parametrize("records", [0, -1, 2.5, "many", True])
 def test_records_are_a_positive_whole_number(records):
     with pytest.raises(InvalidInput, match="records"):

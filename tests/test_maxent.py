@@ -234,7 +234,7 @@ def test_a_universe_too_large_for_a_histogram_has_linear_answers_and_says_so(nei
     made = release(table, Workload.marginals(domain, 2), neighbours=neighbours)
     assert isinstance(made.synopsis, Linear)
     assert not made.has_table
-    assert "histogram holds at most" in made.parameters["table"]
+    assert "histogram holds at most" in made.parameters["no_table"]
     _, true = truth(table, 2)
     noisy, half = made.error_bars()
     np.testing.assert_array_equal(noisy, made.answers())
@@ -336,6 +336,11 @@ def test_the_largest_variance_can_be_made_the_least():
     [
         ({"weights": (1.0, 0.0, 1.0)}, "a weight must be positive"),
         ({"weights": (1.0, math.nan, 1.0)}, "a weight"),
+        (
+            {"weights": (1e308, 1e-5, 1.0)},
+            "weights must be within a factor of 1e.30 of each other, got 1e-05 and 1e.308",
+        ),
+        ({"weights": 5}, "weights must be numbers, one for each set"),
         ({"weights": (1.0,)}, "3 marginals need as many weights"),
         ({"weights": ()}, "3 marginals need as many weights"),
         ({"objective": "least"}, "the objective must be"),

@@ -20,18 +20,26 @@ from worlds import (
     true_answers,
 )
 
+from qrelease.archive import load
+from qrelease.auto import Auto
 from qrelease.entropy import Entropy
-from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError, TooLarge
 from qrelease.ledger import Ledger
 from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise
 from qrelease.mechanisms.direct import Answers
 from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.records import Records
+from qrelease.mechanisms.smalldb import SmallDB
+from qrelease.nets import quantiles
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.release import Answer, Curator, Release, parameters
+from qrelease.updates import Hedge, Perceptron, Projection
 from qrelease.workload import Workload
 
 COST = ApproxDP(1.0, 1e-6)
@@ -74,13 +82,12 @@ def test_the_charge_is_durable_before_the_first_word_is_drawn(tmp_path, mechanis
     assert spy.taken > 0
 
 
+@dataclasses.dataclass(frozen=True)
 class Failing:
     """A mechanism that fails in `check`, or only after it has drawn."""
 
+    early: bool
     name = "failing"
-
-    def __init__(self, early):
-        self.early = early
 
     def check(self, workload, cost, neighbours):
         if self.early:
@@ -89,6 +96,35 @@ class Failing:
     def release(self, private, workload, cost):
         private.entropy.words(1)
         raise TooLarge("found out too late")
+
+
+EXTREMES = [0, -1, 0.5, 1e308, 5e-324, 10**400, -(10**400), 2**63, math.nan, math.inf, -math.inf, True, "many", []]
+NUMBERS = {
+    "records": (Auto, MaxEnt, MWEM, Records),
+    "rounds": (MWEM,),
+    "sweeps": (MWEM,),
+    "selection": (MWEM,),
+    "order": (Records,),
+    "size": (SmallDB,),
+    "alpha": (SmallDB, Hedge, Projection, Perceptron),
+    "beta": (IterativeConstruction,),
+    "weight": (MaxEnt,),
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in NUMBERS.items() for kind in kinds])
+def test_a_number_that_is_none_for_its_argument_is_refused_by_its_name(name, kind):
+    """By the constructor or by the check: what passes both is a number that it can work with."""
+    asked, refused = Workload.marginals(coded(3, 2), 1), []
+    for value in EXTREMES:
+        try:
+            made = kind(weights=(value, 1.0)) if name == "weight" else kind(**{name: value})
+            rule = hasattr(made, "update_bound")
+            (IterativeConstruction(made) if rule else made).check(asked, COST, Neighbours.ADD_REMOVE)
+        except QReleaseError as error:
+            refused.append(str(error))
+    assert len(refused) >= 9
+    assert [message for message in refused if name not in message] == []
 
 
 @pytest.mark.parametrize(
@@ -159,6 +195,30 @@ def test_a_release_says_what_was_promised():
     assert {"python", "qrelease", "numpy", "numba", "cryptography"} == set(found.versions)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.cost = PureDP(1e-9)
+
+
+QUANTILES = quantiles(coded(6), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "asked", "described"),
+    [
+        (MaxEnt(weights=(1, 2, 3)), PAIRS, {"weights": [1.0, 2.0, 3.0]}),
+        (
+            IterativeConstruction(Projection(0.3)),
+            PAIRS,
+            {"distinguisher": {"type": "Select", "choice": "query", "rule": "exponential"}},
+        ),
+        (Net(QUANTILES, 0.5), Workload.ranges(QUANTILES.domain, "a"), {"net": QUANTILES.to_json()}),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_parameters_are_the_same_before_it_is_saved_and_after(tmp_path, mechanism, asked, described):
+    """As JSON has them: tuples are lists, and a rule, a distinguisher or a net describes itself."""
+    found = released(mechanism, random_table(asked.domain, 200, 0), asked)
+    found.save(tmp_path / "out")
+    assert load(tmp_path / "out").parameters == found.parameters
+    assert {name: found.parameters[name] for name in described} == described
 
 
 def test_a_seed_makes_it_insecure_and_says_so():

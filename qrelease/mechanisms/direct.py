@@ -15,7 +15,7 @@ from qrelease import memory
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
-from qrelease.histogram import Histogram
+from qrelease.histogram import Histogram, check_size
 from qrelease.measure import Measurement, Noise, Private, noise_for
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import positive_probability
@@ -107,6 +107,15 @@ def check_answers(workload: Workload, cost: Cost, neighbours: Neighbours) -> Non
         raise TooLarge(f"{len(workload):,} separate answers are too many; at most {MAX_ANSWERS:,} fit")
     memory.check(memory.ANSWER * len(workload), f"{len(workload):,} separate answers", "ask fewer")
     noise_for(workload, cost, neighbours)
+
+
+def unfitted(workload: Workload) -> str | None:
+    """Why no histogram can be fitted to separate answers, if none can."""
+    try:
+        check_size(workload.domain, workload.sets, len(workload), ahead=False)
+    except TooLarge as reason:
+        return str(reason)
+    return None
 
 
 def measure_all(private: Private, workload: Workload, cost: Cost) -> Draft:

@@ -7,7 +7,7 @@ from typing import final
 
 from qrelease.errors import InvalidInput
 from qrelease.measure import Private
-from qrelease.mechanisms.direct import check_answers, measure_all, promised_error
+from qrelease.mechanisms.direct import check_answers, measure_all, promised_error, unfitted
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
 from qrelease.release import Draft
@@ -34,6 +34,10 @@ class Gaussian:
         if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use laplace")
         check_answers(workload, cost, neighbours)
+
+    def no_table(self, workload: Workload) -> str | None:
+        """Why no histogram can be fitted to the answers, if none can."""
+        return unfitted(workload)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """One draw for each answer."""

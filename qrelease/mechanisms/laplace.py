@@ -7,7 +7,7 @@ from typing import final
 
 from qrelease.errors import InvalidInput
 from qrelease.measure import Private
-from qrelease.mechanisms.direct import check_answers, measure_all, promised_error
+from qrelease.mechanisms.direct import check_answers, measure_all, promised_error, unfitted
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
 from qrelease.release import Draft
@@ -30,6 +30,10 @@ class Laplace:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` for a cost in zCDP, or a scale beyond the sampler's range."""
         check_answers(workload, _pure(cost), neighbours)
+
+    def no_table(self, workload: Workload) -> str | None:
+        """Why no histogram can be fitted to the answers, if none can."""
+        return unfitted(workload)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """One draw for each answer."""

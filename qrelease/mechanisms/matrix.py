@@ -120,6 +120,10 @@ class Matrix:
         memory.check(memory.ANSWER * len(workload), f"{len(workload):,} answers", "ask fewer")
         noise_for(plan(workload).measured, cost, neighbours)
 
+    def no_table(self, workload: Workload) -> str:
+        """There never is one."""
+        return "least squares give answers alone, whose cells may be negative"
+
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """One draw for each row of the strategy."""
         chosen = plan(workload)
@@ -131,6 +135,7 @@ class Matrix:
             "bound": chosen.bound,
             "gap": chosen.error / chosen.bound - 1,
             "certificate": [weights.tolist() for weights in chosen.certificate],
+            "no_table": self.no_table(workload),
         }
         return Draft(synopsis, (measurement,), choices)
 
@@ -230,4 +235,7 @@ class LeastSquares:
     def from_json(cls, domain: Domain, content: Mapping[str, Any], measurements: Sequence[Measurement]) -> LeastSquares:
         """What `to_json` described, with the measurement that the manifest lists by itself, last."""
         *_, measurement = measurements  # before it there may be the number of records
-        return cls(domain, measurement, float(content["total"]))
+        made = cls(domain, measurement, float(content["total"]))
+        if not all(np.isfinite(inverse).all() for inverse in made._covariances):
+            raise InvalidInput("the measured rows do not determine the cells")
+        return made

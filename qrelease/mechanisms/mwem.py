@@ -21,7 +21,7 @@ from qrelease.histogram import check_size
 from qrelease.measure import Measurement, Private, Rule, calibrated, currency, noise_for
 from qrelease.mechanisms.iterative import Round, iterate
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_of
-from qrelease.privacy.costs import real
+from qrelease.privacy.costs import count, real
 from qrelease.queries import Cells
 from qrelease.release import Draft
 from qrelease.updates import MaximumEntropy, MultiplicativeWeights, subsets
@@ -91,7 +91,7 @@ class MWEM:
         if not 0 <= self.singles < 1 - COUNTING:
             raise InvalidInput(f"singles must be a share from 0 to below {1 - COUNTING}, got {self.singles}")
         if self.records is not None:
-            object.__setattr__(self, "records", whole("records", self.records, least=1))
+            object.__setattr__(self, "records", count("records", self.records))
         Select(self.choice, self.rule or "exponential")
         if self.update not in get_args(Update):
             raise InvalidInput(f"update must be one of {', '.join(get_args(Update))}, got {self.update!r}")

@@ -24,7 +24,7 @@ from qrelease.exact import whole
 from qrelease.measure import Private, Spend, selection_epsilon
 from qrelease.mechanisms import choosing
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
-from qrelease.privacy.costs import positive_probability
+from qrelease.privacy.costs import accuracy, count, positive_probability
 from qrelease.promise import BETA, promise
 from qrelease.release import Draft
 from qrelease.synopses import WeightedRecords
@@ -78,9 +78,9 @@ class SmallDB:
         if self.size is not None:
             if self.alpha is not None:
                 raise InvalidInput(f"give a size or an alpha, not both, got {self.size} and {self.alpha}")
-            object.__setattr__(self, "size", whole("size", self.size, least=1))
+            object.__setattr__(self, "size", count("size", self.size))
         if self.alpha is not None:
-            object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+            object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
         if self.dimension is not None:
             if self.alpha is None:
                 raise InvalidInput(f"a dimension needs an alpha, got dimension {self.dimension} alone")

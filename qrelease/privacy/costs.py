@@ -77,6 +77,14 @@ def positive_probability(name: str, value: object) -> float:
     return number
 
 
+def accuracy(name: str, value: object) -> float:
+    """A number from 1e-100 to below 1 as a float, whose square has an inverse in the floats' range; `InvalidInput`."""
+    number = positive_probability(name, value)
+    if number < 1e-100:
+        raise InvalidInput(f"{name} must be at least 1e-100, got {value}")
+    return number
+
+
 def count(name: str, value: object) -> int:
     """A whole number from 1 to 2^53, Python's or NumPy's, else `InvalidInput`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
