@@ -135,7 +135,11 @@ class Analysts:
             row = self._row(name)
             if not row.active:
                 raise Revoked(f"the token of {name!r} was revoked")
-            yield Account(self._store, row)
+            account = Account(self._store, row)
+            try:
+                yield account
+            finally:  # of a refusal too, before which some was spent
+                account.close()
 
     def requests(self, name: str, first: int, count: int) -> tuple[Request, ...]:
         """Up to so many of the analyst's requests, in order, from the `first`-th."""
@@ -150,10 +154,10 @@ class Analysts:
 
 
 class Account:
-    """What one analyst has spent and was answered, inside a transaction. Made by `Analysts.account`."""
+    """What one analyst has spent and was answered, in a transaction. Made by `Analysts.account`, which closes it."""
 
     def __init__(self, store: Store, row: AnalystRow) -> None:
-        self._store, self._row = store, row
+        self._store, self._row, self._found = store, row, row
         self._budget, self._tally = cost_from_text(row.budget), tally_from_text(row.tally)
 
     @property
@@ -177,17 +181,18 @@ class Account:
     def spend(self, cost: Cost) -> None:
         """Take a cost from what the analyst has left; `BudgetExceeded` if it does not fit."""
         self._tally = after(self._budget, self._tally, cost)
-        self._put(self._row._replace(tally=tally_text(self._tally)))
+        self._row = self._row._replace(tally=tally_text(self._tally))
 
     def record(self, key: str, request: str, response: bytes) -> None:
         """Write a request down, under a key that the analyst has not used."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         made = RequestRow(self._row.requests + 1, key, now, request, response)
-        self._put(rows.add_request(self._store, self._row, made))
+        self._row = rows.add_request(self._store, self._row, made)
 
-    def _put(self, row: AnalystRow) -> None:
-        rows.put(self._store, row)
-        self._row = row
+    def close(self) -> None:
+        """Write down what has changed, once for all of it."""
+        if self._row != self._found:
+            rows.put(self._store, self._row)
 
 
 def _hashed(token: str) -> str:

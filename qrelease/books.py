@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +28,7 @@ from qrelease.pricing import ALONE, Offer, Tariff
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import cost_from_json, round_up
 from qrelease.privacy.filters import Tally, after
-from qrelease.queries import Cells
+from qrelease.queries import Cells, Vectors
 from qrelease.workload import Group, Workload
 
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
@@ -81,8 +82,9 @@ class Unit:
             names = ((1 << 8 * width - 1 - i).to_bytes(width, "big") for i in range(queries.cells))
             return cls(group, tuple(Asked(group.axes, 1.0, name) for name in names), len(group.axes))
         asked = tuple(Asked.of(domain, single(group, i)) for i in range(queries.count))
-        order = max(_order(domain, a) for a in asked)
-        return cls(asked[0].group(domain) if len(asked) == 1 else group, asked, order)
+        if len(asked) == 1 and not (asked[0].axes == group.axes and isinstance(queries, Vectors)):
+            group = asked[0].group(domain)
+        return cls(group, asked, max(_order(domain, a) for a in asked))
 
     @property
     def counts(self) -> bool:
@@ -168,6 +170,7 @@ class Books:
         self._synopses: list[Bought] = []
         self._number = 0  # of synopses and sparse vectors
         self._next = FIRST  # ε of the next noisy count
+        self._dues: dict[tuple[Axes, int], float] = {}  # by columns and order, the rents at which they are bought
         self._offer = lru_cache(_PRICES)(self._offered)
         self._vector = lru_cache(_PRICES)(self._sparse_terms)
         self._right: dict[int, int] = {}  # by the order of a unit: how often of late the hypothesis was
@@ -187,11 +190,21 @@ class Books:
 
     # Reading the journal
 
-    def replay(self, entries: Iterable[bytes]) -> None:
+    def replay(self, entries: Sequence[bytes]) -> None:
         """Take in what was written down."""
-        parsed = json.loads(b"[" + b",".join(entries) + b"]")
-        if not parsed:
+        if not entries:
             return
+        collecting = gc.isenabled()
+        gc.disable()  # a long journal is all kept: to look through it for garbage, again and again, takes longer
+        try:
+            self._replay(json.loads(b"[" + b",".join(entries) + b"]"))
+        finally:
+            if collecting:
+                gc.enable()
+        if self.learner:
+            self.learner.settle()
+
+    def _replay(self, parsed: list[dict[str, Any]]) -> None:
         # One sum for a run of purchases at one price: a long journal is mostly that.
         for cost, run in groupby(_cost(*entry["cost"].items()) for entry in parsed if "buy" in entry):
             self.tally = after(self.cap, self.tally, cost, len(list(run)))
@@ -205,8 +218,6 @@ class Books:
                 self._answers[Asked.from_text(entry["free"])] = (entry["value"], "hypothesis")
                 self._judge(entry["order"], right=True)
                 self._worth += self.tariff.alone / self._last
-        if self.learner:
-            self.learner.settle()
 
     def _bought(self, entry: dict[str, Any]) -> None:
         kind, cost, offer = entry["buy"], _cost(*entry["cost"].items()), None
@@ -387,7 +398,7 @@ class Books:
         if not self.trusted(unit):
             return None
         # Not dearer than what is left to pay until a synopsis is bought.
-        room = min((self._due(offer) - rent for rent, offer in self._offers(unit)), default=math.inf)
+        room = min((self._due(offer) - rent for rent, offer in self._offers(unit, ripe=False)), default=math.inf)
         positives = min(4 * self._positives, self._most) if self._bargain else self._fewest
         while (price := self._vector(positives)[0]) > room and positives > self._fewest:
             positives //= 4
@@ -408,17 +419,31 @@ class Books:
         if self._declared and all(self._declared.contains(self.domain, a) for a in unit.asked):
             offers = [self._outright(everything, self._declared), self._offer(everything, self._declared, None)]
             yield from (self._synopsis(offer) for offer in offers if offer is not None)
-        found = [(rent / self._due(offer), offer) for rent, offer in self._offers(unit) if rent >= self._due(offer)]
+        found = [(rent / self._due(offer), offer) for rent, offer in self._offers(unit, ripe=True)]
         yield from (self._synopsis(offer) for _, offer in sorted(found, key=lambda f: -f[0]))
 
-    def _offers(self, unit: Unit) -> Iterator[tuple[float, Offer]]:
-        """The synopses that would answer a unit and what the stream has shown so far, each with the rent paid."""
+    def _offers(self, unit: Unit, *, ripe: bool) -> Iterator[tuple[float, Offer]]:
+        """The synopses that would answer a unit and what the stream has shown so far, each with the rent paid.
+
+        ripe  those only whose rent is due: most others need no price, which takes long to work out, since a synopsis
+              costs no less than one for some of its columns and queries
+        """
         for order in self._orders(unit):
             paid = [self._paid[k] for k in self._paid if k <= order]
             axes = tuple(sorted({*unit.columns}.union(*(columns for _, columns in paid))))
-            offer = self._offer(axes, self._class(order), self._number) if paid else None
-            if offer is not None:
-                yield sum(rent for rent, _ in paid), offer
+            rent = sum(rent for rent, _ in paid)
+            if not paid or (ripe and self._least(axes, order) > rent):
+                continue
+            offer = self._offer(axes, self._class(order), self._number)
+            self._dues[axes, order] = math.inf if offer is None else self._due(offer)
+            if offer is not None and not (ripe and self._due(offer) > rent):
+                yield rent, offer
+
+    def _least(self, axes: Axes, order: int) -> float:
+        """At least so much is the rent at which a synopsis is bought."""
+        own = isinstance(self._class(order), Everything)  # for which few columns have a bound that is less than others'
+        some = (due for (a, k), due in self._dues.items() if (order if own else 0) <= k <= order and {*a} <= {*axes})
+        return max(some, default=0.0)
 
     @property
     def _backing(self) -> float | None:
@@ -458,6 +483,7 @@ class Books:
         return Conjunctions(max(order, 1)) if order <= widest else Parities() if order == widest + 1 else Everything()
 
     def _price_anew(self) -> None:
+        self._dues.clear()
         self._offer.cache_clear()
         self._vector.cache_clear()
 

@@ -80,15 +80,20 @@ class Asked:
         """The values of each column that it admits, if it is a conjunction of one condition a column; else None."""
         if self.unit != 1:
             return None
-        cube = self.entries(domain).reshape([domain.shape[a] for a in self.axes])
-        return _sides(cube) if conjunction(cube) else None
+        cube = self.entries(domain).reshape([domain.shape[a] for a in self.axes]) > 0
+        sides = _sides(cube)
+        return sides if _product(cube, sides) else None
 
 
 def conjunction(cube: Ints) -> bool:
     """Whether the ones of a table of zeros and ones are a product of sets, one along each axis."""
-    return int(cube.sum()) == prod(int(s.sum()) for s in _sides(cube))
+    return _product(cube, _sides(cube))
 
 
-def _sides(cube: Ints) -> tuple[Bits, ...]:
+def _product(cube: Ints | Bits, sides: tuple[Bits, ...]) -> bool:
+    return int(np.count_nonzero(cube)) == prod(int(np.count_nonzero(side)) for side in sides)
+
+
+def _sides(cube: Ints | Bits) -> tuple[Bits, ...]:
     rest = [tuple(j for j in range(cube.ndim) if j != i) for i in range(cube.ndim)]
     return tuple(np.asarray(cube.any(axis=other)) for other in rest)

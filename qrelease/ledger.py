@@ -203,9 +203,10 @@ class Ledger:
         cannot hold it; then nothing is charged.
         """
         check_cost(cost)
-        label, key = _text("label", label), _text("key", os.urandom(16).hex() if key is None else key)
+        label, named = _text("label", label), key is not None
+        key = _text("key", os.urandom(16).hex() if key is None else key)
         with self._store.writing():
-            known = self._store.with_key(key)
+            known = self._store.with_key(key) if named else None
             if known:
                 return self._again(known, cost, label)
             head = self._store.head()
@@ -360,15 +361,15 @@ class SharedJournal:
         self.key, self.cap = key, cap
         self._ledger, self._session = ledger, session
         self._length, self._last = 0, ""
-        self._undone: int | None = None  # how many transactions were, when news came inside one that is not over
+        self._undone: int | None = None  # how many transactions were, when it grew inside one that is not over
 
     def check_kept(self) -> None:
-        """`LedgerError` if a transaction from inside which there was news was undone: they are not in the ledger."""
+        """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
         if self._undone not in (None, self._ledger.store.undone):
             raise LedgerError(f"what the session with key {self.key!r} drew was undone; open it again")
 
     def read(self) -> list[bytes]:
-        """What was written down since the last look, in order; at first everything."""
+        """What others wrote down since the last look, in order; at first everything."""
         inside = self._ledger.store.in_writing
         with self._ledger.store.reading():
             return self._news(inside)
@@ -377,11 +378,21 @@ class SharedJournal:
     def writing(self) -> Iterator[list[bytes]]:
         """One durable transaction, for what is bought and appended in it; gives what others wrote since the last look.
 
-        On an exception nothing is bought or appended.
+        On an exception nothing is bought or appended; or, if a transaction around it goes on all the same, what was
+        appended comes with the next look.
         """
-        inside = self._ledger.store.in_writing
-        with self._ledger.store.writing():
-            yield self._news(inside)
+        store, looked = self._ledger.store, (self._length, self._last)
+        inside = store.in_writing
+        try:
+            with store.writing():
+                news = self._news(inside)
+                looked = self._length, self._last
+                yield news
+        except BaseException:
+            self._length, self._last = looked
+            raise
+        if inside and self._length > looked[0]:
+            self._undone = store.undone
 
     def _news(self, inside: bool) -> list[bytes]:
         """inside  whether in a transaction that is not over with this look"""
@@ -405,9 +416,11 @@ class SharedJournal:
         self._ledger.charge(cost, label)
 
     def append(self, entry: bytes) -> None:
-        """Write an entry down, inside `writing`. It comes with the next look, like everybody's."""
-        length, _ = self._ledger.store.journal_head(self._session)
-        self._ledger.store.add_to_journal(self._session, length + 1, entry)
+        """Write an entry down, inside `writing`. It is no news to whoever wrote it."""
+        store = self._ledger.store
+        if not store.add_to_journal(self._session, self._length + 1, entry):
+            raise LedgerError(f"the session with key {self.key!r} was written to since it was read")
+        self._length, self._last = store.journal_head(self._session)
 
 
 def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours | None) -> tuple[Head, Row]:

@@ -129,7 +129,11 @@ class Store:
         self._pid = os.getpid()
         self._closed = False
         self._writer: int | None = None
-        self._journals: dict[int, tuple[int, str]] = {}  # heads, while nobody else can write
+        # Heads, while nobody else can write: the ledger's, and those of journals by their charges. And of which of them
+        # the rows are written when the transaction ends: the charges, and 0 for the ledger's.
+        self._head: Head | None = None
+        self._journals: dict[int, tuple[int, str]] = {}
+        self._changed: set[int] = set()
         self.undone = 0  # transactions that came to nothing
         _stores.add(self)
 
@@ -221,16 +225,30 @@ class Store:
         if self.in_writing:
             yield
             return
-        with self._transaction("BEGIN IMMEDIATE"):
-            self._writer = threading.get_ident()
-            try:
-                yield
-            except BaseException:
-                self.undone += 1
-                raise
-            finally:
-                self._writer = None
-                self._journals.clear()
+        begun = False
+        try:
+            with self._transaction("BEGIN IMMEDIATE"):
+                self._writer, begun = threading.get_ident(), True
+                try:
+                    yield
+                    self._write_heads()
+                finally:
+                    self._writer = self._head = None
+                    self._journals.clear()
+                    self._changed.clear()
+        except BaseException:
+            self.undone += begun
+            raise
+
+    def _write_heads(self) -> None:
+        """Once for all that was done in a transaction."""
+        connection = self._live()
+        for charge in self._changed:
+            if charge:
+                head = charge, *self._journals[charge]
+                connection.execute(_SET_JOURNAL_HEAD, (*head, digest_of(*head)))
+            elif self._head:
+                _set_head(connection, self._head)
 
     @property
     def in_writing(self) -> bool:
@@ -238,12 +256,16 @@ class Store:
         return self._writer == threading.get_ident()
 
     def head(self) -> Head:
-        """The running state."""
-        return _head(self._live(), self.path)
+        """The running state; inside a `writing` it is looked up once."""
+        if not self.in_writing:
+            return _head(self._live(), self.path)
+        self._head = self._head or _head(self._live(), self.path)
+        return self._head
 
     def set_head(self, head: Head) -> None:
-        """Replace the running state."""
-        _set_head(self._live(), head)
+        """Replace the running state, when the `writing` ends."""
+        self._head = head
+        self._changed.add(0)
 
     def add(self, head: Head, row: Row) -> Head:
         """Append an entry; returns the head that counts it, not set yet."""
@@ -317,15 +339,16 @@ class Store:
         if number != length + 1:
             return False
         connection = self._live()
-        if not connection.execute(_HAS_JOURNALS).fetchone():
-            for statement in _JOURNAL_TABLES:
-                connection.execute(statement)
-        if number == 1:  # the head of the ledger then knows of it, so a journal that is lost is not taken for a new one
+        if number == 1:
+            if not connection.execute(_HAS_JOURNALS).fetchone():
+                for statement in _JOURNAL_TABLES:
+                    connection.execute(statement)
+            # The head of the ledger knows of it: a journal that is lost is not taken for a new one.
             self.set_head(self.add_answer(self.head(), charge, _IN_JOURNAL))
         chained = _journal_digest(last, charge, number, entry)
-        connection.execute(_SET_JOURNAL_HEAD, (charge, number, chained, digest_of(charge, number, chained)))
         connection.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
         self._journals[charge] = number, chained
+        self._changed.add(charge)
         return True
 
     def journal_head(self, charge: int) -> tuple[int, str]:
@@ -446,7 +469,9 @@ def digest_of(*values: object) -> str:
 
 
 def _journal_digest(last: str, charge: int, number: int, entry: object) -> str:
-    return digest_of(last, charge, number, sha256(entry).hexdigest() if isinstance(entry, bytes) else "")
+    """As `digest_of` these and the entry's own: JSON that is spelled out here, since a journal may be long."""
+    content = sha256(entry).hexdigest() if isinstance(entry, bytes) else ""
+    return sha256(f'["{last}", {charge}, {number}, "{content}"]'.encode()).hexdigest()
 
 
 def damaged(path: Path | None) -> LedgerError:

@@ -46,7 +46,7 @@ from qrelease import tails
 from qrelease.canonical import Asked
 from qrelease.conjunctions import MOST_KINDS, Conjunctions, Everything, QueryClass
 from qrelease.cover import Axes
-from qrelease.domain import Domain
+from qrelease.domain import Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.measure import noise_for
 from qrelease.primitives import analytic_gaussian_sigma
@@ -152,7 +152,9 @@ class Tariff:
         """A noisy table of these columns, for a class of queries. `TooLarge` where it would be."""
         cells = self.domain.cells(axes)
         if cells > MOST_CELLS:
-            raise TooLarge(f"a noisy table of {cells:,} cells is too large; at most {MOST_CELLS:,} are measured")
+            raise TooLarge(
+                f"a noisy table of {readable(cells)} cells is too large; at most {MOST_CELLS:,} are measured"
+            )
         far = table_reach(self.domain, axes, queries, self.share(number))
         moved = max(Cells(cells).sensitivity(1, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
         cost = PureDP(round_up(moved * Fraction(far) / Fraction(self.error)))

@@ -45,15 +45,12 @@ def laplace_norm(cells: int, beta: float) -> float:
     """t, in units of b: with probability 1 - β no query with entries in [0, 1] is off by more than t b.
 
     The worst such query sums up all noises that are positive, or all that are negative. E e^(h max(Y, 0)) is
-    1/2 + 1/(2 - 2h) for one cell: Chernoff's bound.
+    1/2 + 1/(2 - 2h) for one cell: Chernoff's bound, least where (1 - h)(2 - h) is cells/t.
     """
 
     def surplus(t: float) -> float:
-        def exponent(h: float) -> float:
-            return cells * math.log(0.5 + 0.5 / (1 - h)) - h * t
-
-        best = optimize.minimize_scalar(exponent, bounds=(0.0, 1 - 1e-12), method="bounded")
-        return float(best.fun) + math.log(2 / beta)
+        h = max((3 - math.sqrt(1 + 4 * cells / t)) / 2, 0.0)
+        return cells * math.log(0.5 + 0.5 / (1 - h)) - h * t + math.log(2 / beta)
 
     return _least(surplus, cells + 8.0)
 

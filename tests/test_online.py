@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import multiprocessing
+import sqlite3
 from collections import Counter
 from functools import partial
 
@@ -272,6 +273,37 @@ def test_a_quote_has_each_synopsis_once():
         quote = session.quote(Workload.predicates(session.domain, *texts))
         session.answers(Workload.predicates(session.domain, *texts))
         assert quote.cost == session.spent
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_a_synopsis_costs_no_less_than_one_for_some_of_its_columns_and_queries(gaussian, neighbours):
+    """By which most need no price; up to what the search for the best residuals leaves open."""
+    domain = coded(4, 3, 2)
+    tariff = Tariff(domain, neighbours, 400.0, 0.01, gaussian)
+    offer = tariff.residuals if gaussian else tariff.table
+    nested = [Conjunctions(k) for k in (1, 2, 3)] + ([] if gaussian else [Parities(), Everything()])
+    sets = [axes for k in (1, 2, 3) for axes in itertools.combinations(range(3), k)]
+    prices = {(axes, i): offer(0, axes, c).cost for axes in sets for i, c in enumerate(nested)}
+    numbers = {name: cost.rho if gaussian else cost.epsilon for name, cost in prices.items()}
+    for (axes, i), price in numbers.items():
+        least = i if nested[i] == Everything() else 0
+        assert all(price >= 0.999 * p for (some, k), p in numbers.items() if least <= k <= i and {*some} <= {*axes})
+
+
+def test_few_synopses_have_to_be_priced(monkeypatch):
+    """Though most queries are on other columns than those before: without a bound, three prices for each union."""
+    table, priced = Tariff.table, []
+    monkeypatch.setattr(Tariff, "table", lambda *a: (priced.append(a[2]), table(*a))[1])
+    domain = coded(*[3] * 8)
+    with opened(table=random_table(domain, 4_000, seed=1)) as session:
+        for i in range(16):
+            names = {domain.names[i % 8], domain.names[i // 2]}
+            text = " and ".join(f"{name} = {i % 3}" for name in sorted(names))
+            assert session.quote(text).source in ("measured", "cached")
+            session.answer(text)
+        assert len(session._books.purchases) > 8
+    assert 1 <= len(priced) <= 6
 
 
 def test_what_noise_cannot_be_drawn_for_is_not_offered():
@@ -598,11 +630,10 @@ def _long(session, count):
             due = sorted({number, *rng.integers(first, number + 1, 3).tolist()})
             steps = [[at, [int(s)]] for at, s in zip(due, rng.integers(-1000, 1001, len(due)), strict=True)]
             found = {"of": number, "values": [[int(rng.integers(0, 4_000))]], "steps": steps, "right": True}
-            for entry in bought, found:
-                journal.append(json.dumps(entry).encode())
-            if i % 1000 == 0:
-                session.catch_up()
-    session.catch_up()
+            lines = [json.dumps(entry).encode() for entry in (bought, found)]
+            for line in lines:
+                journal.append(line)
+            books.replay(lines)
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
@@ -783,17 +814,18 @@ def test_whoever_writes_an_answer_down_first_gives_it(tmp_path):
     """Both bought or found the same purchase, and both drew: one answer, one charge."""
     path = tmp_path / "l"
     one, two = (opened(path=path, key="s", seed=s) for s in (1, 2))
-    number, bought = one._turn(one._units("b = 1")[0])
+    (unit,) = one._units("b = 1")
+    number, bought = one._turn(unit)
     assert bought
     second = two.answer("b = 1")
-    one._deliver(number)
+    one._deliver(number, unit)
     assert one.answer("b = 1").value == second.value
     assert sum(e.kind == "charge" for e in Ledger.open(path).history()) == 1
 
 
 def test_a_shared_journal_gives_everybody_the_same_entries(tmp_path):
     first = Ledger.open(tmp_path / "l", PureDP(1.0)).session(PureDP(0.5), "work", "k")
-    second = Ledger.open(tmp_path / "l").session(PureDP(0.5), "work", "k")
+    second, third = (Ledger.open(tmp_path / "l").session(PureDP(0.5), "work", "k") for _ in range(2))
     with first.writing() as news:
         assert news == []
         first.buy(PureDP(0.25), "a part")
@@ -806,7 +838,8 @@ def test_a_shared_journal_gives_everybody_the_same_entries(tmp_path):
     with second.writing() as news:
         assert news == []
         second.append(b"two")
-    assert (first.read(), second.read(), first.read()) == ([b"one", b"two"], [b"two"], [])
+    assert (first.read(), second.read(), first.read()) == ([b"two"], [], [])
+    assert third.read() == [b"one", b"two"]
     history = Ledger.open(tmp_path / "l").history()
     assert [(e.kind, e.cost, e.answered) for e in history[1:]] == [
         ("session", PureDP(0.5), True),
@@ -868,6 +901,45 @@ def test_inside_a_transaction_all_is_one(tmp_path):
     with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
         source.release(Laplace(), Workload.marginals(TABLE.domain, 1), PureDP(0.01))
     again.answer("a = 0")
+
+
+class Full:
+    """A connection to a disk that is full when something is to be written there."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def execute(self, statement, *values):
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._inner.execute(statement, *values)
+
+
+def test_what_could_not_be_committed_was_not_bought(tmp_path):
+    ledger = Ledger.open(tmp_path / "l", CAPS[0], neighbours=SWAP)
+    source = Curator(TABLE, ledger, Entropy.insecure(1))
+    session = source.open(ONLINE, CAPS[0], key="s")
+    first = session.answer("a = 0")
+    good = ledger.store._connection
+    ledger.store._connection = Full(good)
+    with pytest.raises(LedgerError):
+        session.answer("b = 0")
+    ledger.store._connection = good
+    assert (session.spent, session.answer("a = 0").value) == (first.cost, first.value)
+    assert session.answer("b = 0").cost == first.cost
+    ledger.store._connection = Full(good)
+    with pytest.raises(LedgerError), ledger.transaction():
+        session.answer("c = 0")
+    ledger.store._connection = good
+    with pytest.raises(LedgerError, match="was undone; open it again"):
+        session.answer("a = 0")
+    again = source.open(ONLINE, CAPS[0], key="s")
+    assert again.spent == ledger.spent
+    assert again.spent.epsilon == pytest.approx(2 * first.cost.epsilon)
+    assert again.answer("c = 0").cost == first.cost
 
 
 def test_a_session_with_insecure_noise_stays_marked(tmp_path):

@@ -116,8 +116,8 @@ class Online:
         }
         with journal.writing() as entries:
             if not entries:
-                journal.append(_line({"session": terms}))
-        entries = entries or journal.read()
+                entries = [_as_json({"session": terms}).encode()]
+                journal.append(*entries)
         opened = json.loads(entries[0])["session"]
         if opened != terms:
             raise LedgerError(f"the session with key {journal.key!r} was opened with {json.dumps(opened)}")
@@ -167,7 +167,7 @@ class PayingSession:
         self._books.replay(entries)
         self.catch_up()
         while not self._books.records:
-            self._deliver(self._turn(None)[0])
+            self._deliver(self._turn(None)[0], None)
 
     @property
     def records(self) -> int:
@@ -330,7 +330,7 @@ class PayingSession:
             number, bought = self._turn(unit)
             if number is not None:
                 paid += [self._books.purchases[number].cost] if bought else []
-                self._deliver(number)
+                self._deliver(number, unit)
         return self._sum(paid)
 
     def _turn(self, unit: Unit | None) -> tuple[int | None, bool]:
@@ -349,17 +349,23 @@ class PayingSession:
             was_open = self._open is not None
             guess = self._compared(unit)
             if guess is not None and unit:
-                self._journal.append(
-                    _line({"free": unit.asked[0].to_text(), "value": guess, "order": unit.order, **self._mark})
-                )
+                entry = {"free": unit.asked[0].to_text(), "value": guess, "order": unit.order, **self._mark}
             else:
                 number = len(books.purchases)
                 # An answer that ended a sparse vector does not begin another: its price was quoted without.
-                self._buy(unit, sparse=not was_open)
-        self.catch_up()
+                entry = self._buy(unit, sparse=not was_open)
+            line = self._append(entry)
+        books.replay([line])
         return number, number is not None
 
-    def _buy(self, unit: Unit | None, *, sparse: bool) -> None:
+    def _append(self, entry: dict[str, Any]) -> bytes:
+        """Write an entry down; the line that says it, for the books, once it is certain."""
+        line = _as_json(entry).encode()
+        self._journal.append(line)
+        return line
+
+    def _buy(self, unit: Unit | None, *, sparse: bool) -> dict[str, Any]:
+        """Charge for what is chosen; the entry that says so."""
         purchase = self._chosen(unit, sparse=sparse)
         try:
             self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
@@ -367,7 +373,7 @@ class PayingSession:
                 self._purse.spend(purchase.cost)
         except BudgetExceeded as error:  # not a refusal, after which an outer transaction would go on
             raise AssertionError("what was covered a moment ago is not") from error
-        self._journal.append(_line(purchase.entry))
+        return purchase.entry
 
     def _chosen(self, unit: Unit | None, *, sparse: bool) -> Purchase:
         """The first that is covered of those that are worth buying; `BudgetExceeded` for the last of them."""
@@ -417,8 +423,8 @@ class PayingSession:
             return Quote(purchase.cost, "hypothesis")
         return Quote(purchase.cost, "synopsis" if purchase.kind == "synopsis" else "measured")
 
-    def _deliver(self, number: int | None) -> None:
-        """Draw what was bought, and write it down, unless another process did."""
+    def _deliver(self, number: int | None, unit: Unit | None) -> None:
+        """Draw what was bought, for a unit, and write it down, unless another process did."""
         if number is None:
             return
         purchase = self._books.purchases[number]
@@ -427,19 +433,23 @@ class PayingSession:
             self._sparse = SparseVector(purchase.cost, purchase.entry["positives"], 1, self._private.entropy)
             self._threshold = purchase.entry["threshold"]
             return
-        entry = {"of": number, **self._drawn(number, purchase), **self._mark}
+        entry = {"of": number, **self._drawn(number, purchase, unit), **self._mark}
+        lines = []
         with self._journal.writing() as news:
             self._books.replay(news)
             if number in self._books.owed:
-                self._journal.append(_line(entry))
-        self.catch_up()
+                lines.append(self._append(entry))
+        self._books.replay(lines)
 
-    def _drawn(self, number: int, purchase: Purchase) -> dict[str, Any]:
+    def _drawn(self, number: int, purchase: Purchase, unit: Unit | None) -> dict[str, Any]:
         """The result of a purchase, with fresh noise, and what is learned from it; it is charged already."""
         if purchase.kind == "count":
             cost = PureDP(purchase.entry["epsilon"])
             return {"values": [round(self._door(cost).count(cost)[0])]}
-        workload = purchase.workload(self.domain)
+        if unit is not None and len(unit.asked) == 1 and purchase.asked == unit.asked:
+            workload = Workload(self.domain, (unit.group,))  # made already
+        else:
+            workload = purchase.workload(self.domain)
         found = self._door(purchase.cost).measure(workload, purchase.cost)
         drawn: dict[str, Any] = {"values": [np.rint(m.values / m.noise.unit).astype(np.int64).tolist() for m in found]}
         learner = self._books.learner
@@ -489,7 +499,3 @@ class PayingSession:
             (cells,) = self._private.exact(Workload.marginals(self.domain, [self.domain.names]))
             self._exact = cells.astype(np.float64)  # exact: counts are below 2^53
         return int(Support.of(self.domain.shape, group.axes, group.queries.adjoint(np.ones(1))).sum(self._exact))
-
-
-def _line(entry: dict[str, Any]) -> bytes:
-    return _as_json(entry).encode()

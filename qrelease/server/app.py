@@ -144,8 +144,8 @@ class Handlers:
 
         async def answer(request: Request) -> Response:
             try:
-                with self._desk.coming():
-                    given = await self._given(endpoint, request)
+                given = await self._given(endpoint, request)
+                with self._desk.coming():  # from here on: a body may trickle in for long
                     return await handler(**given)
             except _Problem as problem:
                 return problem.response()

@@ -11,9 +11,9 @@ before, and the server's total tells what others spent. That is public, as the a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from qrelease.analysts import ROOM, Account, Analysts
 from qrelease.books import Unit
+from qrelease.canonical import Asked
 from qrelease.domain import Domain
 from qrelease.errors import BudgetExceeded, QReleaseError, TooLarge
 from qrelease.ledger import Ledger
@@ -91,8 +92,8 @@ class Question:
     def unit(self) -> Unit:
         """As a session takes it."""
         if isinstance(self.meant, Predicate):
-            row = self.meant.mask().astype(np.int64)  # without its spelling, which takes longer
-            return Unit.of(self.domain, Group(self.meant.axes, Vectors(row[None, :], 1.0)))
+            row = self.meant.mask().astype(np.int64)
+            return Unit.of(self.domain, Group(self.meant.axes, Vectors(row[None, :], 1.0, self.texts)))
         return Unit.of(self.domain, self.meant.groups[0])
 
     @cached_property
@@ -139,18 +140,22 @@ class Service:
 
     def quote(self, analyst: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """What each query would cost the analyst now, at most; also if that is more than is left."""
-        with self._analysts.account(analyst) as account:
-            return [self._quote(account, question) for question in questions]
+        quoted: dict[tuple[Asked, ...], dict[str, Any]] = {}  # many are alike, and most of the others cost the same
+        with self._analysts.account(analyst) as account, self._session.paid_by(account):
+            takes = cache(account.takes)
+            for question in questions:
+                if question.unit.asked not in quoted:
+                    quoted[question.unit.asked] = self._quote(question.unit, takes)
+        return [quoted[question.unit.asked] for question in questions]
 
-    def _quote(self, account: Account, question: Question) -> dict[str, Any]:
+    def _quote(self, unit: Unit, takes: Callable[[Cost], dict[str, float] | None]) -> dict[str, Any]:
         try:
-            with self._session.paid_by(account):
-                quote = self._session.quote(question.unit)
+            quote = self._session.quote(unit)
             source, cost, affordable = quote.source, quote.cost, True
         except BudgetExceeded:
-            source, cost, affordable = "measured", self._session.price(question.unit), False
-        takes = None if cost is None else account.takes(cost)
-        return {"source": source, "cost": costs(cost), "takes": takes, "affordable": affordable}
+            source, cost, affordable = "measured", self._session.price(unit), False
+        raised = None if cost is None else takes(cost)
+        return {"source": source, "cost": costs(cost), "takes": raised, "affordable": affordable}
 
     def ask(self, analyst: str, key: str, request: str, questions: Sequence[Question]) -> bytes:
         """The answers, as the bytes that are sent, and sent again for the same key.
