@@ -1,10 +1,19 @@
-"""The picture of `benchmarks.large`: error against seconds, from rows that are made up."""
+"""The benchmarks of universes that no memory holds, on rows and tables that are made up.
 
+Of `benchmarks.large` the picture, error against seconds; of `benchmarks.records` that each part tells a broken promise.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+from qrelease.domain import Domain
+from qrelease.mechanisms.records import Records
+from qrelease.release import Curator
+from qrelease.workload import Workload
 
 ROOT = Path(__file__).parent.parent
 
@@ -74,3 +83,87 @@ def test_one_epsilon_and_a_picture_that_cannot_be(
     with pytest.raises(SystemExit):
         large.main([*command, "--picture", "a.pdf"])
     assert "a picture is written as .svg or .png" in capsys.readouterr().err
+
+
+@pytest.fixture
+def records(large: ModuleType) -> ModuleType:
+    from benchmarks import records
+
+    return records
+
+
+NARROW = Domain.coded({"c0": 9, "c1": 8, "c2": 12, "c3": 16})  # too wide to be measured at once
+
+
+def test_a_fit_goes_on_beyond_its_stop(records: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From where the release stopped, for as many rounds again; and a fit that drifts is told."""
+    table, workload = records.made_up(NARROW, 2_000), Workload.marginals(NARROW, 3)
+    monkeypatch.setattr(records, "SEEDS", 2)
+    line = records.going_on(table, workload, 10_000, 1.0)
+    assert np.shape(line["l1"]) == (3, 2)
+    assert line["more"] == line["stopped"] // 2 <= line["allowed"] // 2
+    np.testing.assert_allclose(line["means"], np.mean(line["l1"], axis=1))
+    assert line["change"] < 0.06
+    plain = records.mechanism.fit
+
+    def drifting(estimates, count, **options):
+        """Past the release all interactions grow."""
+        found = plain(estimates, count, **options)
+        if options["rounds"] != line["more"]:
+            return found
+        return replace(found, interactions={s: 2 * table for s, table in found.interactions.items()})
+
+    monkeypatch.setattr(records.mechanism, "fit", drifting)
+    drifted = records.going_on(table, workload, 10_000, 1.0)
+    assert drifted["means"][0] == line["means"][0]
+    assert drifted["change"] > 0.06
+
+
+def test_what_a_wide_table_takes(records: ModuleType) -> None:
+    line = records.measured(records.made_up(NARROW, 20_000), 8_000, 1.0)
+    assert line["l1"] < 0.6 * line["l1_independent"]
+    assert line["l1_rows"] == pytest.approx(line["l1"], rel=0.2)
+    assert min(line["seconds"], line["forecast"], line["forecast_mib"]) > 0
+
+
+def test_rules_are_kept_and_who_keeps_none_is_told(records: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, rules = records.made_up(NARROW, 20_000), ("c1 = 3", "c0 = 0 and c2 = 2", "c0 = 1 and c1 = 1 and c3 < 8")
+    kept = records.broken(table, rules, 2_000, 1.0, 10_000)
+    assert kept["table"] > 0
+    assert kept["rows"] == 10_000
+    assert kept["weighted"] > 30
+    assert not kept["broken"] + kept["weighted_broken"] + kept["answers"]
+    plain = Curator.release
+    monkeypatch.setattr(Curator, "release", lambda self, m, *rest: plain(self, Records(records=m.records), *rest))
+    lost = records.broken(table, rules, 2_000, 1.0, 10_000)
+    assert min(lost["broken"], lost["weighted_broken"], lost["answers"]) > 0
+    assert [*records.failures("zeros", kept)] == []
+    assert len([*records.failures("zeros", lost)]) == 1
+    assert [*records.failures("zeros", {**kept, "table": 0})] == ["no row of the table breaks a rule: nothing is shown"]
+
+
+def test_what_is_promised(records: ModuleType) -> None:
+    """Each limit is told when it is missed, and only then."""
+    good = {"mib": 900.0, "added_mib": 700.0, "forecast_mib": 800.0, "seconds": 50.0, "forecast": 100.0}
+    good |= {"l1": 0.2, "l1_rows": 0.21, "l1_independent": 0.5}
+    assert [*records.failures("wide", good)] == []
+    for bad in ({"mib": 4_200.0}, {"added_mib": 810.0}, {"seconds": 401.0}, {"seconds": 24.0}, {"l1_rows": 0.5}):
+        assert len([*records.failures("wide", good | bad)]) == 1
+    assert [*records.failures("beyond", {"epsilon": 1.0, "change": 0.0099})] == []
+    assert [*records.failures("beyond", {"epsilon": 0.1, "change": 0.0123})] == [
+        "at epsilon=0.1 more rounds change l1 by 1.23%"
+    ]
+
+
+def test_parts_and_what_is_skipped(
+    records: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "adult.csv.gz").touch()
+    found = [*records.jobs(records.PARTS, tmp_path, (0.1, 1.0), 0, 10)]
+    assert [(j.part, j.epsilon) for j in found] == [("beyond", 0.1), ("beyond", 1.0), ("wide", 1.0), ("zeros", 1.0)]
+    assert [j.records for j in found] == [Records().records, Records().records, 1_000_000, 65_536]
+    assert [j.part for j in records.jobs(["beyond", "zeros"], None, (1.0,), 5, 10)] == ["zeros"]
+    assert "SKIPPED beyond" in capsys.readouterr().err
+    assert np.log2(np.array(records.WIDE, float)).sum() == pytest.approx(111, abs=0.5)
+    assert (len(records.WIDE), max(records.WIDE)) == (35, 181)
+    assert len(records.masks(Domain.coded({f"c{i}": n for i, n in enumerate(records.NARROW)}), records.RULES)) == 3
