@@ -271,13 +271,14 @@ def mixed(texts: list[str]) -> Stream:
 
 
 async def fire(server: Server, kills: int) -> None:
-    """Kill a worker at a time, and in the end the whole server, which is then started again."""
-    rng = random.Random(2)
-    for _ in range(kills - 1):
+    """Kill a worker at a time, and in the end the whole server, which is then started again: so many kills in all."""
+    rng, killed = random.Random(2), 0
+    while killed < kills - 1:
         await asyncio.sleep(rng.uniform(0.05, 0.35))
-        if children := server.children():
+        if children := server.children():  # else none has started anew yet
             with contextlib.suppress(ProcessLookupError):
                 os.kill(rng.choice(children), signal.SIGKILL)
+                killed += 1
     await asyncio.sleep(rng.uniform(0.05, 0.35))
     assert server.process is not None
     server.process.kill()

@@ -17,7 +17,7 @@ from qrelease.measure import Private
 from qrelease.mechanisms import smalldb
 from qrelease.noise import discrete_laplace, rounded_gaussian
 from qrelease.primitives import analytic_gaussian_sigma
-from qrelease.privacy import ZCDP, Filter, PureDP
+from qrelease.privacy import ZCDP, Filter
 from qrelease.release import Mechanism
 
 UNIT = 2.0**-10
@@ -228,8 +228,13 @@ class _Halved:
         return self._private.select(scores, sensitivity // 2, cost, rule)
 
     def measure(self, workload, cost):
-        twice = PureDP(2 * cost.epsilon) if isinstance(cost, PureDP) else ZCDP(4 * cost.rho)
+        twice = _times(2, cost)
         return replace(self._private, filter=Filter(twice)).measure(workload, twice)
+
+
+def _times(times, cost):
+    """The cost of noise whose scale is divided by so much."""
+    return ZCDP(times**2 * cost.rho) if isinstance(cost, ZCDP) else replace(cost, epsilon=times * cost.epsilon)
 
 
 class SameNoise:
@@ -247,21 +252,35 @@ class SameNoise:
 
 
 @dataclass(frozen=True)
-class TwiceTheCost:
-    """A mechanism that draws its noise for twice what it was charged."""
+class Overspending:
+    """A mechanism that draws as if it had been charged several times its ε, or the square of that times its ρ."""
 
     inner: Mechanism
+    times: float = 2
 
     @property
     def name(self):
-        return f"{self.inner.name} at twice its cost"
+        return f"{self.inner.name} at {self.times} times its cost"
 
     def check(self, workload, cost, neighbours):
         self.inner.check(workload, cost, neighbours)
 
     def release(self, private, workload, cost):
-        twice = PureDP(2 * cost.epsilon)
-        return self.inner.release(replace(private, filter=Filter(twice)), workload, twice)
+        more = _times(self.times, cost)
+        return self.inner.release(replace(private, filter=Filter(more)), workload, more)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A mechanism that draws with the same random words in every release."""
+
+    inner: Mechanism
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        return self.inner.release(replace(private, entropy=Entropy.insecure(0)), workload, cost)
 
 
 # --- choices of one synopsis: SmallDB and Net
@@ -296,16 +315,3 @@ class SearchAtHalfTheSensitivity:
 
 
 _SENSITIVITY = smalldb._Range.sensitivity
-
-
-@dataclass(frozen=True)
-class ReplayedChoice:
-    """A mechanism that draws with the same random words in every release."""
-
-    inner: Mechanism
-
-    def __getattr__(self, name: str):
-        return getattr(self.inner, name)
-
-    def release(self, private, workload, cost):
-        return self.inner.release(replace(private, entropy=Entropy.insecure(0)), workload, cost)

@@ -16,6 +16,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+LONGEST = ("test_ledger_crash", "test_server_live", "test_journal")
+"""Files of tests that kill processes for a minute or so, and mostly wait."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, so that in the end no core waits for one of them."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """All tests are shared among the cores; what is asked for by file or name starts at once, in this process."""
     return None if config.args == config.getini("testpaths") else 0

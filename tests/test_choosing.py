@@ -151,11 +151,14 @@ def test_it_is_drawn_from_the_exponential_mechanism_and_no_other(kind, seed, req
 def test_p_values_against_full_enumeration_are_uniform(kind, request):
     if kind == "searched":
         request.getfixturevalue("_searched")
-    found = []
+    found, wrong = [], []
     for seed in range(20):
         draw, law, epsilon = case(kind, seed)
-        found.append(p_value(counts(draw, 2500, len(law(epsilon))), law(epsilon)))
+        drawn = counts(draw, 1000, len(law(epsilon)))
+        found.append(p_value(drawn, law(epsilon)))
+        wrong.append(p_value(drawn, law(1.3 * epsilon)))
     assert stats.kstest(found, "uniform").pvalue > 0.01
+    assert stats.kstest(wrong, "uniform").pvalue < 1e-4
     assert min(found) > 1e-4
 
 
@@ -238,11 +241,11 @@ def audited(mechanism, relation, samples, seed=0):
 def test_whole_releases_are_acquitted_and_replayed_ones_convicted(relation):
     mechanism = SmallDB(size=3)
     assert not audited(mechanism, relation, 1000)
-    assert audited(broken.ReplayedChoice(mechanism), relation, 1000)
+    assert audited(broken.Replayed(mechanism), relation, 1000)
 
 
 def test_a_net_that_replays_its_draw_is_convicted():
-    assert audited(broken.ReplayedChoice(Net(small_databases(coded(2, 2, 2), 2))), SWAP, 1000)
+    assert audited(broken.Replayed(Net(small_databases(coded(2, 2, 2), 2))), SWAP, 1000)
 
 
 @pytest.mark.slow
@@ -252,7 +255,7 @@ def test_many_whole_releases_are_acquitted(relation, kind, request):
     if kind == "searched":
         request.getfixturevalue("_searched")
     mechanism = Net(small_databases(coded(2, 2, 2), 2)) if kind == "net" else SmallDB(size=3)
-    assert not audited(mechanism, relation, 4000)
+    assert not audited(mechanism, relation, 2000)
 
 
 @pytest.mark.slow
@@ -262,21 +265,24 @@ def test_many_whole_releases_are_acquitted(relation, kind, request):
         ("listed", broken.ChoiceAtHalfTheSensitivity),
         ("net", broken.ChoiceAtHalfTheSensitivity),
         ("searched", broken.SearchAtHalfTheSensitivity),
-        *[(kind, broken.TwiceTheCost) for kind in ("listed", "searched", "net")],
+        *[(kind, broken.Overspending) for kind in ("listed", "searched", "net")],
     ],
 )
 def test_broken_twins_are_convicted_from_runs(kind, twin, request):
-    """On a table of one cell, of which one record moves to the opposite one."""
+    """On two records in one cell, of which one moves to the opposite one: 2 500 runs convict in 99.9 % of all audits.
+
+    At twice its ε the law gives the opposite cell 36 % instead of 1.6 %: e^3.09, where e^2 is claimed.
+    """
     if kind == "searched":
         request.getfixturevalue("_searched")
     domain, cost = coded(2, 2, 2), PureDP(2.0)
     mechanism = Net(small_databases(domain, 1)) if kind == "net" else SmallDB(size=1)
     # The vector, which no record moves, makes the grid fine: a sensitivity of 1 could not be halved.
     asked = Workload.marginals(domain, 3) + Workload.vectors(domain, [[0.5] * 8])
-    pair = table_of(domain, [[0, 0, 0]] * 3), table_of(domain, [[0, 0, 0]] * 2 + [[1, 1, 1]])
+    pair = table_of(domain, [[0, 0, 0]] * 2), table_of(domain, [[0, 0, 0], [1, 1, 1]])
     source = Entropy.insecure(3)
     right, wrong = (
-        audit(released(m, asked, cost, SWAP), *pair, cost, samples=8000, entropy=source)
+        audit(released(m, asked, cost, SWAP), *pair, cost, samples=2500, entropy=source)
         for m in (mechanism, twin(mechanism))
     )
     assert not right.convicted

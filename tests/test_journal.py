@@ -11,11 +11,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from qrelease import ledger_store
 from qrelease.errors import LedgerError
 from qrelease.ledger import Ledger
 from qrelease.privacy import Neighbours, PureDP
@@ -111,6 +113,13 @@ def test_damage_is_noticed(path, damage):
     connection.close()
     with pytest.raises(LedgerError, match="is damaged"):
         read(path)
+
+
+@pytest.mark.parametrize("entry", [b"", b"one", b'"\0\xff'])
+def test_the_chain_of_a_journal_is_that_of_all_rows(entry):
+    last = sha256(b"before").hexdigest()
+    expected = ledger_store.digest_of(last, 7, 12, sha256(entry).hexdigest())
+    assert ledger_store._journal_digest(last, 7, 12, entry) == expected
 
 
 def test_a_foreign_table_is_damage_still(path):
