@@ -192,6 +192,8 @@ class Account:
     def close(self) -> None:
         """Write down what has changed, once for all of it."""
         if self._row != self._found:
+            if rows.by_name(self._store, self._row.name) != self._found:
+                raise AssertionError("the account was changed by another that was open beside it")
             rows.put(self._store, self._row)
 
 

@@ -195,7 +195,7 @@ def _write_records(release: Release, file: Path, rows: int | None, weighted: boo
         else:
             codes = release.codes(rows, rng)
     except TooLarge as reason:
-        return str(reason)
+        return reason.public
     if release.insecure:
         further[_MARK] = np.ones(len(codes[0]), np.uint8)
     with _new(file) as out:

@@ -96,7 +96,7 @@ class Auto:
     """Whichever mechanism is predicted to answer a workload best: see the module.
 
     records  about how many there are, if that is public
-    table    whether synthetic records are wanted: what gives none is not chosen
+    table    whether synthetic records are wanted: what gives none, as far as the memory that is free tells, is not chosen
 
     The release names the chosen one, and holds all predictions, as `choices`.
     """
@@ -173,7 +173,7 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours,
             found = [_in_closed_form(name, workload, records, cost, neighbours) for name in able]
     errors = {p.mechanism: math.inf if p.error is None else p.error for p in found}
     chosen = next(name for name, error in errors.items() if error <= _ALIKE * min(errors.values()))
-    found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items() if why is not None]
+    found += [Prediction(name, None, f"cannot run: {why.public}") for name, why in refusals.items() if why is not None]
     found.sort(key=lambda p: (p.mechanism != chosen, errors.get(p.mechanism, math.inf)))
     return Choice(able[chosen], tuple(found))
 

@@ -4,13 +4,30 @@
 class QReleaseError(Exception):
     """Base of every error that the caller can mend; the command line prints it as one line and exits with 2."""
 
+    @property
+    def public(self) -> str:
+        """Its text, as far as everybody may read it."""
+        return str(self)
+
 
 class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as the message does
     """An argument, a schema, a file or a value is not what it must be."""
 
 
 class TooLarge(QReleaseError):  # noqa: N818
-    """The work would not fit (memory, cells, nodes); raised before anything is allocated or charged."""
+    """The work would not fit (memory, cells, nodes); raised before anything is allocated or charged.
+
+    public  its text without what only the data holder may know, such as how much memory a private table leaves free
+    """
+
+    def __init__(self, text: str, public: str | None = None) -> None:
+        super().__init__(text)
+        self._public = text if public is None else public
+
+    @property
+    def public(self) -> str:
+        """Its text, as far as everybody may read it."""
+        return self._public
 
 
 class BudgetExceeded(QReleaseError):  # noqa: N818

@@ -363,6 +363,11 @@ class SharedJournal:
         self._length, self._last = 0, ""
         self._undone: int | None = None  # how many transactions were, when it grew inside one that is not over
 
+    @property
+    def length(self) -> int:
+        """How many entries were read or appended."""
+        return self._length
+
     def check_kept(self) -> None:
         """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
         if self._undone not in (None, self._ledger.store.undone):

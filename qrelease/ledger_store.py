@@ -55,6 +55,7 @@ _ANALYST_TABLES = (
 )  # and these with its first analyst; their statements are in `analyst_store`
 _PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+_READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 _IN_JOURNAL = b"in the journal"  # what stands for the answer of a charge that has a journal
 
 _HEAD = "SELECT dataset, neighbours, total, tally, entries, answers, last, digest FROM head"
@@ -216,7 +217,7 @@ class Store:
         if self.in_writing:
             yield
             return
-        with self._transaction("BEGIN"):
+        with self._transaction(_READ):
             yield
 
     @contextmanager
@@ -225,20 +226,15 @@ class Store:
         if self.in_writing:
             yield
             return
-        begun = False
-        try:
-            with self._transaction("BEGIN IMMEDIATE"):
-                self._writer, begun = threading.get_ident(), True
-                try:
-                    yield
-                    self._write_heads()
-                finally:
-                    self._writer = self._head = None
-                    self._journals.clear()
-                    self._changed.clear()
-        except BaseException:
-            self.undone += begun
-            raise
+        with self._transaction(_WRITE):
+            self._writer = threading.get_ident()
+            try:
+                yield
+                self._write_heads()
+            finally:
+                self._writer = self._head = None
+                self._journals.clear()
+                self._changed.clear()
 
     def _write_heads(self) -> None:
         """Once for all that was done in a transaction."""
@@ -388,6 +384,9 @@ class Store:
             try:
                 yield
                 connection.execute("COMMIT")
+            except BaseException:
+                self.undone += begin == _WRITE
+                raise
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -401,6 +400,9 @@ class Store:
             self._identity, self._pid = self._identity or _identity(path), os.getpid()
         if self._connection is None or self._pid != os.getpid():
             raise LedgerError(f"{_name(path)} was opened before a fork; open it in the process that uses it")
+        if self.in_writing and not self._connection.in_transaction:
+            # A full disk may end it at any statement: those that follow would each be durable by itself.
+            raise LedgerError(f"{_name(path)} undid what was being written")
         return self._connection
 
     def _check_identity(self) -> None:

@@ -40,7 +40,8 @@ def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
         needed += _LATER
         left = min([left, *(max(0, int(_SHARE * (room - _reserved()))) for room in _of_process())])
     if needed > left:
-        raise TooLarge(f"{what}: about {size(needed)} are needed and {size(left)} are free; {advice}")
+        needs = f"{what}: about {size(needed)} are needed"
+        raise TooLarge(f"{needs} and {size(left)} are free; {advice}", f"{needs}, more than are free; {advice}")
 
 
 def free() -> int:

@@ -89,8 +89,10 @@ def test_a_limit_that_is_passed_already_leaves_nothing(kernel):
 
 def test_a_refusal_names_both_sizes(kernel):
     memory.check(7 * GIB, "this", "ask less")
-    with pytest.raises(TooLarge, match=r"^this: about 9\.1 GiB are needed and 8\.0 GiB are free; ask less$"):
+    with pytest.raises(TooLarge, match=r"^this: about 9\.1 GiB are needed and 8\.0 GiB are free; ask less$") as refusal:
         memory.check(9 * GIB, "this", "ask less")
+    # What is free tells of the size of a private table: that is for the data holder's eyes.
+    assert refusal.value.public == "this: about 9.1 GiB are needed, more than are free; ask less"
     memory.check(8 * GIB, "this", "ask less", ahead=False)
     with pytest.raises(TooLarge, match=r"^this: about 8\.0 GiB are needed and"):
         memory.check(8 * GIB + 1, "this", "ask less", ahead=False)

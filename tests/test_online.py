@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, private, random_table, universe
 
 from qrelease import tails
-from qrelease.books import RENT
+from qrelease.books import RENT, Books
 from qrelease.bought import Bought
 from qrelease.canonical import Asked
 from qrelease.conjunctions import Conjunctions, Everything, Parities
@@ -940,6 +940,30 @@ def test_what_could_not_be_committed_was_not_bought(tmp_path):
     assert again.spent == ledger.spent
     assert again.spent.epsilon == pytest.approx(2 * first.cost.epsilon)
     assert again.answer("c = 0").cost == first.cost
+
+
+def test_who_was_interrupted_while_reading_answers_no_more(tmp_path, monkeypatch):
+    """Else the next purchase would take the number of one that the books have missed, and with it its answer."""
+    session, read = opened(path=tmp_path / "l", key="s"), Books.replay
+
+    def interrupted(books, entries):
+        if any(b'"buy"' in entry for entry in entries):
+            raise KeyboardInterrupt
+        read(books, entries)
+
+    monkeypatch.setattr(Books, "replay", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.answer("a = 0")
+    monkeypatch.undo()
+    for use in (session.answer, session.quote):
+        with pytest.raises(LedgerError, match="was interrupted while it read; open it again"):
+            use("b = 0")
+    with pytest.raises(LedgerError, match="was interrupted"):
+        session.catch_up()
+    again = opened(path=tmp_path / "l", key="s")
+    again.answer("b = 0")
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert again.spent == ledger.spent
 
 
 def test_a_session_with_insecure_noise_stays_marked(tmp_path):

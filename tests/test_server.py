@@ -950,6 +950,34 @@ def test_the_document_names_every_endpoint_and_its_shapes(server):
     assert names <= set(found["components"]["schemas"])
 
 
+def test_a_disk_that_is_full_in_the_midst_undoes_all(path):
+    """SQLite may end the transaction by itself at any statement: what follows must not be written alone."""
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        analysts.add("ada", PureDP(1.0))
+        (pages,) = ledger.store.execute("PRAGMA page_count").fetchone()
+        ledger.store.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(LedgerError), ledger.transaction():
+            ledger.charge(PureDP(0.5), "a query")
+            with analysts.account("ada") as account:
+                account.spend(PureDP(0.5))
+                account.record("k", "{}", bytes(200_000))
+        ledger.store.execute("PRAGMA max_page_count = 100000")
+        assert ledger.spent is analysts.named("ada").spent is None
+        assert analysts.requests("ada", 1, 10) == ()
+
+
+def test_two_accounts_of_one_analyst_do_not_overwrite_each_other(path):
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        analysts.add("ada", PureDP(1.0))
+        with pytest.raises(AssertionError, match="open beside it"), analysts.account("ada") as outer:
+            outer.spend(PureDP(0.25))
+            with analysts.account("ada") as inner:
+                inner.spend(PureDP(0.5))
+        assert analysts.named("ada").spent is None
+
+
 def test_a_transaction_is_all_or_nothing(path):
     with Ledger.open(path, CAP) as ledger:
         analysts = Analysts(ledger)

@@ -114,7 +114,7 @@ def unfitted(workload: Workload) -> str | None:
     try:
         check_size(workload.domain, workload.sets, len(workload), ahead=False)
     except TooLarge as reason:
-        return str(reason)
+        return reason.public
     return None
 
 

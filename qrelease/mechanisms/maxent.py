@@ -103,7 +103,7 @@ class MaxEnt:
     def no_table(self, workload: Workload) -> str | None:
         """Why no histogram is fitted, if none is."""
         unfitted = _unfitted(workload)
-        return None if unfitted is None else str(unfitted)
+        return None if unfitted is None else unfitted.public
 
     def _shares(self, cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
         """What finds the number of records, if anything does, and what is left."""
@@ -157,7 +157,7 @@ class MaxEnt:
         if plan is not None:
             choices |= {"error": plan.error, "bound": plan.bound}
         if unfitted is not None:
-            return Draft(Linear(estimates), measured, {**choices, "no_table": str(unfitted)})
+            return Draft(Linear(estimates), measured, {**choices, "no_table": unfitted.public})
         return Draft(Modelled.of(estimates, workload), counted + measured, choices)
 
 

@@ -164,7 +164,8 @@ class PayingSession:
         self._closed = False
         self._purse: Purse | None = None
         self._lock = threading.RLock()
-        self._books.replay(entries)
+        self._taken = journal.length - len(entries)
+        self._take_in(entries)
         self.catch_up()
         while not self._books.records:
             self._deliver(self._turn(None)[0], None)
@@ -202,7 +203,7 @@ class PayingSession:
         make another.
         """
         with self._lock:
-            self._journal.check_kept()
+            self._check_kept()
             if self._books.learner is None:
                 raise TooLarge(f"a hypothesis over {self.domain.size:,} cells is not kept; at most {HYPOTHESIS:,} are")
             return self._books.learner.state
@@ -239,7 +240,7 @@ class PayingSession:
         """
         offers: list[Offer] = []
         with self._lock:
-            self._journal.check_kept()
+            self._check_kept()
             found = [self._quoted(unit, offers) for unit in self._units(query)]
         costs = [q.cost for q in found if q.cost is not None]
         return Quote(self._sum(costs), next((q.source for q in found if q.cost is not None), found[0].source))
@@ -267,7 +268,8 @@ class PayingSession:
     def catch_up(self) -> None:
         """Take in what other processes wrote down."""
         with self._lock:
-            self._books.replay(self._journal.read())
+            self._check_kept()
+            self._take_in(self._journal.read())
 
     def close(self) -> None:
         """Give no more answers; it can be opened again, under its key."""
@@ -285,6 +287,17 @@ class PayingSession:
     def __repr__(self) -> str:
         insecure = ", INSECURE" if self.insecure else ""
         return f"<PayingSession {self.spent or 'nothing'} spent of {self.cost}, {len(self._books):,} answers{insecure}>"
+
+    def _take_in(self, entries: Sequence[bytes]) -> None:
+        """Let the books read what the journal has read or appended last."""
+        self._books.replay(entries)
+        self._taken += len(entries)
+
+    def _check_kept(self) -> None:
+        """`LedgerError` if the ledger does not hold what the books say, or the books not what the journal has read."""
+        self._journal.check_kept()
+        if self._taken != self._journal.length:
+            raise LedgerError(f"the session with key {self.key!r} was interrupted while it read; open it again")
 
     def _units(self, query: str | Workload | Unit) -> list[Unit]:
         if isinstance(query, Unit):
@@ -309,7 +322,7 @@ class PayingSession:
         with self._lock:
             if self._closed:
                 raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
-            self._journal.check_kept()
+            self._check_kept()
             before = [self._books.known(a) for a in unit.asked]
             cost = None if all(before) else self._obtain(unit)
             found = []
@@ -340,7 +353,7 @@ class PayingSession:
         """
         books = self._books
         with self._journal.writing() as news:
-            books.replay(news)
+            self._take_in(news)
             if books.records if unit is None else not books.missing(unit):
                 return None, False
             number = books.waiting(unit) if unit else next(iter(books.owed), None)
@@ -355,7 +368,7 @@ class PayingSession:
                 # An answer that ended a sparse vector does not begin another: its price was quoted without.
                 entry = self._buy(unit, sparse=not was_open)
             line = self._append(entry)
-        books.replay([line])
+        self._take_in([line])
         return number, number is not None
 
     def _append(self, entry: dict[str, Any]) -> bytes:
@@ -436,10 +449,10 @@ class PayingSession:
         entry = {"of": number, **self._drawn(number, purchase, unit), **self._mark}
         lines = []
         with self._journal.writing() as news:
-            self._books.replay(news)
+            self._take_in(news)
             if number in self._books.owed:
                 lines.append(self._append(entry))
-        self._books.replay(lines)
+        self._take_in(lines)
 
     def _drawn(self, number: int, purchase: Purchase, unit: Unit | None) -> dict[str, Any]:
         """The result of a purchase, with fresh noise, and what is learned from it; it is charged already."""

@@ -157,7 +157,7 @@ class Handlers:
                 return _Problem(503, "not now; ask again, under the same key", retry_after="1").response()
             except QReleaseError as refusal:
                 status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
-                return _Problem(status, str(refusal)).response()
+                return _Problem(status, refusal.public).response()
             except Exception as error:
                 if not isinstance(error, Fault):
                     log.error("a fault: %s", type(error).__name__)  # its text may tell too much
