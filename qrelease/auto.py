@@ -96,7 +96,7 @@ class Auto:
     """Whichever mechanism is predicted to answer a workload best: see the module.
 
     records  about how many there are, if that is public
-    table    whether synthetic records are wanted: what gives none, as far as the memory that is free tells, is not chosen
+    table    whether synthetic records are wanted: what gives none, as far as free memory tells, is not chosen
 
     The release names the chosen one, and holds all predictions, as `choices`.
     """
