@@ -633,7 +633,7 @@ def _long(session, count):
             lines = [json.dumps(entry).encode() for entry in (bought, found)]
             for line in lines:
                 journal.append(line)
-            books.replay(lines)
+            session._take_in(lines)
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
