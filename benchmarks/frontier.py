@@ -15,7 +15,7 @@ twentieth off the mean. Each row is one run in a process of its own:
     seconds, mib  of the release with its fit; the most memory the process has held
 
 Noise comes from fixed seeds, so that errors can be repeated: it protects nobody, and the tables are public. Exit code 1
-where a limit is missed: `LIMITS`, and on Adult 0.8 times MWEM's error; or where over all runs on a table the bars of
+where a limit is missed: `LIMITS`, `SECONDS`, `MIB`, and on Adult 0.8 times MWEM's error; or where over all runs on a table the bars of
 the linear answers do not cover 95 ± 2 %, or the model's less than 95 %. A run's rmse is within some 6 % of the
 predicted one, and its bars cover 95 ± 1.5 %: `benchmarks.unbiased` holds the means of many to 2 % and 1 %.
 """
@@ -58,6 +58,7 @@ LIMITS = {
     ("acs", 1.0): 0.0046,
     ("acs", 10.0): 0.0009,
 }
+SECONDS, MIB = {"nltcs": 5.0, "acs": 120.0, ADULT: 300.0}, 3000.0  # on two quiet cores
 COLUMNS = {"nltcs": None, "acs": None, "br2000": 10}
 OF_MWEM = 0.8
 MEANS = ("l1", "max", "linear", "rmse", "bars", "linear_bars")
@@ -194,6 +195,9 @@ def missed(rows: list[Row]) -> Iterator[str]:
         l1, limit = np.mean([r.l1 for r in found]), limit_of(rows, dataset, epsilon)
         if l1 > limit:
             yield f"{dataset} at epsilon={epsilon:g}: l1 {l1:.5f} is above {limit:.5f}"
+        seconds, mib = max(r.seconds for r in found), max(r.mib for r in found)
+        if seconds > SECONDS.get(dataset, math.inf) or mib > MIB:
+            yield f"{dataset} at epsilon={epsilon:g}: {seconds:.1f} s or {mib:.0f} MiB are too much"
     for dataset in dict.fromkeys(r.dataset for r in ours):
         mean = {k: float(np.mean([getattr(r, k) for r in ours if r.dataset == dataset])) for k in MEANS}
         if abs(mean["linear_bars"] - 0.95) > 0.02:

@@ -5,7 +5,8 @@ the workload and the cost. Where that is quick, each mechanism that can run is t
 (`rehearsal`). Where only marginals are asked for, over a universe of more than `REHEARSED` cells, a trial would take as
 long as the release, and where there are too many records they cannot be made up: then errors are predicted in closed
 form: those of the noise, and of `maxent` those that its own plan expects after the fit. `mwem` has no such form, and is
-passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε.
+passed over: on the tables of `benchmarks.frontier` `maxent` is the more accurate at every ε. `records` is taken where
+none of the others can run, as for a table of a universe that no memory holds.
 
 **What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
 one: the release says so, and the mechanism that is chosen does not buy another. Everything after that looks at public
@@ -30,6 +31,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.records import Records
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, count
@@ -122,7 +124,7 @@ class Auto:
         if counting is not None:
             calibrated(1, counting)
         refusals = []
-        for name in _CANDIDATES:
+        for name in (*_CANDIDATES, _LAST):
             refusal = _refusal(name, workload, rest, neighbours, table=self.table)
             if refusal is None:
                 return
@@ -160,7 +162,10 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours,
     refusals = {name: _refusal(name, workload, cost, neighbours, table=table) for name in _CANDIDATES}
     able = {name: _CANDIDATES[name](records) for name, refusal in refusals.items() if refusal is None}
     if not able:
-        raise _none(refusals.values())
+        refusals[_LAST] = _refusal(_LAST, workload, cost, neighbours, table=table)
+        if refusals[_LAST] is not None:
+            raise _none(refusals.values())
+        able[_LAST] = Records()
     marginals = all(isinstance(g.queries, Cells) for g in workload.groups)
     if len(able) == 1:
         found = [Prediction(name, None, "the only one that can run") for name in able]
@@ -188,12 +193,15 @@ _CANDIDATES: Final[Mapping[str, Callable[[int], Mechanism]]] = {
 }
 """By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
 
+_LAST: Final = "records"
+"""Where none of them can run: nothing predicts its error."""
+
 
 def _refusal(name: str, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool) -> QReleaseError | None:
     """Why a mechanism cannot be chosen, if it cannot: the number of records does not matter for that."""
     if name == "smalldb" and workload.domain.size > _TINY:
         return TooLarge(f"small databases are for at most {_TINY:,} cells here")
-    mechanism = _CANDIDATES[name](1)
+    mechanism = Records() if name == _LAST else _CANDIDATES[name](1)
     try:
         mechanism.check(workload, cost, neighbours)
         if table:

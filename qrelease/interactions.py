@@ -105,6 +105,11 @@ class Interactions:
         return found
 
 
+def needed(shape: Sequence[int]) -> int:
+    """Bytes that the bases of columns of so many cells take while they are made, about: some matrices of each."""
+    return sum(64 * n * n for n in shape)
+
+
 def singles(estimates: Estimates) -> list[Floats]:
     """A distribution of each column, (n,), all positive: its marginal, lifted to the noise where that drowns it."""
     return [_single(estimates, axis) for axis in range(len(estimates.domain))]

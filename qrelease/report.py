@@ -288,8 +288,9 @@ def _measured(release: Release) -> str:
     header = {"columns": False, "answers": True, "noise": False, "scale": True, "times": True, "error bar": True}
     return (
         f"<h2>What was measured</h2><p>{whole:,} groups of answers were drawn with noise{chosen}; everything else"
-        " follows from that. The scale and the error bar are counts of records. A true count lies within the error bar"
-        f" around its noisy answer with probability {CONFIDENCE:.0%}, for each count by itself.</p>"
+        " follows from that. The scale and the error bar are those of the numbers that were measured: counts of"
+        " records, or, where that is more exact, sums of counts times whole numbers. The exact number lies within the"
+        f" error bar around the noisy one with probability {CONFIDENCE:.0%}, for each by itself.</p>"
         f"{_folded('Every measurement', len(rows))}{_table(header, rows, whole)}</details>"
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.records import Records
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.rehearsal import Rehearsal
 from qrelease.release import Curator
@@ -177,14 +179,26 @@ def test_where_a_table_is_wanted_nothing_without_one_is_taken(monkeypatch):
 
 
 def test_where_no_table_can_be_had_nothing_is_charged_for_one():
-    cost, table = ApproxDP(1.0, DELTA), random_table(HUGE.domain, 10, 0)
+    cost, table = PureDP(1.0), random_table(HUGE.domain, 10, 0)
     with Ledger.open(None, cost) as ledger:
         spy = SpyEntropy(0)
-        with pytest.raises(InvalidInput, match="a synthetic table is wanted, and maxent would give none: the universe"):
+        with pytest.raises(
+            InvalidInput, match="a synthetic table is wanted, and laplace would give none: the universe"
+        ):
             Curator(table, ledger, spy).release(Auto(table=True), HUGE, cost)
         assert ledger.spent is None
         assert spy.taken == 0
-        assert not Curator(table, ledger, spy).release(Auto(), HUGE, cost).has_table
+        assert Curator(table, ledger, spy).release(Auto(), HUGE, cost).parameters["chosen"] == "laplace"
+
+
+def test_where_nothing_else_gives_a_table_weighted_records_do(monkeypatch):
+    monkeypatch.setattr(auto, "Records", partial(Records, records=500))
+    found = released(Auto(table=True), random_table(HUGE.domain, 10, 0), HUGE, ApproxDP(1.0, DELTA))
+    assert (found.parameters["chosen"], found.has_table) == ("records", True)
+    assert "not maxent: cannot run: a synthetic table is wanted" in explained(found.parameters)
+    assert (
+        released(Auto(), random_table(HUGE.domain, 10, 0), HUGE, ApproxDP(1.0, DELTA)).parameters["chosen"] == "maxent"
+    )
 
 
 @pytest.mark.parametrize("table", [1, None, "yes"])

@@ -530,6 +530,7 @@ def test_a_twin_that_starts_from_the_private_records_is_convicted(at_once):
         (coded(2, 2), ApproxDP(1.0, 0.0), InvalidInput, "delta above 0"),
         (coded(1, 1), COST, InvalidInput, "one cell"),
         (coded(70_000, 2), COST, TooLarge, "65,536 cells"),
+        (coded(3000, 3000), COST, TooLarge, "a and b have 9,000,000 cells together, and marginals of at most"),
         (coded(2, 2), ZCDP(1e-30), InvalidInput, "noise beyond"),
     ],
 )
@@ -561,6 +562,9 @@ def test_what_a_release_takes_is_known_beforehand():
     assert few.seconds(workload, COST, 50_000) < many.seconds(workload, COST, 50_000)
     assert many.seconds(workload, COST, 500) < many.seconds(workload, COST, 50_000)
     assert few.seconds(Workload.marginals(workload.domain, 1), COST, 500) < 10
+    wide = Workload.marginals(coded(60_000, 2), 2)  # whose columns have matrices
+    assert few.memory(wide) > 200 << 30
+    assert few.seconds(wide, COST, 500) > 3600
 
 
 def test_columns_alone_get_the_whole_budget():

@@ -24,6 +24,7 @@ from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.histogram import Histogram, check_size
+from qrelease.interactions import needed
 from qrelease.maxent import expected_variance, fit
 from qrelease.measure import Measurement, Private, calibrated, counting_first, half_widths, noise_for
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
@@ -88,6 +89,8 @@ class MaxEnt:
         if unfitted is None:
             cells = sum(workload.domain.cells(s) for s in _marginals(workload))
             memory.check(8 * memory.ANSWER * cells, f"{cells:,} cells of marginals", advice)
+            shape = workload.domain.shape
+            memory.check(needed(shape), f"a column of {max(shape):,} cells", "use coarser bins")
         divided = self._divides(unfitted)
         rest = self._shares(cost, neighbours)[1] if divided else cost
         # By the number of records, which may be private, the privacy is divided.

@@ -37,10 +37,10 @@ from tqdm import tqdm
 from qrelease import constraints, memory
 from qrelease.chains import SAMPLE, Fitted, fit, settle
 from qrelease.cover import Axes
-from qrelease.domain import Domain
+from qrelease.domain import Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
-from qrelease.interactions import singles
+from qrelease.interactions import needed, singles
 from qrelease.maxent import DENSE, expected_variance
 from qrelease.measure import Measurement, Private, calibrated, counting_first, currency, noise_for
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
@@ -88,6 +88,7 @@ _LAST = 60  # after the last one
 _CLOSE = 2  # with all records
 _READ = 10.0  # entries of a table that are drawn from in the time in which one record finds its place in it
 _PASSES, _LEARNT = 20, 12  # through all records and those that J is learnt from; and how often it is
+_BASIS = 1e-9  # seconds, times the cells of a column to the third, that its basis takes in each fit
 _FLOPS = 5e10  # of products of matrices in a second
 _POWERS = 13  # of ten: numbers of records for which noise is checked beforehand
 _FEATURED = 1 << 15  # bytes for a coordinate of those records whose features are listed
@@ -144,8 +145,16 @@ class Records:
             raise InvalidInput("the universe has one cell: there is nothing to fit")
         _check_possible(domain, constraints.masks(domain, self.impossible))
         memory.check(memory.ANSWER * len(workload), f"{len(workload):,} answers", "ask fewer")
-        needed, advice = self.memory(workload), "lower the number of records, or the order"
-        memory.check(needed, f"{self.records:,} weighted records", advice)
+        for s in workload.sets:
+            widest = tuple(sorted(sorted(s, key=lambda a: domain.shape[a])[-2:]))
+            if domain.cells(widest) > MOST_CELLS:
+                names = " and ".join(domain.names[a] for a in widest)
+                raise TooLarge(
+                    f"{names} have {readable(domain.cells(widest))} cells together, and marginals of at most"
+                    f" {MOST_CELLS:,} are measured: use coarser bins, or ask about them apart"
+                )
+        advice = "lower the number of records, or the order, or use coarser bins"
+        memory.check(self.memory(workload), f"{self.records:,} weighted records", advice)
         at_once = self._measured_at_once(workload)
         if at_once:
             counting, left = _counting(cost, neighbours)
@@ -183,7 +192,7 @@ class Records:
 
     def memory(self, workload: Workload) -> int:
         """Bytes that a release takes at most, about."""
-        held = (_RECORD + 4 * len(workload.domain)) * self.records
+        held = (_RECORD + 4 * len(workload.domain)) * self.records + needed(workload.domain.shape)
         at_once = self._measured_at_once(workload)
         if at_once:
             number = _coordinates(workload.domain.shape, at_once)
@@ -199,8 +208,9 @@ class Records:
         if at_once:
             return self._settling(workload.domain, at_once)
         domain, candidates = workload.domain, _candidates(workload, self.order)
+        bases = _BASIS * sum(n**3 for n in domain.shape)
         if not candidates:
-            return 1.0
+            return 1.0 + 2 * bases
         left, pairs = _zcdp(cost), sum(len(s) == 2 for s in candidates)  # whose tables, or signs, are all fitted
         paired = pairs > 0 and _pairs(records, left) > 0
         chosen = _rounds(records, left, paired=paired)
@@ -210,13 +220,14 @@ class Records:
         wide = sum(domain.shape) / len(domain)
         entries = self.records * (len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ))
         counted = chosen * len(candidates) * self.records / _FEWER
-        return (drawn * entries + _READ * counted) / _SPEED
+        return (drawn * entries + _READ * counted) / _SPEED + (refitted // _refit(paired=paired) + 3) * bases
 
     def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
         """The same, where all of these sets of columns are measured at once: a pass goes through all their tables."""
         number = _coordinates(domain.shape, sets)
         passed = len(sets) * (_PASSES * self.records + _LEARNT * min(self.records, SAMPLE))
-        return _READ * passed / _SPEED + _LEARNT * number**2 * (SAMPLE + number) / _FLOPS
+        bases = _BASIS * sum(n**3 for n in domain.shape)
+        return _READ * passed / _SPEED + _LEARNT * number**2 * (SAMPLE + number) / _FLOPS + bases
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Measure all there is; or columns, perhaps pairs, and then select, measure and fit until the cost is spent."""
@@ -260,6 +271,7 @@ class Records:
         learned.fit(self.records, _CLOSE)
         selected = [[domain.names[a] for a in axes] for axes in chosen]
         choices = {"at_once": False, "pairs": share, "selected": selected, "fitted rounds": rounds}
+        choices["too large to select"] = len(_parts(workload, self.order)) - len(candidates.sets)
         return Draft(learned.synopsis, tuple(learned.measured), choices)
 
 
@@ -435,13 +447,18 @@ def _planned(domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neigh
     ).workload
 
 
+def _parts(workload: Workload, order: int) -> set[Axes]:
+    """All subsets of two columns or more of the marginals asked about, up to the order."""
+    shape = workload.domain.shape
+    long = [tuple(a for a in s if shape[a] > 1) for s in workload.sets]
+    return {part for s in long for k in range(2, order + 1) for part in combinations(s, k)}
+
+
 def _candidates(workload: Workload, order: int) -> list[Axes]:
-    """All subsets of two columns or more of the marginals asked about, up to the order: the smallest that fit."""
+    """Those that are selected among: the smallest, as far as `MOST_CELLS` go."""
     domain = workload.domain
-    long = [tuple(a for a in s if domain.shape[a] > 1) for s in workload.sets]
-    found = {part for s in long for k in range(2, order + 1) for part in combinations(s, k)}
     kept, cells = [], 0
-    for s in sorted(found, key=lambda s: (domain.cells(s), s)):
+    for s in sorted(_parts(workload, order), key=lambda s: (domain.cells(s), s)):
         cells += domain.cells(s)
         if cells > MOST_CELLS:
             break
