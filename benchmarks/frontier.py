@@ -15,9 +15,9 @@ twentieth off the mean. Each row is one run in a process of its own:
     seconds, mib  of the release with its fit; the most memory the process has held
 
 Noise comes from fixed seeds, so that errors can be repeated: it protects nobody, and the tables are public. Exit code 1
-where a limit is missed: `LIMITS`, `SECONDS`, `MIB`, and on Adult 0.8 times MWEM's error; or where over all runs on a table the bars of
-the linear answers do not cover 95 ± 2 %, or the model's less than 95 %. A run's rmse is within some 6 % of the
-predicted one, and its bars cover 95 ± 1.5 %: `benchmarks.unbiased` holds the means of many to 2 % and 1 %.
+where a limit is missed: `LIMITS`, `SECONDS`, `MIB`, and on Adult 0.8 times MWEM's error; or where over all runs on a
+table the bars of the linear answers do not cover 95 ± 2 %, or the model's less than 95 %. A run's rmse is within some
+6 % of the predicted one, and its bars cover 95 ± 1.5 %: `benchmarks.unbiased` holds the means of many to 2 % and 1 %.
 """
 
 import argparse
