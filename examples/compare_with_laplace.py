@@ -20,7 +20,7 @@ def main(picture: str) -> None:
     found = evaluate(
         table,
         qr.Workload.marginals(table.domain, 3),
-        {"mwem": qr.MWEM()},
+        {"maxent": qr.MaxEnt(), "mwem": qr.MWEM()},
         epsilons=[0.1, 0.5, 2.0],
         delta=1e-9,
         dataset="adult",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
@@ -70,12 +70,15 @@ class Evaluation:
     subject  what was compared, in a line
     floor    the errors of as many rows drawn again from the true table, where they were computed: below them privacy
              costs less than the size of the table does
+    bounds   by ε, the average L1 error of unbiased answers whose noise is Gaussian and as small as it can be, where
+             only marginals are asked for: below it are answers that a model has drawn together
     """
 
     dataset: str
     subject: str
     rows: tuple[Run, ...]
     floor: Errors | None = None
+    bounds: Mapping[float, float] = field(default_factory=dict)
 
     def runs(self, mechanism: str, epsilon: float) -> list[Run]:
         """The trials of a mechanism at an ε."""
@@ -106,6 +109,9 @@ class Evaluation:
         trials = len({r.trial for r in self.rows})
         subject = self.subject + (f"; means of {trials} trials" if trials > 1 else "")
         lines = [NOTICE, subject, *_aligned([_HEADER, *body], names=1)]
+        if self.bounds:
+            bounds = ", ".join(f"{bound:.4f} at epsilon={e:g}" for e, bound in self.bounds.items())
+            lines.append(f"unbiased answers at the lower bound of their noise: avg L1 {bounds}")
         if self.floor:
             lines.append(f"as many rows drawn again from the table itself: avg L1 {self.floor.avg_l1:.4f}")
         return "\n".join(lines)

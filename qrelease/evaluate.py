@@ -21,11 +21,13 @@ from qrelease.comparison import Errors, Evaluation, Run, Score
 from qrelease.entropy import Entropy, WordSource
 from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger
+from qrelease.measure import calibrated
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.queries import Cells
 from qrelease.release import Curator, Mechanism, Release
+from qrelease.residuals import Plan, query_variances
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -158,7 +160,28 @@ def evaluate(
         truth.run(name, contenders[name], cost, relation, source, trial)
         for cost, name, trial in tqdm(plan, desc="releases", disable=None, leave=False)
     )
-    return Evaluation(dataset, describe(dataset, truth, costs[0], relation), rows, truth.floor())
+    bounds = {cost.epsilon: unbiased(workload, cost, relation, len(table)) for cost in costs}
+    known = {epsilon: bound for epsilon, bound in bounds.items() if bound is not None}
+    return Evaluation(dataset, describe(dataset, truth, costs[0], relation), rows, truth.floor(), known)
+
+
+def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours, records: int) -> float | None:
+    """The average L1 error of unbiased answers to marginals of so many records, with the least Gaussian noise there is.
+
+    That of `residuals.Plan`: its sum of squared errors is at the lower bound of Li & Miklau 2013. None where other
+    queries are asked for too, under pure ε, and where nothing has to be measured.
+    """
+    shape = workload.domain.shape
+    if isinstance(cost, PureDP) or not all(isinstance(g.queries, Cells) for g in workload.groups):
+        return None
+    if not any(shape[a] > 1 for s in workload.sets for a in s):
+        return None
+    unit = calibrated(1, cost)[0].variance
+    left = {
+        s: unit * v for s, v in Plan.choose(workload.domain, workload.sets, neighbours=neighbours).variances.items()
+    }
+    sums = [np.sqrt(2 / np.pi * query_variances(shape, g, left)).sum() for g in workload.groups]
+    return float(np.mean(sums)) / records
 
 
 def cost_of(epsilon: float, delta: float | None) -> PureDP | ApproxDP:

@@ -52,12 +52,16 @@ def _line(axes: Axes, evaluation: Evaluation, mechanism: str, colour: str, marke
 
 
 def _frame(axes: Axes, evaluation: Evaluation) -> None:
-    """Scales, labels, and the floor."""
+    """Scales, labels, the lower bound, and the floor."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     if evaluation.floor:
         label = "the rows drawn again"
         axes.axhline(evaluation.floor.avg_l1, color="#666666", linestyle=":", label=label)
+    if evaluation.bounds:
+        epsilons = sorted(evaluation.bounds)
+        bounds = [evaluation.bounds[e] for e in epsilons]
+        axes.plot(epsilons, bounds, color="#000000", linestyle="--", label="unbiased, at the lower bound")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(evaluation.epsilons, [f"{e:g}" for e in evaluation.epsilons])

@@ -393,7 +393,9 @@ def test_a_table_that_cannot_be_is_refused_before_the_charge(
     (folder / "wide.csv").write_text(",".join(names) + "\n" + (",".join("0" * 11) + "\n") * 9)
     (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
     command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:1", "--epsilon", "1"]
-    command += ["--delta", "1e-6", "--mechanism", mechanism, "--out", "out"]
+    command += ["--mechanism", mechanism, "--out", "out"]
+    if mechanism != "auto":  # which would take records
+        command += ["--delta", "1e-6"]
     assert main([*command, *asked]) == 2
     assert "a synthetic table is wanted, and" in capsys.readouterr().err
     assert not list(folder.glob("*.ledger"))

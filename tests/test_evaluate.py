@@ -6,18 +6,19 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from worlds import coded, mixed, random_table, records_of, table_of, true_answers
+from worlds import coded, mixed, private, random_table, records_of, table_of, true_answers
 
 from qrelease.comparison import NOTICE, Errors, Evaluation, Run
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluate import Truth, cost_of, evaluate, score
+from qrelease.evaluate import Truth, cost_of, evaluate, score, unbiased
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.release import Curator
+from qrelease.residuals import Estimates, Plan
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -83,6 +84,20 @@ def test_the_floor_is_near_what_sampling_theory_says():
     # E|p - q| of a cell is about sqrt(2 p (1 - p) / (pi n)); one draw lies well within a factor of two.
     expected = np.mean([np.sqrt(2 * p * (1 - p) / (math.pi * 500)).sum() for p in Truth.of(TABLE, one).parts])
     assert expected / 2 < Truth.of(TABLE, one).floor().avg_l1 < expected * 2
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_the_bound_is_the_error_of_the_optimal_measurement(neighbours):
+    cost, exact, found = ApproxDP(1.0, 1e-6), true_answers(PAIRS, TABLE), []
+    plan = Plan.choose(DOMAIN, PAIRS.sets, neighbours=neighbours)
+    public = 500.0 if neighbours is Neighbours.REPLACE_ONE else None
+    for seed in range(200):
+        door = private(TABLE, cost, neighbours, Entropy.insecure(seed))
+        answers = Estimates.of(DOMAIN, door.measure(plan.workload, cost), public).answer(PAIRS)[0]
+        found.append(np.abs(answers - exact).sum() / len(PAIRS.groups) / 500)
+    assert np.mean(found) == pytest.approx(unbiased(PAIRS, cost, neighbours, 500), rel=0.03)
+    assert unbiased(PAIRS, PureDP(1.0), neighbours, 500) is None
+    assert unbiased(Workload.predicates(DOMAIN, "a = 0"), cost, neighbours, 500) is None
 
 
 def test_every_mechanism_runs_at_every_epsilon_and_the_baselines_with_them():
@@ -158,7 +173,7 @@ def test_what_a_mechanism_refuses_is_found_before_the_first_run():
 
 
 def test_the_text_is_a_table_under_the_notice():
-    notice, subject, header, *lines, floor = str(small()).splitlines()
+    notice, subject, header, *lines, bound, floor = str(small()).splitlines()
     assert notice == NOTICE
     assert subject == (
         "small: 500 records, 71 queries on 6 marginals of 4 columns; add-remove, delta=1e-06; means of 2 trials"
@@ -168,6 +183,7 @@ def test_the_text_is_a_table_under_the_notice():
     assert len({len(line) for line in [header, *lines]}) == 1
     assert lines[1].split()[:2] == ["0.5", "laplace"]
     assert lines[1].split()[5] == "1.000"
+    assert bound.startswith("unbiased answers at the lower bound of their noise: avg L1 ")
     assert floor.startswith("as many rows drawn again from the table itself: avg L1 0.")
     assert repr(small(trials=1)).startswith(NOTICE)
 
