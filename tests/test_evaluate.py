@@ -97,6 +97,8 @@ def test_the_bound_is_the_error_of_the_optimal_measurement(neighbours):
         found.append(np.abs(answers - exact).sum() / len(PAIRS.groups) / 500)
     assert np.mean(found) == pytest.approx(unbiased(PAIRS, cost, neighbours, 500), rel=0.03)
     assert unbiased(PAIRS, PureDP(1.0), neighbours, 500) is None
+    wide = coded(*[2] * 26)
+    assert unbiased(Workload.marginals(wide, [wide.names]), cost, neighbours, 500) is None
     assert unbiased(Workload.predicates(DOMAIN, "a = 0"), cost, neighbours, 500) is None
 
 

@@ -77,7 +77,7 @@ _SEARCHED = 1_000  # records that look for a possible one
 _CLEAR = 3_000.0  # n√ρ from which all pairs are measured: below, only selected ones stand out
 _FEWEST, _PAIRS, _ENOUGH = 0.05, 0.85, 10_000.0  # their share, at least and at most; and times n√ρ
 _WORST = 1_000.0  # n√ρ of a selection from which the worst cell stands out of its noise: then, from one fit,
-_AT_ONCE = 3  # marginals are selected, all but the first by it
+_TOGETHER = 3  # marginals are selected, all but the first by it
 _DULL = 0.6  # of the expected distance of noise, that a score is less: the fit keeps off much of it
 _STRONG = 3.0  # how many times larger the variance of selected interactions is than that of all, on average
 _NEWS = 1.2  # of the expected distance of noise: what a measurement must show more
@@ -215,7 +215,7 @@ class Records:
         paired = pairs > 0 and _pairs(records, left) > 0
         chosen = _rounds(records, left, paired=paired)
         selecting = left.rho * SELECTION / chosen
-        refitted = _refit(paired=paired) * (chosen // _AT_ONCE if _clear(records, selecting) else chosen)
+        refitted = _refit(paired=paired) * (chosen // _TOGETHER if _clear(records, selecting) else chosen)
         drawn = (_FIT * paired + refitted) / _FEWER + _LAST / _FEW + 3 * _CLOSE
         wide = sum(domain.shape) / len(domain)
         entries = self.records * (len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ))
@@ -358,7 +358,7 @@ def _adapt(
         table, variance = learned.estimates.marginal(axes)
         if np.abs(table.reshape(-1) - said).mean() < _NEWS * sqrt(2 / pi * variance):
             units += units // 2
-        if left and (len(fresh) == _AT_ONCE or not _clear(learned.fitted.total, selecting.rho)):
+        if left and (len(fresh) == _TOGETHER or not _clear(learned.fitted.total, selecting.rho)):
             learned.fit(records, _refit(paired=paired))
             fresh = []
     bar.close()
