@@ -18,6 +18,13 @@ variance Π λᵢ (see `interactions`). So the steps are taken in their coeffici
 centred functions is a sum of products of uncentred ones, by which φ gives θ: one column at a time the mean is taken off
 and handed to the set without it. The rest of the curvature L-BFGS finds, whose pairs stay good from round to round.
 
+**The last records.** While records move, each round tilts them against their own scatter, so that no more than a few
+steps are worth taking. The last ones stay, and there the function is one of their weights alone, smooth and convex, to
+be made as small as it goes: many steps, with more pairs, and with no less curvature in any coordinate than these
+records have there, which is much more where columns say the same, such as `education` and `education-num`. On adult at
+(10, 1e-9) with 524 288 records this brought the mean L1 distance from .061 to .056 and the largest error of a cell from
+.0059 to .0036, with one seed; at 0.1 and 1, where the noise is what is left, it changes neither by 1 %.
+
 **The whole of J.** Where the coordinates are few, J is a matrix, learnt from the records, and (1) of `maxent` is solved
 as there (`settle`): under noise that is loud at first and then quieter, level by level, each with records that follow
 and a fresh J; then with ω by the evidence, by records that stay: only their weights move. A tilt gives measured
@@ -57,6 +64,9 @@ Mask = npt.NDArray[np.bool_]
 SAMPLE: Final = 1 << 15
 """Records that J is learnt from."""
 
+STAYING: Final = 40
+"""Steps at most on the last records, which move no more."""
+
 _FEATURED = 1 << 13  # records whose features are listed at a time
 _LOUD, _QUIETER = 0.2, 8.0  # the first level of noise, a fraction of the records, and how much quieter the next one is
 _LEVEL = 6  # rounds at a level at most
@@ -65,6 +75,8 @@ _WORN = 0.3  # of their number: below this effective number records whose weight
 _SWEEPS = 2  # when they follow
 _STEPS = 3  # of L-BFGS on one set of records, before they move
 _MEMORY = 10  # of its pairs
+_LONG = 100  # pairs, on records that move no more
+_SMALL_GAIN = 1e-3  # a dimension, in counts, that such a step must promise
 _EVEN = 0.5  # of their effective number, that the records keep in a round
 _FRESH = 0.7  # of their number: below this effective number they are drawn anew
 _REACH = 0.9  # of a first step: the standard deviation of the logarithms of the weights that it makes
@@ -273,6 +285,12 @@ class _Objective:
         """Qθ."""
         return self._ridge * theta if self._learnt is None else self._learnt.of(theta)
 
+    def observe(self, chains: Chains) -> None:
+        """From now on no coordinate's curvature is taken to be less than these records have it."""
+        tables = self.tables.marginals(chains.codes, chains.weights)[: self._cells]
+        seen, own = self.total * self.basis.variances(tables), slice(self._dimensions)
+        self._curvature[own] = np.maximum(seen, self.fisher[own]) + self._ridge[own]
+
     def scaled(self, gradient: Floats) -> Floats:
         """The inverse of the curvature, which is that of independent columns if none was learnt, times a gradient."""
         if self._learnt is not None:
@@ -399,6 +417,7 @@ def fit(
     impossible: Mapping[Axes, Mask] | None = None,
     strength: float = 1.0,
     start: Fitted | None = None,
+    last: bool = False,
     seen: Callable[[Chains], None] = lambda _: None,
 ) -> Fitted:
     """Fit so many weighted records to measured residuals, in so many rounds at most.
@@ -408,6 +427,7 @@ def fit(
     impossible cells (cells,) of marginals, by their columns, that no record is in: a public rule
     strength   times the prior variances of interactions of two columns or more
     start      where to go on from: what was fitted to some of them, the first contrasts
+    last       whether it ends with as many steps as help on the records of the last round
     seen       is shown the records after every round
 
     It ends when the last `_WINDOW` rounds promised hardly less than as many before them. Raises `InvalidInput` where no
@@ -426,11 +446,15 @@ def fit(
     promised: list[float] = []
     bar = tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None)
     for _ in bar:
-        theta, chains, promise = _descend(problem, theta, chains, pairs)
+        final = last and len(promised) == rounds - 1
+        if final:
+            problem.observe(chains)
+            pairs.clear()
+        theta, chains, promise = _descend(problem, theta, chains, pairs, last=final)
         promised.append(promise)
         bar.set_postfix_str(f"to gain {promise:.3g}", refresh=False)
         seen(chains)
-        if len(promised) == rounds or _settled(promised):
+        if len(promised) == rounds or (not last and _settled(promised)):
             break
         chains = problem.followed(chains, theta, 1, rng)
     return Fitted(chains, *problem.interactions(theta), problem.total, len(promised))
@@ -474,7 +498,7 @@ def settle(
     model = _Tilted(problem, theta, problem.grown(chains, theta, records, rng), prior)
     if by_evidence(model, rng) is None:
         start = fit(estimates, few, rounds=_UNSOLVED, rng=rng, impossible=impossible)
-        return fit(estimates, records, rounds=_CLOSE, rng=rng, impossible=impossible, start=start)
+        return fit(estimates, records, rounds=_CLOSE, rng=rng, impossible=impossible, start=start, last=True)
     return Fitted(model.chains, *problem.interactions(model.interactions), problem.total, rounds)
 
 
@@ -484,18 +508,21 @@ def _settled(promised: Sequence[float]) -> bool:
 
 
 def _descend(
-    problem: _Objective, theta: Floats, chains: Chains, pairs: list[tuple[Floats, Floats]]
+    problem: _Objective, theta: Floats, chains: Chains, pairs: list[tuple[Floats, Floats]], *, last: bool = False
 ) -> tuple[Floats, Chains, float]:
     """Some steps on one set of records; with how much a first one promised to gain, per dimension, in counts.
 
-    A step is as long as leaves the weights even enough, and its slope at its end small or negative.
+    A step is as long as leaves the weights even enough, and its slope at its end small or negative. After one that they
+    cut short they move, unless they are the last.
     """
     floor, first = _EVEN * chains.even, np.inf
     gradient = problem.gradient(chains, theta)
-    for _ in range(_STEPS):
+    for _ in range(STAYING if last else _STEPS):
         direction = -_two_loops(gradient, problem.scaled, pairs)
         slope = float(gradient @ direction)
         first = min(first, -slope / len(theta))
+        if last and -slope < _SMALL_GAIN * len(theta):
+            break
         sums = problem.tables.sums(chains.codes, problem.expanded(direction))
         # The effective number falls about as 1 / (1 + variance of the logarithms).
         length = min(1.0, _REACH / max(chains.deviation(sums), _REACH))
@@ -515,9 +542,9 @@ def _descend(
         step, change = length * direction, bent - gradient
         if step @ change > -_CURVED * length * slope:
             pairs.append((step, change))
-            del pairs[:-_MEMORY]
+            del pairs[: -(_LONG if last else _MEMORY)]
         theta, chains, gradient = theta + step, tilted, bent
-        if crowded:
+        if crowded and not last:
             break
     return theta, chains, first
 

@@ -44,18 +44,21 @@ class Interactions:
         self.sets = tuple(sorted(sets, key=lambda s: (len(s), [shape[a] for a in s])))
         self.orders = np.array([len(s) for s in self.sets])
         self._vectors, values = zip(*map(_eigen, singles), strict=True)
+        self._centred = [u - p @ u for u, p in zip(self._vectors, singles, strict=True)]
         spectra = [reduce(np.multiply.outer, [values[a] for a in s]).reshape(-1) for s in self.sets]
         self.spectrum = np.concatenate([np.zeros(0), *spectra])
         self.owner = np.repeat(np.arange(len(self.sets)), [len(x) for x in spectra])
         ends = np.cumsum([len(x) for x in spectra]).tolist()
         self.places = {s: slice(end - len(x), end) for s, x, end in zip(self.sets, spectra, ends, strict=True)}
         self._batches: list[tuple[slice, slice, list[Floats]]] = []
+        self._alike: list[list[Axes]] = []  # the sets of each batch
         begin = first = 0
         for sizes, alike in groupby(self.sets, key=lambda s: tuple(shape[a] for a in s)):
             group = list(alike)
             cells, width = len(group) * prod(sizes), len(group) * prod(n - 1 for n in sizes)
             bases = [np.stack([self._vectors[s[i]] for s in group]) for i in range(len(sizes))]
             self._batches.append((slice(begin, begin + cells), slice(first, first + width), bases))
+            self._alike.append(group)
             begin, first = begin + cells, first + width
         self._cells = begin
 
@@ -71,6 +74,18 @@ class Interactions:
         found = np.empty(self._cells)
         for cells, place, bases in self._batches:
             found[cells] = _along(coordinates[place], bases)
+        return found
+
+    def variances(self, tables: Floats) -> Floats:
+        """Of each coordinate, freed as `spectrum` has it, for one record with these marginals: (cells,) to
+        (dimensions,). It is the spectrum where the columns are independent and distributed like pᵢ.
+        """
+        found = np.empty(len(self.spectrum))
+        for (cells, place, _), group in zip(self._batches, self._alike, strict=True):
+            axes = zip(*group, strict=True)
+            centred = [np.stack([self._centred[a] for a in column]).transpose(0, 2, 1) for column in axes]
+            means = _along(tables[cells], centred)
+            found[place] = _along(tables[cells], [c**2 for c in centred]) - means**2
         return found
 
     def features(self, codes: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.float32]:

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from qrelease import constraints, memory
-from qrelease.chains import SAMPLE, Fitted, fit, settle
+from qrelease.chains import SAMPLE, STAYING, Fitted, fit, settle
 from qrelease.cover import Axes
 from qrelease.domain import Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
@@ -219,7 +219,7 @@ class Records:
         drawn = (_FIT * paired + refitted) / _FEWER + _LAST / _FEW + 3 * _CLOSE
         wide = sum(domain.shape) / len(domain)
         entries = self.records * (len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ))
-        counted = chosen * len(candidates) * self.records / _FEWER
+        counted = chosen * len(candidates) * self.records / _FEWER + STAYING * (pairs + chosen) * self.records
         return (drawn * entries + _READ * counted) / _SPEED + (refitted // _refit(paired=paired) + 3) * bases
 
     def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
@@ -268,7 +268,7 @@ class Records:
             chosen = _adapt(private, learned, candidates, left, fewer, paired=share > 0)
             learned.fit(max(self.records // _FEW, 1), _LAST)
         rounds = learned.fitted.rounds
-        learned.fit(self.records, _CLOSE)
+        learned.fit(self.records, _CLOSE, last=True)
         selected = [[domain.names[a] for a in axes] for axes in chosen]
         choices = {"at_once": False, "pairs": share, "selected": selected, "fitted rounds": rounds}
         choices["too large to select"] = len(_parts(workload, self.order)) - len(candidates.sets)
@@ -310,7 +310,7 @@ class _Learned:
         """Residuals, at a cost."""
         self.measured += self._private.measure(workload, cost)
 
-    def fit(self, records: int, rounds: int) -> None:
+    def fit(self, records: int, rounds: int, *, last: bool = False) -> None:
         """So many records, in so many rounds at most, from those that were fitted before.
 
         The generator's seed comes from what was measured: the same measurements give the same records.
@@ -325,6 +325,7 @@ class _Learned:
             impossible=self._impossible,
             strength=self.strength,
             start=self._start,
+            last=last,
         )
         self._start = self.fitted
 
