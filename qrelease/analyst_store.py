@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from qrelease.ledger_store import Store, damaged, digest_of
 
-_HAS_ANALYSTS = "SELECT 1 FROM sqlite_master WHERE name = 'registry'"
 _REGISTRY, _SET_REGISTRY = "SELECT analysts, digest FROM registry", "INSERT OR REPLACE INTO registry VALUES (1, ?, ?)"
 _ANALYST = "SELECT id, name, token, budget, tally, active, requests, stored, last, digest FROM analysts"
 _ALL, _BY_NAME, _BY_TOKEN = f"{_ANALYST} ORDER BY id", f"{_ANALYST} WHERE name = ?", f"{_ANALYST} WHERE token = ?"
@@ -56,7 +55,7 @@ class RequestRow(NamedTuple):
 
 def analysts(store: Store) -> list[AnalystRow]:
     """All of them, in the order in which they were added, checked."""
-    if not store.execute(_HAS_ANALYSTS).fetchone():
+    if not store.has("registry"):
         return []
     found = store.execute(_REGISTRY).fetchone()
     rows = [_checked(store, row) for row in store.execute(_ALL)]
@@ -77,7 +76,7 @@ def by_token(store: Store, token: str) -> AnalystRow | None:
 
 def add(store: Store, name: str, token: str, budget: str, tally: str) -> None:
     """One more analyst, of a new name."""
-    if not store.execute(_HAS_ANALYSTS).fetchone():
+    if not store.has("registry"):
         store.add_analyst_tables()
     count = len(analysts(store)) + 1 if store.execute(_REGISTRY).fetchone() else 1
     put(store, AnalystRow(count, name, token, budget, tally))
@@ -112,7 +111,7 @@ def add_request(store: Store, analyst: AnalystRow, row: RequestRow) -> AnalystRo
 
 
 def _one(store: Store, statement: str, value: str) -> AnalystRow | None:
-    if not store.execute(_HAS_ANALYSTS).fetchone():
+    if not store.has("registry"):
         return None
     found = store.execute(statement, (value,)).fetchone()
     return None if found is None else _checked(store, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
@@ -33,6 +34,9 @@ _ROWS = 1 << 16  # records whose codes are worked out at a time
 _DRIFT = 2.0**40  # the mean weight by which the weights are scaled back to a mean of 1
 
 _MOST = 700.0  # the largest exponent: e^±700 is a float64
+
+_SMALL = 1 << 12  # cells of a query whose support is kept, at 16 bytes each
+_KEPT = 256  # such supports
 
 _FACTOR = 64  # bytes of a factor, one a cell of a marginal, on its way into the manifest
 
@@ -182,7 +186,9 @@ class Histogram:
         if len(group.axes) == len(self.domain):
             self._scale(queries, steps, exponents)
         else:
-            self._mass += Support.of(self.domain.shape, group.axes, exponents).scale(self._weights)
+            one = self._support(group).times(float(steps[0])) if queries.count == 1 else None
+            support = one or Support.of(shape, group.axes, exponents)
+            self._mass += support.scale(self._weights)
         if not self._summed / 2 < self._mass < _DRIFT * self.domain.size:
             self._renormalise()
 
@@ -225,10 +231,14 @@ class Histogram:
         if workload.sets == self.sets[: len(workload.sets)] and (self._raw is not None or len(workload) > 1):
             return workload.answers(self.marginals[: workload.cover.offsets[-1]])
         if len(workload) == 1:
-            (group,) = workload.groups
-            query = Support.of(self.domain.shape, group.axes, group.queries.adjoint(np.ones(1)) * group.queries.unit)
-            return np.array([query.sum(self._weights) * (self.total / self._mass)])
+            support = self._support(workload.groups[0])
+            return np.array([support.sum(self._weights) * (self.total / self._mass)])
         return workload.answers(workload.cover.marginals(self._weights) * (self.total / self._mass))
+
+    def _support(self, query: Group) -> Support:
+        """Of a group of one query; a session asks for the same few again and again."""
+        made = _kept_support if query.queries.cells <= _SMALL else _support
+        return made(self.domain.shape, query)
 
     def parities(self) -> Cells:
         """Σ_x (-1)^(s·x) y(x) for every set s of the columns, (|X|,) counts; s as a cell of the universe.
@@ -321,6 +331,13 @@ class MeanMarginals:
         if workload.domain != self.domain or not set(workload.sets) <= set(where):
             raise InvalidInput("the workload is over another domain, or over marginals that the mean was not kept for")
         return workload.answers(np.concatenate([where[s] for s in workload.sets]))
+
+
+def _support(shape: tuple[int, ...], query: Group) -> Support:
+    return Support.of(shape, query.axes, query.queries.adjoint(np.ones(1)) * query.queries.unit)
+
+
+_kept_support = lru_cache(_KEPT)(_support)
 
 
 def transform(y: Cells) -> None:

@@ -72,7 +72,7 @@ class Learner:
         self._fit: Iterator[None] = iter(())
         self._current: Histogram | None = None  # the hypothesis, but for the steps that are late, and up to rounding
         self._late: list[tuple[Group, Ints]] = []
-        self._group = lru_cache(_KEPT)(self._made)
+        self._workload = lru_cache(_KEPT)(self._as_workload)
 
     # What the journal says
 
@@ -120,7 +120,7 @@ class Learner:
             if len(self._late) + len(self._sums) > _LATE:
                 self._forget()
             else:
-                self._late += [(self._group(n), exponents) for n, exponents in self._sums.items()]
+                self._late += [(self._asked(n).groups[0], exponents) for n, exponents in self._sums.items()]
         self._sums = {}
 
     # What it knows
@@ -150,19 +150,22 @@ class Learner:
         the steps that they ask for, and the old answers whose turn it is.
         """
         self._swept()
-        state, group = self._now(), self._as_group(queries)
-        found = state.answer(Workload(self._domain, (group,)))
-        steps = [(number, self._steps(group, values, found))]
+        state, asked = self._now(), self._workload(queries)
+        found = state.answer(asked)
+        steps = [(number, self._steps(asked, values, found))]
         for turn in range(self._turn, self._turn + min(_REPLAYED, len(self._numbers))):
             old = self._numbers[turn % len(self._numbers)]
-            group, values = self._group(old), self._answers[old][1]
-            steps.append((old, self._steps(group, values, state.answer(Workload(self._domain, (group,))))))
+            asked = self._asked(old)
+            steps.append((old, self._steps(asked, self._answers[old][1], state.answer(asked))))
         return found, steps
 
-    def _steps(self, group: Group, values: Floats, answers: Floats) -> list[int]:
+    def _steps(self, asked: Workload, values: Floats, answers: Floats) -> list[int]:
+        overlap = 1.0
+        if len(asked) > 1:
+            (family,) = (g.queries for g in asked.groups)
+            overlap = max(family.sensitivity(1, replace=False) * family.unit, 1)
         spread = np.maximum(answers * (1 - answers / self._total), 0.0)
-        steps = np.clip((values - answers) / (spread + self._caution), -1, 1)
-        overlap = max(group.queries.sensitivity(1, replace=False) * group.queries.unit, 1)
+        steps = np.minimum(np.maximum((values - answers) / (spread + self._caution), -1), 1)
         found: list[int] = np.rint(steps / (overlap * STEP)).astype(np.int64).tolist()
         return found
 
@@ -201,8 +204,8 @@ class Learner:
             found.multiply(logs / times)
         return found
 
-    def _made(self, number: int) -> Group:
-        return self._as_group(self._answers[number][0])
+    def _asked(self, number: int) -> Workload:
+        return self._workload(self._answers[number][0])
 
-    def _as_group(self, queries: Asked | Group) -> Group:
-        return queries.group(self._domain) if isinstance(queries, Asked) else queries
+    def _as_workload(self, queries: Asked | Group) -> Workload:
+        return Workload(self._domain, (queries.group(self._domain) if isinstance(queries, Asked) else queries,))

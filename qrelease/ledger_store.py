@@ -4,7 +4,6 @@ A ledger in another database needs only another `Store` with the same methods.
 """
 
 import errno
-import json
 import os
 import sqlite3
 import threading
@@ -18,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from qrelease.errors import LedgerError
 
-_APPLICATION, _FORMAT = 0x71724C67, 3  # "qrLg" and the version, in the header of the file
+_APPLICATION, _FORMAT = 0x71724C67, 4  # "qrLg" and the version, in the header of the file
 _BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
 _PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `Store.hurry` makes room for
 
@@ -65,7 +64,7 @@ _ALL, _BY_ID, _BY_KEY = f"{_ROW} ORDER BY id", f"{_ROW} WHERE id = ?", f"{_ROW} 
 _ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
 _ANSWER, _ANSWERED = "SELECT answer, digest FROM answers WHERE id = ?", "SELECT id FROM answers"
 _ADD_ANSWER = "INSERT INTO answers VALUES (?, ?, ?)"
-_HAS_JOURNALS = "SELECT 1 FROM sqlite_master WHERE name = 'journals'"
+_HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE name = ?"
 _JOURNAL_HEAD = "SELECT entries, last, digest FROM journals WHERE charge = ?"
 _SET_JOURNAL_HEAD = "INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)"
 _JOURNAL_AFTER = "SELECT number, entry, digest FROM journal WHERE charge = ? AND number > ? ORDER BY number"
@@ -79,8 +78,6 @@ _MEANING = {
     sqlite3.SQLITE_READONLY: "cannot be written; it and its folder must be writable",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
 }
-
-_as_json = json.JSONEncoder(default=repr).encode  # made once: that takes longer than to use it
 
 _T = TypeVar("_T")
 
@@ -135,6 +132,7 @@ class Store:
         self._head: Head | None = None
         self._journals: dict[int, tuple[int, str]] = {}
         self._changed: set[int] = set()
+        self._tables: set[str] = set()  # that are known to be there
         self.undone = 0  # transactions that came to nothing
         _stores.add(self)
 
@@ -336,7 +334,7 @@ class Store:
             return False
         connection = self._live()
         if number == 1:
-            if not connection.execute(_HAS_JOURNALS).fetchone():
+            if not self.has("journals"):
                 for statement in _JOURNAL_TABLES:
                     connection.execute(statement)
             # The head of the ledger knows of it: a journal that is lost is not taken for a new one.
@@ -351,10 +349,9 @@ class Store:
         """The length of a journal and the digest of its last entry; inside a `writing` it is looked up once."""
         if self.in_writing and charge in self._journals:
             return self._journals[charge]
-        connection = self._live()
         found = None
-        if connection.execute(_HAS_JOURNALS).fetchone():
-            found = connection.execute(_JOURNAL_HEAD, (charge,)).fetchone()
+        if self.has("journals"):
+            found = self._live().execute(_JOURNAL_HEAD, (charge,)).fetchone()
         if not found:
             if charge in self.answered():
                 raise damaged(self.path)
@@ -365,6 +362,12 @@ class Store:
         if self.in_writing:
             self._journals[charge] = length, last
         return length, last
+
+    def has(self, table: str) -> bool:
+        """Whether there is a table of that name; inside a transaction."""
+        if table not in self._tables and self._live().execute(_HAS_TABLE, (table,)).fetchone():
+            self._tables.add(table)
+        return table in self._tables
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         """One statement of a sibling module's, inside a transaction."""
@@ -386,6 +389,7 @@ class Store:
                 connection.execute("COMMIT")
             except BaseException:
                 self.undone += begin == _WRITE
+                self._tables.clear()  # that of this transaction may be gone again
                 raise
             finally:
                 if connection.in_transaction:
@@ -466,14 +470,14 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def digest_of(*values: object) -> str:
-    """What binds these values: a row cannot change without its digest."""
-    return sha256(_as_json(values).encode()).hexdigest()
+    """What binds these values, numbers and texts: a row cannot change without its digest."""
+    return sha256(ascii(values).encode()).hexdigest()
 
 
 def _journal_digest(last: str, charge: int, number: int, entry: object) -> str:
-    """As `digest_of` these and the entry's own: JSON that is spelled out here, since a journal may be long."""
+    """As `digest_of` these and the entry's own: the same text, spelled out here, since a journal may be long."""
     content = sha256(entry).hexdigest() if isinstance(entry, bytes) else ""
-    return sha256(f'["{last}", {charge}, {number}, "{content}"]'.encode()).hexdigest()
+    return sha256(f"('{last}', {charge}, {number}, '{content}')".encode()).hexdigest()
 
 
 def damaged(path: Path | None) -> LedgerError:

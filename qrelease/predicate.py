@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal, NoReturn, ParamSpec, final
+from typing import Literal, NamedTuple, NoReturn, ParamSpec, final
 
 import numpy as np
 import numpy.typing as npt
@@ -193,9 +193,7 @@ def _name_text(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     """`kind` is quoted, name, bare, sign, keyword or end; `position` counts characters from 1."""
 
     kind: str

@@ -18,7 +18,7 @@ from qrelease.cover import Axes, Ints
 Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.floating[Any]]
 
-_KEPT = 64  # layouts that are kept for further queries on the same columns
+_KEPT = 256  # layouts that are kept for further queries on the same columns
 _RUN = 64  # cells that are read in one go where they lie together: fewer cost as much
 
 
@@ -53,6 +53,10 @@ class Support:
         """How many cells of the universe it touches, at most."""
         return len(self.starts) * self.run * int(self.shape.prod())
 
+    def times(self, factor: float) -> Support:
+        """The support of the vector times a factor."""
+        return replace(self, numbers=self.numbers * factor)
+
     def sum(self, y: Cells) -> float:
         """Σ numbers · y over the universe (|X|,)."""
         return self._apply(kernels.sum_support, y)
@@ -63,12 +67,13 @@ class Support:
 
     def _apply(self, kernel: Callable[..., float], y: Cells) -> float:
         by_row = len(self.starts) > 1
+        length = len(self.starts) if by_row else int(self.shape[0])
 
         def work(_: int, cut: slice) -> float:
-            part = self._rows(cut) if by_row else self._steps(cut)
+            whole = cut.stop - cut.start == length
+            part = self if whole else self._rows(cut) if by_row else self._steps(cut)
             return kernel(y, part.starts, part.numbers, part.run, part.tile, part.shape, part.strides)
 
-        length = len(self.starts) if by_row else int(self.shape[0])
         return sum(in_parallel(work, length, self.cells))
 
     def _rows(self, cut: slice) -> Support:

@@ -51,6 +51,7 @@ class Table:
     domain: Domain
     columns: tuple[Codes, ...]
     _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
+    _cells: int = field(default=0, init=False)  # of all that are known
 
     def __post_init__(self) -> None:
         found = [c if isinstance(c, np.memmap) else np.asarray(c) for c in self.columns]
@@ -149,9 +150,12 @@ class Table:
         counted = dict(zip(new, np.split(flat, cover.offsets[1:-1]), strict=True))
         found = {**{axes: self._known[axes] for axes in sets if axes in self._known}, **counted}
         if len(flat) <= _REMEMBERED:
-            if len(flat) + sum(map(len, self._known.values())) > _REMEMBERED:
+            before = self._cells
+            if before + len(flat) > _REMEMBERED:
                 self._known.clear()
+                before = 0
             self._known.update(counted)
+            object.__setattr__(self, "_cells", before + len(flat))
         return found
 
     def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:

@@ -348,9 +348,9 @@ def test_foreign_databases_are_refused_untouched(path: Path, mode: str) -> None:
 def test_a_later_format_is_refused_untouched(path: Path) -> None:
     Ledger.open(path, TOTAL).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 4")
+    connection.execute("PRAGMA user_version = 5")
     connection.close()
-    refuses_and_leaves(path, "has format 4, this qrelease reads format 3")
+    refuses_and_leaves(path, "has format 5, this qrelease reads format 4")
 
 
 @pytest.mark.parametrize(

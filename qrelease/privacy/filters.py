@@ -78,6 +78,11 @@ def after(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
     not fit in what is left.
     """
     check_cost(cost)
+    return _after(total, tally, cost, times)
+
+
+@lru_cache(64)  # who buys asks whether it fits first, and each of several purses is asked
+def _after(total: Cost, tally: Tally, cost: Cost, times: int) -> Tally:
     new = _sum(total, tally, cost, times)
     if min(_left(total, new)) < 0:
         raise BudgetExceeded(_refusal(total, tally, cost))
