@@ -81,11 +81,11 @@ _EVEN = 0.5  # of their effective number, that the records keep in a round
 _FRESH = 0.7  # of their number: below this effective number they are drawn anew
 _REACH = 0.9  # of a first step: the standard deviation of the logarithms of the weights that it makes
 _TRIES = 8  # of a step's length
+_SHORTER = 0.6  # it gets where it leaves the weights too uneven
 _BEND = 0.3  # of the slope at its begin, that a step may have at its end
 _CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kept
 _ENTRY = 10  # sweeps, by which records leave impossible cells
 _UNSOLVED, _CLOSE = 60, 2  # rounds with J of independent columns, where there is no solution; and with all records
-_SMALLEST = 1e-12
 _WINDOW = 16  # rounds that are taken together to see whether the fit still improves
 _STILL = 0.9  # of what the rounds before promised
 
@@ -378,6 +378,14 @@ class _Tilted:
         self.found = problem.total * self.basis.coordinates(tables.marginals(self.chains.codes, self.chains.weights))
         self.interactions = interactions
 
+    def keep(self) -> None:
+        self._kept = self._drawn, self._origin, self.interactions
+
+    def back(self) -> None:
+        # With its records: a solution is one for those alone.
+        self._drawn, self._origin, interactions = self._kept
+        self.move(interactions)
+
     def fisher(self, rng: np.random.Generator) -> Floats:
         # Records that stay are a convex problem of their own, to be solved before they follow.
         if self.chains.even < _WORN:
@@ -386,7 +394,10 @@ class _Tilted:
 
     def reach(self, step: Floats) -> float:
         sums = self._problem.tables.sums(self.chains.codes, self._problem.expanded(step))
-        return _REACH / max(self.chains.deviation(sums), _SMALLEST)
+        length = _REACH / max(self.chains.deviation(sums), _REACH)
+        while self.chains.tilted(length * sums).even < _EVEN * self.chains.even:  # a few of them may be far out
+            length *= _SHORTER
+        return length
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,7 +541,7 @@ def _descend(
         for _ in range(_TRIES):
             tilted = chains.tilted(length * sums)
             if tilted.even < floor:
-                length, crowded = 0.6 * length, True
+                length, crowded = _SHORTER * length, True
                 continue
             bent = problem.gradient(tilted, theta + length * direction)
             end = float(bent @ direction)

@@ -227,6 +227,12 @@ class _Problem:
         self.interactions = interactions
         self.found = self.basis.coordinates(self.histogram.marginals[self._where])
 
+    def keep(self) -> None:
+        self._kept = self.interactions
+
+    def back(self) -> None:
+        self.move(self._kept)
+
     # --- columns taken as independent
 
     def descend(self) -> None:
@@ -344,6 +350,12 @@ class Model(Protocol):
     def move(self, interactions: Floats) -> None:
         """To other interactions."""
 
+    def keep(self) -> None:
+        """Remember where it is."""
+
+    def back(self) -> None:
+        """To where it was when `keep` was called last."""
+
     def fisher(self, rng: np.random.Generator) -> Floats:
         """J (dimensions, dimensions), from a sample of the model."""
 
@@ -361,20 +373,21 @@ def fits(model: Model) -> bool:
 def by_evidence(model: Model, rng: np.random.Generator) -> Newton | None:
     """Solve (1), with a fresh J in each round and ω by the evidence: the Gaussian model around the last solution.
 
-    None where no round comes to a solution.
+    None where no round comes to a solution; after one that did, the first that does not ends it.
     """
-    last, found, solved = None, model.interactions, 0
+    last, solved = None, 0
     for _ in tqdm(range(_TRIES), desc="fitting by evidence", disable=None, leave=False):
         newton = Newton(model.fisher(rng), model.prior[model.basis.owner], model.noise)
         error, z = solve(model, newton)
-        if error > CLOSE or not fits(model):
-            continue
-        last, found, solved = newton, model.interactions, solved + 1
-        if solved == _ROUNDS:
+        if error <= CLOSE and fits(model):
+            model.keep()
+            last, solved = newton, solved + 1
+            if solved == _ROUNDS:
+                break
+            _update_prior(model, newton, z)
+        elif solved:
+            model.back()
             break
-        _update_prior(model, newton, z)
-    if last is not None and model.interactions is not found:
-        model.move(found)
     return last
 
 
