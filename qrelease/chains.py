@@ -75,7 +75,7 @@ _WORN = 0.3  # of their number: below this effective number records whose weight
 _SWEEPS = 2  # when they follow
 _STEPS = 3  # of L-BFGS on one set of records, before they move
 _MEMORY = 10  # of its pairs
-_LONG = 100  # pairs, on records that move no more
+_REMEMBERED = 1 << 24  # numbers of its pairs, on records that move no more
 _SMALL_GAIN = 1e-3  # a dimension, in counts, that such a step must promise
 _EVEN = 0.5  # of their effective number, that the records keep in a round
 _FRESH = 0.7  # of their number: below this effective number they are drawn anew
@@ -527,6 +527,7 @@ def _descend(
     cut short they move, unless they are the last.
     """
     floor, first = _EVEN * chains.even, np.inf
+    kept = max(_REMEMBERED // (2 * len(theta)), _MEMORY) if last else _MEMORY
     gradient = problem.gradient(chains, theta)
     for _ in range(STAYING if last else _STEPS):
         direction = -_two_loops(gradient, problem.scaled, pairs)
@@ -553,7 +554,7 @@ def _descend(
         step, change = length * direction, bent - gradient
         if step @ change > -_CURVED * length * slope:
             pairs.append((step, change))
-            del pairs[: -(_LONG if last else _MEMORY)]
+            del pairs[:-kept]
         theta, chains, gradient = theta + step, tilted, bent
         if crowded and not last:
             break

@@ -95,6 +95,7 @@ _FEATURED = 1 << 15  # bytes for a coordinate of those records whose features ar
 _ENTRY = 64  # bytes for an entry of J: it is copied, inverted and factored
 _SPEED = 1e9  # entries a second
 _CELL = 400  # bytes for a cell of those: its count, and, once measured, the steps that L-BFGS remembers
+_STAYED = 1 << 27  # bytes of those that it remembers in the end, at most
 _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positions, and copies of them
 
 
@@ -197,7 +198,8 @@ class Records:
         if at_once:
             number = _coordinates(workload.domain.shape, at_once)
             return held + number * (_FEATURED + _ENTRY * number)
-        return held + _CELL * sum(workload.domain.cells(s) for s in _candidates(workload, self.order))
+        cells = sum(workload.domain.cells(s) for s in _candidates(workload, self.order))
+        return held + _CELL * cells + min(16 * STAYING * cells, _STAYED)
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
         """How long a release from so many private records takes, about: on two cores, within a factor of four.
@@ -219,8 +221,9 @@ class Records:
         drawn = (_FIT * paired + refitted) / _FEWER + _LAST / _FEW + 3 * _CLOSE
         wide = sum(domain.shape) / len(domain)
         entries = self.records * (len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ))
-        counted = chosen * len(candidates) * self.records / _FEWER + STAYING * (pairs + chosen) * self.records
-        return (drawn * entries + _READ * counted) / _SPEED + (refitted // _refit(paired=paired) + 3) * bases
+        fits = refitted / _refit(paired=paired)
+        counted = fits * len(candidates) * self.records / _FEWER + STAYING * (pairs + chosen) * self.records
+        return (drawn * entries + _READ * counted) / _SPEED + (fits + 3) * bases
 
     def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
         """The same, where all of these sets of columns are measured at once: a pass goes through all their tables."""
@@ -354,10 +357,12 @@ def _adapt(
         known = learned.estimates.variances
         learned.measure(_refining(domain, axes, known, measuring, private.neighbours), measuring)
         left -= units
-        bar.set_postfix_str(", ".join(domain.names[a] for a in axes), refresh=False)
-        bar.update(units)
         table, variance = learned.estimates.marginal(axes)
-        if np.abs(table.reshape(-1) - said).mean() < _NEWS * sqrt(2 / pi * variance):
+        off, noise = np.abs(table.reshape(-1) - said).mean(), sqrt(2 / pi * variance)
+        names = "*".join(domain.names[a] for a in axes)
+        bar.set_postfix_str(f"{names} was {off:.3g} a cell off, noise {noise:.3g}", refresh=False)
+        bar.update(units)
+        if off < _NEWS * noise:
             units += units // 2
         if left and (len(fresh) == _TOGETHER or not _clear(learned.fitted.total, selecting.rho)):
             learned.fit(records, _refit(paired=paired))
@@ -379,6 +384,14 @@ class _Candidates:
         if self.sets:
             asked = Workload(domain, tuple(Group(s, Cells(domain.cells(s))) for s in self.sets))
             self._exact = np.concatenate(private.exact(asked))
+        self._last: tuple[Fitted, Floats] | None = None
+
+    def _said(self, fitted: Fitted) -> Floats:
+        """What the records say of all of them, counts; several are selected from one fit."""
+        if self._last is None or self._last[0] is not fitted:
+            chains = fitted.chains
+            self._last = fitted, fitted.total * self._tables.marginals(chains.codes, chains.weights)
+        return self._last[1]
 
     def select(
         self, private: Private, fitted: Fitted, cost: ZCDP, measuring: ZCDP, fresh: Sequence[Axes]
@@ -392,8 +405,7 @@ class _Candidates:
         would be expected of it from the noise with which cells are measured at the next cost and from the scatter of so
         many records, both of which are public.
         """
-        chains = fitted.chains
-        said = fitted.total * self._tables.marginals(chains.codes, chains.weights)
+        chains, said = fitted.chains, self._said(fitted)
         offsets = self._tables.offsets
         starts = offsets[:-1]
         gaps = np.abs(self._exact - np.rint(said).astype(np.int64))
