@@ -24,7 +24,7 @@ from qrelease import analyst_store as rows
 from qrelease.analyst_store import AnalystRow, RequestRow
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
-from qrelease.ledger_store import Store
+from qrelease.ledger_store import Store, plain
 from qrelease.privacy.costs import Cost, check_cost
 from qrelease.privacy.filters import Tally, after, increase, spent
 
@@ -93,6 +93,7 @@ class Analysts:
         if type(budget) is not type(self._total):
             raise InvalidInput(f"an analyst's budget is of the kind of the total, {self._total}, got {budget}")
         token = secrets.token_urlsafe(32)
+        name = plain(name)
         with self._store.writing():
             if rows.by_name(self._store, name):
                 raise InvalidInput(f"there is an analyst {name!r} already")
@@ -186,7 +187,7 @@ class Account:
     def record(self, key: str, request: str, response: bytes) -> None:
         """Write a request down, under a key that the analyst has not used."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        made = RequestRow(self._row.requests + 1, key, now, request, response)
+        made = RequestRow(self._row.requests + 1, plain(key), now, plain(request), response)
         self._row = rows.add_request(self._store, self._row, made)
 
     def close(self) -> None:

@@ -36,7 +36,8 @@ _FACTORS: Final = 512  # marginals that answers are learned on: to begin afresh 
 _ROOM: Final = 8  # cells of all of them together, as many times the universe
 
 _LATE: Final = 64  # steps after which it is quicker to begin afresh
-_KEPT: Final = 256  # queries that are ready to be stepped by
+_KEPT: Final = 256  # queries, or families, that are ready to be stepped by,
+_SMALL: Final = 1 << 12  # with entries up to this number
 
 
 @final
@@ -72,7 +73,7 @@ class Learner:
         self._fit: Iterator[None] = iter(())
         self._current: Histogram | None = None  # the hypothesis, but for the steps that are late, and up to rounding
         self._late: list[tuple[Group, Ints]] = []
-        self._workload = lru_cache(_KEPT)(self._as_workload)
+        self._kept = lru_cache(_KEPT)(self._made)
 
     # What the journal says
 
@@ -207,5 +208,10 @@ class Learner:
     def _asked(self, number: int) -> Workload:
         return self._workload(self._answers[number][0])
 
-    def _as_workload(self, queries: Asked | Group) -> Workload:
+    def _workload(self, queries: Asked | Group) -> Workload:
+        count = 1 if isinstance(queries, Asked) else queries.queries.count
+        small = count * self._domain.cells(queries.axes) <= _SMALL
+        return self._kept(queries) if small else self._made(queries)
+
+    def _made(self, queries: Asked | Group) -> Workload:
         return Workload(self._domain, (queries.group(self._domain) if isinstance(queries, Asked) else queries,))

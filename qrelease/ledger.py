@@ -37,7 +37,7 @@ from types import TracebackType
 from typing import Literal, Self, cast
 
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
-from qrelease.ledger_store import Head, Row, Store, system_errors
+from qrelease.ledger_store import Head, Row, Store, plain, system_errors
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost, cost_from_json
 from qrelease.privacy.filters import Account, Tally, after, remaining, spent
 
@@ -488,4 +488,4 @@ def _text(name: str, value: object) -> str:
     """A text that is not empty and that UTF-8 can hold, else `InvalidInput`."""
     if not isinstance(value, str) or not value or any("\ud800" <= c <= "\udfff" for c in value):
         raise InvalidInput(f"{name} must be a text that is not empty, got {value!r}")
-    return value
+    return plain(value)

@@ -20,6 +20,7 @@ Cells = npt.NDArray[np.floating[Any]]
 
 _KEPT = 256  # layouts that are kept for further queries on the same columns
 _RUN = 64  # cells that are read in one go where they lie together: fewer cost as much
+_LONG = 1 << 14  # such cells of several columns at most: layouts are kept
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ class Support:
 def _layout(shape: tuple[int, ...], axes: Axes) -> tuple[list[tuple[int, int]], int, Ints, Ints, Ints]:
     """Size and stride of the mentioned axes outside a run, and what else is the same for all queries on `axes`."""
     first, run = len(shape), 1  # the axes from `first` on make a run
-    while first > 0 and (run < _RUN or (first - 1 not in axes and not any(a >= first for a in axes))):
+    while first > 0:
+        alike = first - 1 not in axes and not any(a >= first for a in axes)  # all have one number, and need no tile
+        if not alike and (run >= _RUN or (run > 1 and run * shape[first - 1] > _LONG)):
+            break
         first -= 1
         run *= shape[first]
     step = [prod(shape[a + 1 :]) for a in range(len(shape))]

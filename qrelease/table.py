@@ -141,14 +141,15 @@ class Table:
         """The marginals on distinct, sorted sets: those counted before, and one pass for the others."""
         from qrelease.cover import Cover  # numba loads on first need
 
-        new = [axes for axes in sets if axes not in self._known]
+        # One look at each: another thread may forget them all meanwhile.
+        found = {axes: counts for axes in sets if (counts := self._known.get(axes)) is not None}
+        new = [axes for axes in sets if axes not in found]
         if not new:
-            return self._known
+            return found
         cover = Cover.choose(self.domain.shape, new)
         flat = cover.count(self.columns, self.domain.names)
         flat.setflags(write=False)
         counted = dict(zip(new, np.split(flat, cover.offsets[1:-1]), strict=True))
-        found = {**{axes: self._known[axes] for axes in sets if axes in self._known}, **counted}
         if len(flat) <= _REMEMBERED:
             before = self._cells
             if before + len(flat) > _REMEMBERED:
@@ -156,7 +157,7 @@ class Table:
                 before = 0
             self._known.update(counted)
             object.__setattr__(self, "_cells", before + len(flat))
-        return found
+        return found | counted
 
     def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
         """Raise the `TooLarge` that `counts` would, and one where they would not fit in memory."""

@@ -9,12 +9,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
+from qrelease.analysts import Analysts
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.ledger import Ledger
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_epsilon, zcdp_of
@@ -183,6 +186,35 @@ def test_charges_without_a_key_are_all_new(ledger: Ledger) -> None:
     assert len({charge.key for charge in charges}) == 4
     assert all(charge.fresh for charge in charges)
     assert ledger.spent == ApproxDP(0.5, 0.0)
+
+
+class Named(str, Enum):  # noqa: UP042  whose str() is another text
+    KEY = "monday"
+
+
+@pytest.mark.parametrize("key", [np.array(["monday"])[0], Named.KEY], ids=["numpy", "enum"])
+def test_a_text_of_another_type_is_that_text(path: Path, key: str) -> None:
+    with Ledger.open(path, TOTAL, dataset=key) as ledger:
+        charge = ledger.charge(PureDP(0.5), key, key=key)
+        assert ledger.store_answer(charge, b"drawn") == b"drawn"
+        assert ledger.session(PureDP(0.1), key, key="session").key == "session"
+        token = Analysts(ledger).add(key, TOTAL)
+        with Analysts(ledger).account("monday") as account:
+            account.record(key, key, b"bytes")
+    with Ledger.open(path) as ledger:
+        assert ledger.dataset == "monday"
+        assert ledger.charge(PureDP(0.5), "monday", key="monday").answer == b"drawn"
+        assert [type(entry.label) for entry in ledger.history()] == [str] * 3
+        assert Analysts(ledger).holder(token) is not None
+        assert [(r.key, r.request) for r in Analysts(ledger).requests("monday", 1, 1)] == [("monday", "monday")]
+
+
+def test_rows_of_anything_else_are_not_written(ledger: Ledger, path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(TypeError, match="plain"), ledger.store.writing():
+        ledger.store.set_head(ledger.store.head()._replace(tally=np.array(["0"])[0]))
+    assert path.read_bytes() == before
+    assert ledger.spent is None
 
 
 @pytest.mark.parametrize(("cost", "label"), [(PureDP(0.2), "a"), (ApproxDP(0.1, 0.0), "a"), (PureDP(0.1), "b")])

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, combinations
@@ -677,6 +678,23 @@ def test_counts_are_taken_once(monkeypatch):
         found.counts([(0, 2)])
         found.counts([(0, 1, 2)])
     assert taken[2:] == [((0, 2),), ((0, 1, 2),), ((0, 1, 2),)]
+
+
+def test_threads_share_a_table(monkeypatch):
+    """What one of them forgets another has still."""
+    monkeypatch.setattr("qrelease.table._REMEMBERED", 40)
+    found = random_table(coded(3, 4, 2, 5), 200, 0)
+    sets = [s for k in (1, 2) for s in combinations(range(4), k)]
+    expected = {s: found.counts([s])[0].tolist() for s in sets}
+
+    def ask(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(300):
+            asked = [sets[i] for i in rng.choice(len(sets), 3, replace=False)]
+            assert [c.tolist() for c in found.counts(asked)] == [expected[s] for s in asked]
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(ask, range(6)))
 
 
 # ---- larger than memory
