@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,17 @@ def impossible(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
     masks(domain, found)
     kept = domain.names if columns is None else columns
     return tuple(text for text in found if {domain.names[a] for a in predicate.parse(text, domain).axes} <= set(kept))
+
+
+def conditions(rules: Iterable[str]) -> tuple[str, ...]:
+    """A list of conditions as a tuple; `InvalidInput` for whatever else, one condition by itself too."""
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise InvalidInput(f'impossible must be a list of conditions, as ["age < 16"], got {rules!r}')
+    found = tuple(rules)
+    for rule in found:
+        if not isinstance(rule, str):
+            raise InvalidInput(f"impossible must be a list of conditions, each of them text, got {rule!r}")
+    return found
 
 
 def masks(domain: Domain, rules: Sequence[str]) -> dict[Axes, Mask]:

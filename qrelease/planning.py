@@ -17,14 +17,18 @@ from typing import Any, Final, Protocol, final, runtime_checkable
 from tqdm import tqdm
 
 from qrelease import memory
+from qrelease.auto import REHEARSED, choose
 from qrelease.databases import range_size
 from qrelease.dense import MAX_ENTRIES
 from qrelease.domain import readable
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.exact import whole
+from qrelease.measure import noise_for
+from qrelease.mechanisms import matrix
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
@@ -34,7 +38,7 @@ from qrelease.nets import quantiles, small_databases
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import positive_probability
 from qrelease.promise import Promising
-from qrelease.queries import Intervals
+from qrelease.queries import Cells, Intervals
 from qrelease.rehearsal import STAND_IN, Rehearsal, Trial
 from qrelease.release import OnlineMechanism
 from qrelease.vc import cover_radius
@@ -50,6 +54,9 @@ _LISTED: Final = 1 << 20
 
 _ANSWERED: Final = 1 << 24
 """Answers of all synopses in a net of small databases at most, likewise."""
+
+_FITTED: Final = 1 << 10
+"""Cells of the largest universe over which a fit of maximum entropy is tried: over more it may take minutes."""
 
 _PATIENCE: Final = 30.0
 """Seconds that the simulations of one mechanism may take, where it can tell."""
@@ -122,6 +129,8 @@ class Plan:
     target  an error, a fraction of n; None where none was asked for
     beta    the probability with which each promise fails
     trials  simulations of each mechanism; `note` says why there are none though they were asked for
+    auto    what `Auto` would take for so many records, and why; empty where that takes simulations that are too long,
+            or none were asked for
     """
 
     subject: str
@@ -131,12 +140,14 @@ class Plan:
     trials: int
     quotes: tuple[Quote, ...]
     note: str = ""
+    auto: str = ""
 
     def __str__(self) -> str:
         rows = [self._header, *map(self._cells, self.quotes)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows]
         notes = [f"{q.mechanism}: {q.note}" for q in self.quotes if q.note]
+        notes += [f"auto: {self.auto}"] if self.auto else []
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
 
     __repr__ = __str__
@@ -146,7 +157,7 @@ class Plan:
         goal = () if self.target is None else (f"epsilon for {self.target:g}", f"records for {self.target:g}")
         return (
             "mechanism",
-            f"promised at {self.cost}",
+            f"promised at {self.cost:.6g}",
             *(("typical",) if self.trials else ()),
             *goal,
             "seconds",
@@ -182,6 +193,7 @@ class Plan:
             "trials": self.trials,
             "stand_in": STAND_IN if self.trials else None,
             "note": self.note,
+            "auto": self.auto,
             "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.quotes],
         }
 
@@ -203,7 +215,7 @@ def plan(
     epsilon       what may be spent; by default the least that some theorem takes for the target
     delta         None or 0 for pure ε
     beta          the probability with which a promise may fail
-    trials        simulations of each mechanism; 0 for none
+    trials        simulations of each mechanism; 0 for none, and then it is not told what `Auto` would take
 
     Raises `InvalidInput` for arguments out of range, without a target and an ε, and where no ε is promised to be enough
     for the target, nor any number of records at the ε that is given.
@@ -221,6 +233,7 @@ def plan(
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
+    auto = found.taken(cost) if trials else ""
     rehearsal, note = None, ""
     try:
         rehearsal = Rehearsal.of(workload, n) if trials else None
@@ -232,7 +245,7 @@ def plan(
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
         f" universe {readable(workload.domain.size)} cells, records {n:,}, {relation.value}"
     )
-    return Plan(subject, cost, target, found.beta, trials, quotes, note)
+    return Plan(subject, cost, target, found.beta, trials, quotes, note, auto)
 
 
 @final
@@ -297,6 +310,34 @@ class _Setting:
             raise InvalidInput(f"no theorem promises an error of {target:g} at any epsilon; give an epsilon")
         return min(found)
 
+    def taken(self, cost: Cost) -> str:
+        """What `Auto` would take, and why; empty where it would try mechanisms that may take minutes."""
+        domain = self.workload.domain
+        if domain.size > REHEARSED and not all(isinstance(g.queries, Cells) for g in self.workload.groups):
+            return ""
+        try:
+            first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
+        except QReleaseError as error:
+            return str(error)
+        return f"would take {first}"
+
+    def expected(self, name: str, cost: Cost) -> float | None:
+        """The root mean squared error of an answer, records, by the mechanism's own plan; None if it makes none."""
+        if name == "maxent":
+            return MaxEnt().expected_error(self.workload, cost, self.neighbours, self.records)
+        if name == "matrix":
+            found = matrix.plan(self.workload)
+            noise = noise_for(found.measured, cost, self.neighbours)[0].variance
+            return found.error * math.sqrt(noise / found.measured.sensitivity(2, replace=False))
+        return None
+
+    def untried(self, found: Trial) -> str:
+        """Why a mechanism is not simulated, though it can run; empty if it is."""
+        cells = self.workload.domain.size
+        if isinstance(found, MaxEnt) and cells > _FITTED and found.no_table(self.workload) is None:
+            return f"its fit to {readable(cells)} cells is not simulated, which may take minutes"
+        return ""
+
     def quote(self, name: str, cost: Cost, target: float | None, rehearsal: Rehearsal | None, trials: int) -> Quote:
         """All that is known of one mechanism."""
         typical, seconds, needed, note = None, None, None, _NOTES.get(name, "")
@@ -306,10 +347,16 @@ class _Setting:
             needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
             self.check(found, cost)
             seconds = found.seconds(self.workload, cost, self.records) if isinstance(found, Forecasting) else None
+            expected = self.expected(name, cost)
+            if expected is not None:
+                note += f" of {expected:.3g} records an answer, in the root mean square"
+            untried = self.untried(found)
             if promised == math.inf:
                 note = "its theorem promises nothing at this cost to so many records"
             elif rehearsal is not None and seconds is not None and trials * seconds > _PATIENCE:
                 note += f"; {trials} simulations would take about {_rough(trials * seconds)} s"
+            elif rehearsal is not None and untried:
+                note += f"; {untried}"
             elif rehearsal is not None:
                 typical = rehearsal.error(found, cost, self.neighbours, trials)
         except TooLarge as error:
@@ -371,6 +418,8 @@ _CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
     "laplace": lambda setting, cost: Laplace(),
     "gaussian": lambda setting, cost: Gaussian(),
     "mwem": lambda setting, cost: MWEM(),
+    "maxent": lambda setting, cost: MaxEnt(),
+    "matrix": lambda setting, cost: matrix.Matrix(),
     "records": lambda setting, cost: Records(),
     "iterative": lambda setting, cost: IterativeConstruction(beta=setting.beta),
     "smalldb": lambda setting, cost: SmallDB(),
@@ -380,6 +429,8 @@ _CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
 
 _NOTES: Final = {
     "mwem": "no theorem covers its practical updates; what it does is known from measuring",
+    "maxent": "no theorem here is about its worst answer; its own plan expects an error",
+    "matrix": "no theorem here is about its worst answer; its noise makes an error",
     "records": "no theorem covers its fit; what it does is known from measuring",
 }
 

@@ -459,7 +459,7 @@ class Release:
         insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""
         return (
             f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
-            f" {self.cost}, {self.neighbours.value}{insecure})"
+            f" {self.cost:.6g}, {self.neighbours.value}{insecure})"
         )
 
     def _repr_html_(self) -> str:

@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from qrelease.analysts import Analysts
 from qrelease.cli import COMMANDS, main
+from qrelease.domain import Domain
+from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.records import Records
 from qrelease.planning import forecast
-from qrelease.privacy import ApproxDP
+from qrelease.privacy import ApproxDP, PureDP
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -176,6 +179,11 @@ def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsy
         (["--mechanism", "auto", "--workload", "marginals:sex*sex"], "twice"),
         (["--mechanism", "auto", "--workload", "marginals:sex*nobody"], "nobody"),
         (["--mechanism", "laplace", "--rounds", "3"], "rounds"),
+        (["--mechanism", "mwem", "--weighted-records", "9"], "--weighted-records belongs to records, mwem has none"),
+        (["--mechanism", "maxent", "--order", "2"], "--order belongs to records, maxent has none"),
+        (["--mechanism", "records", "--records", "400"], "belongs to auto and maxent and mwem, records has none"),
+        (["--mechanism", "records", "--delta", "1e-6", "--order", "1"], "order must be"),
+        (["--mechanism", "records", "--delta", "1e-6", "--weighted-records", "0"], "records must be"),
         (["--columns", "sex,nobody"], "nobody"),
         (["--workload", "marginals:9"], "marginals"),
         (["--workload", "ranges:sex"], "order"),
@@ -448,6 +456,130 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
     assert neighbours == "replace-one" or said[0] == said[1]
     assert release("--mechanism", "records", out="none") == 2  # without a delta
     assert "takes" not in capsys.readouterr().err
+
+
+def test_weighted_records_and_order_are_those_of_the_mechanism(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = []
+    monkeypatch.setattr(
+        "qrelease.release.Curator.release", lambda _, mechanism, *rest: taken.append(mechanism) or 1 / 0
+    )
+    rules = '\n[[impossible]]\nwhere = "sex = F and city = Rom"\n'
+    (folder / "people.toml").write_text(SCHEMA + rules)
+    options = ["--mechanism", "records", "--delta", "1e-6"]
+    for more in ([], ["--weighted-records", "2000", "--order", "2"]):
+        with pytest.raises(ZeroDivisionError):
+            release(*options, *more)
+    rule = ("sex = F and city = Rom",)
+    assert taken == [Records(impossible=rule), Records(records=2000, order=2, impossible=rule)]
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    default = Records()
+    assert f"the less their scatter; default: {default.records:,}" in said
+    assert f"that may be measured; default: {default.order}" in said
+
+
+@pytest.mark.parametrize("rules", [5, None, "age < 16", b"age < 16", [5], ["age < 16", None]])
+def test_rules_that_are_no_list_of_conditions_are_refused(rules: object) -> None:
+    with pytest.raises(InvalidInput, match="impossible must be a list of conditions"):
+        Records(impossible=rules)  # type: ignore[arg-type]
+
+
+def test_rules_may_come_in_any_list() -> None:
+    rules = ["age < 16", "sex = F"]
+    assert Records(impossible=rules) == Records(impossible=iter(rules)) == Records(impossible=tuple(rules))  # type: ignore[arg-type]
+
+
+def test_the_help_names_all_kinds_of_workloads(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidInput) as error:
+        Workload.parse(Domain.coded({"a": 2}), "nonsense")
+    kinds = re.findall(r"(\w+):", str(error.value).partition(", got ")[0])
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    text = capsys.readouterr().out
+    assert len(set(kinds)) == 5
+    assert all(f"{kind}:" in text for kind in kinds)
+
+
+def test_costs_are_printed_short_and_refused_exactly(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--epsilon", "0.1", "--delta", "1e-9", "--total-epsilon", "0.3", "--total-delta", "1e-8") == 0
+    for out in ("two", "three"):
+        last = release("--epsilon", "0.1", "--delta", "1e-9", out=out)
+    refusal = capsys.readouterr().err
+    assert last == 2, "three times 0.1 is more than 0.3"
+    assert "at most the epsilon=0.09999999999999998, delta=" in refusal, "rounded, it would be refused too"
+    assert main(["ledger", "show", "people.ledger"]) == 0
+    assert main(["ledger", "raise", "people.ledger", "--epsilon", "0.4"]) == 0
+    assert release("--epsilon", "0.1", "--delta", "1e-9", out="three") == 0
+    printed = capsys.readouterr().out
+    assert "spent   epsilon=0.2, delta=2e-09\nleft    epsilon=0.0999999, delta=7.99999e-09\n" in printed, "it fits"
+    assert "total now epsilon=0.4, delta=1e-08, spent epsilon=0.2, delta=2e-09\n" in printed
+    assert "spent in all: epsilon=0.3, delta=3e-09 of epsilon=0.4, delta=1e-08 (ledger" in printed
+    with Ledger.open(folder / "people.ledger") as ledger:
+        assert str(ledger.spent) != f"{ledger.spent:.6g}" == "epsilon=0.3, delta=3e-09"
+        assert f"{ledger.spent}" == str(ledger.spent)
+    Ledger.open(folder / "new", ApproxDP(0.3, 1e-9)).close()
+    capsys.readouterr()
+    assert main(["ledger", "show", "new"]) == 0
+    assert "left    epsilon=0.3, delta=1e-09\n" in capsys.readouterr().out
+
+
+def test_the_charges_of_a_session_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", PureDP(1.0)) as ledger:
+        ledger.charge(PureDP(0.125), "mwem: 16 queries")
+        ledger.charge(PureDP(0.125), "mwem: 16 queries")
+        journal = ledger.session(PureDP(0.5), "online: a session", "server")
+        for cost, label in [(0.01, "count"), (0.01, "answers"), (0.02, "answers"), (0.03, "answers"), (0.01, "count")]:
+            with journal.writing():
+                journal.buy(PureDP(cost), f"online: {label}")
+        ledger.charge(PureDP(0.02), "online: count")
+    lines = []
+    for options in ([], ["--all"]):
+        assert main(["ledger", "show", "l", *options]) == 0
+        lines.append([line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines()[4:]])
+    grouped, whole = lines
+    assert grouped == [
+        "total   epsilon=1  created",
+        "charge  epsilon=0.125  mwem: 16 queries",
+        "charge  epsilon=0.125  mwem: 16 queries",
+        "session epsilon=0.5  online: a session",
+        "charge  epsilon=0.01  online: count",
+        "charge  epsilon=0.06  online: answers (3 charges)",
+        "charge  epsilon=0.03  online: count (2 charges)",
+    ]
+    assert whole[5:8] == [f"charge  epsilon={cost}  online: answers" for cost in (0.01, 0.02, 0.03)]
+    assert len(whole) == 10
+
+
+def test_what_is_no_release_is_said_to_be_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ("people.csv", "."):
+        assert main(["answer", path, "sex = F"]) == 2
+        assert capsys.readouterr().err == (
+            f"qrelease: {path} is no release: that is a folder that `qrelease release` wrote, with its release.json\n"
+        )
+    assert main(["answer", "nowhere", "sex = F"]) == 2
+    assert "nowhere cannot be read: No such file" in capsys.readouterr().err
+    assert release() == 0
+    assert main(["answer", "out/release.json", "sex = F"]) == 0
+
+
+def test_a_request_is_counted_in_the_singular(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", PureDP(1.0)) as ledger:
+        analysts = Analysts(ledger)
+        for requests, name in enumerate(("ada", "ben", "cyd")):
+            analysts.add(name, PureDP(0.1 + 0.2))
+            with analysts.account(name) as account:
+                for number in range(requests):
+                    account.record(f"{number}", "{}", b"{}")
+    assert main(["analyst", "list", "--ledger", "l"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines() == [
+        "ada  budget epsilon=0.3, 0 requests",
+        "ben  budget epsilon=0.3, 1 request",
+        "cyd  budget epsilon=0.3, 2 requests",
+    ]
 
 
 def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from worlds import BOTH, PEOPLE, coded, mixed, random_table, true_answers
 
 import qrelease as qr
 from qrelease import planning
+from qrelease.auto import choose
 from qrelease.cli import main
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
@@ -107,7 +109,7 @@ def test_promises_grow_with_queries_and_fall_with_records_and_epsilon(neighbours
     for name in _CONTENDERS:
         setting = _Setting(RANGES, 10_000, neighbours, 0.05, 1e-6)
         here = setting.promised(name, setting.cost(2.0))
-        if name in ("mwem", "records"):
+        if name in ("mwem", "maxent", "matrix", "records"):
             assert here is None
             continue
         assert isinstance(_CONTENDERS[name](setting, setting.cost(2.0)), Promising)
@@ -212,6 +214,54 @@ def test_a_plan_by_epsilon_says_what_is_vacuous():
     assert content["stand_in"] is None
     assert {q["mechanism"]: q["vacuous"] for q in content["quotes"]}["pmw"]
     assert str(plan(PAIRS, 100, epsilon=1.0, trials=0)) == str(plan(PAIRS, 100, epsilon=1.0, trials=0))
+
+
+def test_what_is_measured_by_a_plan_has_an_expected_error_without_any_trial(monkeypatch):
+    monkeypatch.setattr(planning, "_CONTENDERS", {name: _CONTENDERS[name] for name in ("maxent", "matrix")})
+    found = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=0)
+    quotes = {q.mechanism: q for q in found.quotes}
+    for mechanism, seeds in ((qr.MaxEnt(), 16), (qr.Matrix(), 100)):
+        told = float(re.search(r"error of ([\d.]+) records an answer", quotes[mechanism.name].note)[1])
+        stage, squares = Rehearsal.of(PAIRS, 2_000), []
+        for seed in range(seeds):
+            with Ledger.open(None, found.cost) as ledger:
+                release = Curator(stage.table, ledger, Entropy.insecure(seed)).release(mechanism, PAIRS, found.cost)
+            squares.append(np.mean((release.answers() - stage.answers) ** 2))
+        assert told == pytest.approx(np.sqrt(np.mean(squares)), rel=0.1)
+    pure = {q.mechanism: q for q in plan(PAIRS, 2_000, epsilon=1.0, trials=0).quotes}
+    assert pure["maxent"].note.startswith("Gaussian noise needs a delta above 0")
+    assert pure["matrix"].note.startswith("Gaussian noise needs a delta above 0")
+
+
+def test_a_fit_that_may_take_minutes_is_not_simulated(monkeypatch):
+    monkeypatch.setattr(planning, "_CONTENDERS", {name: _CONTENDERS[name] for name in ("maxent", "matrix")})
+    maxent, matrix = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=1).quotes
+    assert 0 < maxent.typical < 0.05
+    assert 0 < matrix.typical < 0.05
+    monkeypatch.setattr(planning, "_FITTED", 11)
+    maxent, again = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=1).quotes
+    assert maxent.typical is None
+    assert maxent.note.endswith(
+        "records an answer, in the root mean square; "
+        + ("its fit to 12 cells is not simulated, which may take minutes")
+    )
+    assert again == matrix
+    wide = Workload.marginals(coded(*[9] * 12), 1)  # no histogram is fitted
+    assert plan(wide, 2_000, epsilon=1.0, delta=1e-6, trials=1).quotes[0].typical > 0
+
+
+def test_a_plan_says_what_auto_would_take(monkeypatch):
+    monkeypatch.setattr(planning, "_CONTENDERS", {"laplace": _CONTENDERS["laplace"]})
+    wide = Workload.marginals(coded(*[4] * 8), 2)
+    cost = ApproxDP(1.0, 1e-6)
+    found = plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=1)
+    first = choose(wide, 5_000, cost, Neighbours.ADD_REMOVE).predictions[0]
+    assert first.error is not None
+    assert str(found).splitlines()[-1] == f"auto: would take {first}"
+    assert found.to_json()["auto"] == f"would take {first}"
+    assert plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=0).auto == ""
+    conditions = Workload.predicates(coded(*[4] * 8), "a = 1 and b in 0..2")
+    assert plan(conditions, 5_000, epsilon=1.0, delta=1e-6, trials=1).auto == ""  # each trial may take long
 
 
 def test_what_a_universe_is_too_large_for_is_said():

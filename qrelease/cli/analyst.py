@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from qrelease.analysts import Analysts
-from qrelease.cli.shared import action, cost_of, opened
+from qrelease.cli.shared import action, cost_of, opened, told
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -35,4 +35,5 @@ def _list(arguments: argparse.Namespace) -> None:
     with opened(arguments.ledger) as ledger:
         for analyst in Analysts(ledger).list():
             state = "" if analyst.active else ", revoked"
-            print(f"{analyst.name}  budget {analyst.budget}, {analyst.requests:,} requests{state}")
+            asked = f"{analyst.requests:,} request{'' if analyst.requests == 1 else 's'}"
+            print(f"{analyst.name}  budget {told(analyst.budget)}, {asked}{state}")

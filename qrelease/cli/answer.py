@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from qrelease.errors import InvalidInput
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
@@ -12,9 +14,23 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", nargs="+", help="a condition, as in: age in 30..39 and income = '>50K'")
 
 
-def _answer(arguments: argparse.Namespace) -> None:
-    from qrelease.archive import load
+def _may_be(path: Path) -> bool:
+    """Whether a path may be a release: a folder with a manifest, or a file that starts as JSON does."""
+    from qrelease.archive import MANIFEST
 
+    if path.is_file():
+        with path.open("rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    return not path.is_dir() or (path / MANIFEST).exists()
+
+
+def _answer(arguments: argparse.Namespace) -> None:
+    from qrelease.archive import MANIFEST, load
+
+    if not _may_be(arguments.release):
+        raise InvalidInput(
+            f"{arguments.release} is no release: that is a folder that `qrelease release` wrote, with its {MANIFEST}"
+        )
     release = load(arguments.release)
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)

@@ -29,8 +29,18 @@ PYTHON_ONLY = {
     "pmw": "qrelease.PrivateMultiplicativeWeights, with Curator.open: its queries come one by one",
 }
 
-OPTIONS = {"rounds": ["mwem"], "size": ["smalldb"], "alpha": ["smalldb"], "records": ["auto", "maxent", "mwem"]}
+OPTIONS = {
+    "rounds": ["mwem"],
+    "size": ["smalldb"],
+    "alpha": ["smalldb"],
+    "records": ["auto", "maxent", "mwem"],
+    "weighted_records": ["records"],
+    "order": ["records"],
+}
 """Options of `release` that belong to some mechanisms."""
+
+_FIELDS = {"weighted_records": "records"}
+"""What a mechanism calls an option, where that is another name."""
 
 DEFAULT = "mwem"
 
@@ -47,7 +57,8 @@ def mechanism_of(name: str, **options: float | None) -> Mechanism:
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if name not in OPTIONS[option]:
-            raise InvalidInput(f"--{option} belongs to {' and '.join(OPTIONS[option])}, {name} has none")
+            spelled = option.replace("_", "-")
+            raise InvalidInput(f"--{spelled} belongs to {' and '.join(OPTIONS[option])}, {name} has none")
     module, _, kind = MECHANISMS[name].partition(":")
     make: Callable[..., Mechanism] = getattr(import_module(module), kind)
-    return make(**given)
+    return make(**{_FIELDS.get(option, option): value for option, value in given.items()})

@@ -18,6 +18,7 @@ from qrelease.cli.shared import (
     entropy_of,
     seed_option,
     table_of,
+    told,
     warn_of_weak,
     workload_of,
     wrote,
@@ -51,6 +52,18 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="of auto, maxent and mwem: about how many there are, if public; default: a little of the budget finds out",
+    )
+    parser.add_argument(
+        "--weighted-records",
+        type=int,
+        metavar="N",
+        help="of records: weighted records that are drawn; the more, the less their scatter; default: 524,288",
+    )
+    parser.add_argument(
+        "--order",
+        type=int,
+        metavar="K",
+        help="of records: columns of the largest marginals that may be measured; default: 3",
     )
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
     parser.add_argument(
@@ -125,7 +138,7 @@ def _release(arguments: argparse.Namespace) -> None:
     for name, why in left_out.items():
         print(f"no {name}: {why}")
     if arguments.insecure_seed is None or arguments.ledger:
-        print(f"spent in all: {spent} of {total} (ledger {_ledger_path(arguments)})")
+        print(f"spent in all: {told(spent)} of {told(total)} (ledger {_ledger_path(arguments)})")
     warn_of_weak(cost)
 
 

@@ -52,7 +52,8 @@ def query_options(parser: argparse.ArgumentParser) -> None:
         "--workload",
         action="append",
         metavar="W",
-        help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, where:CONDITION; may be repeated",
+        help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, boxes:a*b, where:CONDITION; may be"
+        " repeated",
     )
     parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
 
@@ -108,6 +109,11 @@ def cost_of(epsilon: float, delta: float | None) -> Cost:
     from qrelease.privacy import ApproxDP, PureDP
 
     return PureDP(epsilon) if not delta else ApproxDP(epsilon, delta)
+
+
+def told(cost: Cost | None) -> str:
+    """A cost as people read it, to six digits: what is exact is in the files, and in refusals."""
+    return "nothing" if cost is None else f"{cost:.6g}"
 
 
 def entropy_of(arguments: argparse.Namespace) -> Entropy:

@@ -107,7 +107,7 @@ class Records:
     order       of the largest marginals that may be measured
     records     weighted records that are drawn, of which equal ones may be released as one: the more, the less their
                 scatter shows
-    impossible  conditions that no record satisfies, as the public knows: `age < 16 and income = '>50K'`
+    impossible  a list of conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`
     at_once     whether all marginals asked about are measured at once. By default, where that can be: none is of more
                 columns than `order`, and all their residuals together have up to `maxent.DENSE` coordinates
 
@@ -120,7 +120,7 @@ class Records:
     at_once: bool | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "impossible", tuple(self.impossible))
+        object.__setattr__(self, "impossible", constraints.conditions(self.impossible))
         object.__setattr__(self, "order", whole("order", self.order, least=2))
         object.__setattr__(self, "records", count("records", self.records))
         if self.at_once is not None and not isinstance(self.at_once, bool):

@@ -96,7 +96,7 @@ def count(name: str, value: object) -> int:
 
 
 class _Readable:
-    """Text and JSON of a cost, with every digit of its floats."""
+    """Text and JSON of a cost, with every digit of its floats; and a shorter text for what is only read."""
 
     __slots__ = ()
 
@@ -107,6 +107,15 @@ class _Readable:
     def __str__(self) -> str:
         """`epsilon=1, delta=1e-09`."""
         return ", ".join(f"{name}={repr(value).removesuffix('.0')}" for name, value in self.to_json().items())
+
+    def __format__(self, spec: str) -> str:
+        """Each number as the float format says, so `.6g` leaves out what rounding added; all digits without one.
+
+        A rounded cost may be more than the cost is: what somebody should ask for, or compare, takes all digits.
+        """
+        if not spec:
+            return str(self)
+        return ", ".join(f"{name}={value:{spec}}" for name, value in self.to_json().items())
 
 
 @dataclass(frozen=True, slots=True)

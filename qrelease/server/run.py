@@ -221,7 +221,7 @@ def outlook(session: PayingSession) -> str:
     (price, *_), (most, *_) = cost.to_json().values(), whole.to_json().values()
     within = f"{100 * session.mechanism.alpha:g}% of {session.records:,} records"
     return (
-        f"a new answer within {within} costs {cost} by itself: {int(most / price):,} use up {total};"
+        f"a new answer within {within} costs {cost:.6g} by itself: {int(most / price):,} use up {total:.6g};"
         " those that follow from earlier ones are free, and a synopsis for many may be cheaper"
     )
 
