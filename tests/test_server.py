@@ -734,7 +734,7 @@ def test_the_outlook_is_what_answers_cost_and_how_many_there_are(path, cap, neig
         said = outlook(session)
         assert f" {session.records:,} records" in said
         cost = session.answer("sex = 'F'").cost
-        assert f"costs {cost} by itself" in said
+        assert f"costs {cost:.6g} by itself" in said
     holds = Filter(cap)
     for _ in range(int(re.search(r"([\d,]+) use up", said)[1].replace(",", ""))):
         holds.spend(cost)
