@@ -41,7 +41,9 @@ from qrelease.release import Curator, Draft, Mechanism, check_table
 from qrelease.workload import Workload
 
 REHEARSED: Final = 1 << 14
-"""Cells of the largest universe over which marginals are rehearsed: each mechanism takes a second or two."""
+"""Cells of the largest universe over which marginals are rehearsed: most mechanisms take a second or two.
+
+`maxent` may take half a minute."""
 
 COUNTING: Final = 0.01
 """The share of the budget that buys the number of records, where it is neither public nor given."""

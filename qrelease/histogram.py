@@ -35,7 +35,7 @@ _DRIFT = 2.0**40  # the mean weight by which the weights are scaled back to a me
 
 _MOST = 700.0  # the largest exponent: e^±700 is a float64
 
-_SMALL = 1 << 12  # cells of a query whose support is kept, at 16 bytes each
+_SMALL = 1 << 12  # cells of a query whose support is kept, at some 40 bytes each
 _KEPT = 256  # such supports
 
 _FACTOR = 64  # bytes of a factor, one a cell of a marginal, on its way into the manifest
