@@ -33,7 +33,7 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.records import Records
 from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
+from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, count
 from qrelease.queries import Cells
 from qrelease.rehearsal import Rehearsal
@@ -122,7 +122,7 @@ class Auto:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` where none can run, which says why."""
         check_cost(cost)
-        counting, rest = self._shares(cost, neighbours)
+        counting, rest = counting_first(cost, COUNTING, neighbours, self.records)
         if counting is not None:
             calibrated(1, counting)
         refusals = []
@@ -133,15 +133,9 @@ class Auto:
             refusals.append(refusal)
         raise _none(refusals)
 
-    def _shares(self, cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
-        """What buys the number of records, if anything does, and what is left."""
-        if self.records is not None or neighbours is Neighbours.REPLACE_ONE:
-            return None, cost
-        return counting_first(cost, COUNTING)
-
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is unknown, choose, and let the chosen one release."""
-        counting, rest = self._shares(cost, private.neighbours)
+        counting, rest = counting_first(cost, COUNTING, private.neighbours, self.records)
         counted: tuple[Measurement, ...] = ()
         records: float | None = self.records
         if records is None:

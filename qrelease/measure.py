@@ -178,8 +178,15 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
     return calibrated(max(moved, 1), cost, unit)
 
 
-def counting_first(cost: Cost, share: float) -> tuple[PureDP | ZCDP, Cost]:
-    """A share of a cost, which buys the number of records, and the rest, which keeps all of a δ."""
+def counting_first(
+    cost: Cost, share: float, neighbours: Neighbours, records: float | None = None
+) -> tuple[PureDP | ZCDP | None, Cost]:
+    """A share of a cost, which buys the number of records, and the rest, which keeps all of a δ.
+
+    None and all of it, where nothing has to be bought: the number is public as it is said, or as neighbours have it.
+    """
+    if records is not None or neighbours is Neighbours.REPLACE_ONE:
+        return None, cost
     if isinstance(cost, ApproxDP):
         pure, left = split(PureDP(cost.epsilon), [share, 1 - share])
         return pure, ApproxDP(left.epsilon, cost.delta)

@@ -27,7 +27,7 @@ from qrelease.histogram import Histogram, check_size
 from qrelease.interactions import needed
 from qrelease.maxent import expected_variance, fit
 from qrelease.measure import Measurement, Private, calibrated, counting_first, half_widths, noise_for
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP
+from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, count, positive
 from qrelease.queries import Residuals
 from qrelease.release import Draft
@@ -92,7 +92,7 @@ class MaxEnt:
             shape = workload.domain.shape
             memory.check(needed(shape), f"a column of {max(shape):,} cells", "use coarser bins")
         divided = self._divides(unfitted)
-        rest = self._shares(cost, neighbours)[1] if divided else cost
+        rest = counting_first(cost, COUNTING, neighbours, self.records)[1] if divided else cost
         # By the number of records, which may be private, the privacy is divided.
         for records in [10.0**power for power in range(13)] if divided else [None]:
             plan = self._plan(workload, rest, neighbours, records)
@@ -107,12 +107,6 @@ class MaxEnt:
         """Why no histogram is fitted, if none is."""
         unfitted = _unfitted(workload)
         return None if unfitted is None else unfitted.public
-
-    def _shares(self, cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
-        """What finds the number of records, if anything does, and what is left."""
-        if self.records is not None or neighbours is Neighbours.REPLACE_ONE:
-            return None, cost
-        return counting_first(cost, COUNTING)
 
     def _divides(self, unfitted: TooLarge | None) -> bool:
         """Whether the scales are those best for a fit, by the number of records; else they are for linear answers."""
@@ -149,7 +143,7 @@ class MaxEnt:
         records, rest = self.records if public is None else public, cost
         divided = self._divides(unfitted)
         if divided and records is None:
-            counting, rest = self._shares(cost, private.neighbours)
+            counting, rest = counting_first(cost, COUNTING, private.neighbours, self.records)
             records, first = private.count(counting)
             counted = () if first is None else (first,)
         known = max(records, 1.0) if divided and records is not None else None

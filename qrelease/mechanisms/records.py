@@ -158,7 +158,7 @@ class Records:
         memory.check(self.memory(workload), f"{self.records:,} weighted records", advice)
         at_once = self._measured_at_once(workload)
         if at_once:
-            counting, left = _counting(cost, neighbours)
+            counting, left = counting_first(cost, COUNT, neighbours)
             if counting is not None:
                 calibrated(1, counting)
             for power in range(_POWERS):  # by the number of records, which may be private, the privacy is divided
@@ -238,7 +238,7 @@ class Records:
         at_once = self._measured_at_once(workload)
         if not at_once:
             return self._selected(private, learned, workload, cost)
-        counting, left = _counting(cost, private.neighbours)
+        counting, left = counting_first(cost, COUNT, private.neighbours)
         records, first = private.count(counting)
         planned = _planned(workload.domain, at_once, left, private.neighbours, max(records, 1.0))
         learned.measure(planned, left)
@@ -441,11 +441,6 @@ def _at_once(workload: Workload, order: int) -> list[Axes]:
 def _coordinates(shape: Sequence[int], sets: Sequence[Axes]) -> int:
     """Of the residuals of some sets of columns."""
     return sum(prod(shape[a] - 1 for a in s) for s in sets)
-
-
-def _counting(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Cost]:
-    """What counts the records, where their number is private, and what is left."""
-    return (None, cost) if neighbours is Neighbours.REPLACE_ONE else counting_first(cost, COUNT)
 
 
 def _planned(domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float) -> Workload:
