@@ -13,10 +13,9 @@ from qrelease.ledger_store import Store, damaged, digest_of
 _REGISTRY, _SET_REGISTRY = "SELECT analysts, digest FROM registry", "INSERT OR REPLACE INTO registry VALUES (1, ?, ?)"
 _ANALYST = "SELECT id, name, token, budget, tally, active, requests, stored, last, digest FROM analysts"
 _ALL, _BY_NAME, _BY_TOKEN = f"{_ANALYST} ORDER BY id", f"{_ANALYST} WHERE name = ?", f"{_ANALYST} WHERE token = ?"
-# No REPLACE, which would write the indices too.
-_SET = """INSERT INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
-    tally = excluded.tally, active = excluded.active, requests = excluded.requests, stored = excluded.stored,
-    last = excluded.last, digest = excluded.digest"""
+_ADD = "INSERT INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SET = """UPDATE analysts SET tally = ?, active = ?, requests = ?, stored = ?, last = ?, digest = ?
+    WHERE id = ? AND digest = ?"""
 _REQUEST = "SELECT number, key, time, request, response, digest FROM requests WHERE analyst = ?"
 _BY_KEY, _FROM = f"{_REQUEST} AND key = ?", f"{_REQUEST} AND number >= ? ORDER BY number LIMIT ?"
 _DIGEST = "SELECT digest FROM requests WHERE analyst = ? AND number = ?"
@@ -79,13 +78,15 @@ def add(store: Store, name: str, token: str, budget: str, tally: str) -> None:
     if not store.has("registry"):
         store.add_analyst_tables()
     count = len(analysts(store)) + 1 if store.execute(_REGISTRY).fetchone() else 1
-    put(store, AnalystRow(count, name, token, budget, tally))
+    row = AnalystRow(count, name, token, budget, tally)
+    store.execute(_ADD, (*row, digest_of(*row)))
     store.execute(_SET_REGISTRY, (count, digest_of(count)))
 
 
-def put(store: Store, row: AnalystRow) -> None:
-    """Replace the row of an analyst."""
-    store.execute(_SET, (*row, digest_of(*row)))
+def replace(store: Store, found: AnalystRow, row: AnalystRow) -> bool:
+    """Put what an analyst has spent, asked, and may do; False, with nothing done, if the row is not as it was found."""
+    values = (row.tally, row.active, row.requests, row.stored, row.last, digest_of(*row))
+    return store.execute(_SET, (*values, found.id, digest_of(*found))).rowcount == 1
 
 
 def request(store: Store, analyst: AnalystRow, key: str) -> RequestRow | None:

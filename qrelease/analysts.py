@@ -103,7 +103,8 @@ class Analysts:
     def revoke(self, name: str) -> None:
         """The token of that analyst is good no longer; what was spent stays spent."""
         with self._store.writing():
-            rows.put(self._store, self._row(name)._replace(active=0))
+            found = self._row(name)
+            rows.replace(self._store, found, found._replace(active=0))
 
     def list(self) -> tuple[Analyst, ...]:
         """All of them, in the order in which they were added."""
@@ -192,10 +193,8 @@ class Account:
 
     def close(self) -> None:
         """Write down what has changed, once for all of it."""
-        if self._row != self._found:
-            if rows.by_name(self._store, self._row.name) != self._found:
-                raise AssertionError("the account was changed by another that was open beside it")
-            rows.put(self._store, self._row)
+        if self._row != self._found and not rows.replace(self._store, self._found, self._row):
+            raise AssertionError("the account was changed by another that was open beside it")
 
 
 def _hashed(token: str) -> str:

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, Final, Literal, final
 
 import numpy as np
 
 from qrelease.bought import Bought
-from qrelease.canonical import Asked
+from qrelease.canonical import Asked, named
 from qrelease.conjunctions import Conjunctions, Everything, Parities, QueryClass, class_from_json
 from qrelease.cover import Axes
 from qrelease.domain import Domain
@@ -85,17 +85,18 @@ class Unit:
             width = -(-queries.cells // 8)
             names = ((1 << 8 * width - 1 - i).to_bytes(width, "big") for i in range(queries.cells))
             return cls(group, tuple(Asked(group.axes, 1.0, name) for name in names), len(group.axes))
-        asked = tuple(Asked.of(domain, single(group, i)) for i in range(queries.count))
+        found = [named(domain, single(group, i)) for i in range(queries.count)]
+        asked = tuple(one for one, _ in found)
         if len(asked) == 1 and not (asked[0].axes == group.axes and isinstance(queries, Vectors)):
             group = asked[0].group(domain)
-        return cls(group, asked, max(_order(domain, a) for a in asked))
+        return cls(group, asked, max(_order(domain, *one) for one in found))
 
     @property
     def counts(self) -> bool:
         """Whether it is one counting query."""
         return len(self.asked) == 1 and self.asked[0].unit == 1
 
-    @property
+    @cached_property
     def columns(self) -> Axes:
         """Those that its queries depend on."""
         return tuple(sorted({a for asked in self.asked for a in asked.axes}))
@@ -105,8 +106,8 @@ class Unit:
         return self.asked[0].to_text() if len(self.asked) == 1 else Workload(domain, (self.group,)).to_json()
 
 
-def _order(domain: Domain, asked: Asked) -> int:
-    if asked.sets(domain) is not None:
+def _order(domain: Domain, asked: Asked, conjunction: bool) -> int:
+    if conjunction:
         return len(asked.axes)
     return len(domain) + (1 if Parities().contains(domain, asked) else 2)
 
@@ -432,21 +433,44 @@ class Books:
         ripe  those only whose rent is due: most others need no price, which takes long to work out, since a synopsis
               costs hardly less than one for some of its columns and queries
         """
-        for order in self._orders(unit):
-            paid = [self._paid[k] for k in self._paid if k <= order]
-            axes = tuple(sorted({*unit.columns}.union(*(columns for _, columns in paid))))
-            rent = sum(rent for rent, _ in paid)
-            if not paid or (ripe and _HARDLY * self._least(axes, order) > rent):
+        for order in self._orders(unit.order):
+            rent, columns = self._shown(order)
+            axes = tuple(sorted(columns.union(unit.columns)))
+            if not rent or (ripe and _HARDLY * self._least(axes, order) > rent):
                 continue
-            offer = self._offer(axes, self._class(order), self._number)
-            self._dues[axes, order] = math.inf if offer is None else self._due(offer)
+            offer = self._priced(axes, order)
             if offer is not None and not (ripe and self._due(offer) > rent):
                 yield rent, offer
+
+    def foresee(self) -> bool:
+        """Work out a price that the next query may else wait for; whether there was any.
+
+        Of a synopsis on just the columns that the stream has shown: with others, it costs hardly less.
+        """
+        for order in self._orders(min(self._paid, default=0)):
+            rent, columns = self._shown(order)
+            axes = tuple(sorted(columns))
+            near = rent and _HARDLY * self._least(axes, order) <= rent + self.tariff.alone
+            if near and (axes, order) not in self._dues:
+                self._priced(axes, order)
+                return True
+        return False
+
+    def _shown(self, order: int) -> tuple[float, frozenset[int]]:
+        """What answers to queries of a class cost since the last synopsis, and the columns that those were on."""
+        paid = [self._paid[k] for k in self._paid if k <= order]
+        return sum(rent for rent, _ in paid), frozenset().union(*(columns for _, columns in paid))
+
+    def _priced(self, axes: Axes, order: int) -> Offer | None:
+        offer = self._offer(axes, self._class(order), self._number)
+        self._dues[axes, order] = math.inf if offer is None else self._due(offer)
+        return offer
 
     def _least(self, axes: Axes, order: int) -> float:
         """At least so much is the rent at which a synopsis is bought."""
         own = isinstance(self._class(order), Everything)  # for which few columns have a bound that is less than others'
-        some = (due for (a, k), due in self._dues.items() if (order if own else 0) <= k <= order and {*a} <= {*axes})
+        least, wide = order if own else 0, {*axes}
+        some = (due for (a, k), due in self._dues.items() if least <= k <= order and wide.issuperset(a))
         return max(some, default=0.0)
 
     @property
@@ -475,12 +499,12 @@ class Books:
         """The rent at which it is bought."""
         return self._rent * self.price(offer.cost)
 
-    def _orders(self, unit: Unit) -> list[int]:
-        """The classes that a unit belongs to, of those that the stream has shown so far."""
+    def _orders(self, least: int) -> list[int]:
+        """The classes that a unit of this order belongs to, of those that the stream has shown so far."""
         widest = len(self.domain)
         if not self.gaussian:  # a table costs hardly more for conjunctions of all its columns than for few
-            return [order for order in (widest, widest + 1, widest + 2) if order >= unit.order]
-        return [k for k in sorted({unit.order, *self._paid}) if unit.order <= k <= widest]
+            return [order for order in (widest, widest + 1, widest + 2) if order >= least]
+        return [k for k in sorted({least, *self._paid}) if least <= k <= widest]
 
     def _class(self, order: int) -> QueryClass:
         widest = len(self.domain)

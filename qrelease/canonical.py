@@ -20,25 +20,41 @@ Bits = npt.NDArray[np.bool_]
 
 def canonical(domain: Domain, query: Group) -> Group:
     """The same query, of a group of one, on those columns alone that it depends on: none, for one that is constant."""
-    axes, row = _reduced(domain, query)
+    axes, row, _ = _reduced(domain, query)
     return Group(axes, Vectors(row[None, :], query.queries.unit))
 
 
-def _reduced(domain: Domain, query: Group) -> tuple[Axes, Ints]:
-    axes = list(query.axes)
-    row = np.rint(query.queries.adjoint(np.ones(1))).astype(np.int64)  # entries are below 2^53: exact as floats
+def _reduced(domain: Domain, query: Group) -> tuple[Axes, Ints, bool]:
+    """The columns, the entries over their marginal in units, and whether they are those of a conjunction."""
+    axes, queries = list(query.axes), query.queries
+    # Entries are below 2^53: exact as floats.
+    row = queries.rows[0] if isinstance(queries, Vectors) else np.rint(queries.adjoint(np.ones(1))).astype(np.int64)
     cube = row.reshape([domain.shape[a] for a in axes])
+    if queries.unit == 1:
+        bits = cube > 0
+        admitted = [*map(np.count_nonzero, _sides(bits))]
+        if np.count_nonzero(bits) == prod(admitted) > 0:  # nothing depends on a column of which all values are admitted
+            kept = [count < n for count, n in zip(admitted, cube.shape, strict=True)]
+            row = np.asarray(cube[tuple(slice(None) if keep else 0 for keep in kept)]).reshape(-1)
+            return tuple(a for a, keep in zip(axes, kept, strict=True) if keep), row, True
     for i in reversed(range(len(axes))):
         if (cube == cube.take([0], axis=i)).all():
             cube = np.asarray(cube.take(0, axis=i))
             del axes[i]
-    return tuple(axes), cube.reshape(-1)
+    return tuple(axes), cube.reshape(-1), False
+
+
+def named(domain: Domain, query: Group) -> tuple[Asked, bool]:
+    """The name of a group of one query, and whether it is a conjunction of one condition a column."""
+    axes, row, conjunction = _reduced(domain, query)
+    unit = query.queries.unit
+    return Asked(axes, unit, (np.packbits(row > 0) if unit == 1 else row.astype("<i4")).tobytes()), conjunction
 
 
 @final
 @dataclass(frozen=True)
 class Asked:
-    """One query in its canonical form; equal if and only if the queries are.
+    """One query in its canonical form, from `named`; equal if and only if the queries are.
 
     axes  the columns it depends on
     unit  1 for counts, `GRID` for real-valued vectors
@@ -48,13 +64,6 @@ class Asked:
     axes: Axes
     unit: float
     row: bytes
-
-    @classmethod
-    def of(cls, domain: Domain, query: Group) -> Asked:
-        """The name of a group of one query."""
-        axes, row = _reduced(domain, query)
-        unit = query.queries.unit
-        return cls(axes, unit, (np.packbits(row > 0) if unit == 1 else row.astype("<i4")).tobytes())
 
     def to_text(self) -> str:
         """`0.2:1:c0`: the columns, whether it counts, and the row in hexadecimal digits."""
@@ -68,9 +77,11 @@ class Asked:
 
     def entries(self, domain: Domain) -> Ints:
         """(cells,) in units."""
-        if self.unit != 1:
-            return np.frombuffer(self.row, "<i4").astype(np.int64)
-        return np.unpackbits(np.frombuffer(self.row, np.uint8), count=domain.cells(self.axes)).astype(np.int64)
+        return (np.frombuffer(self.row, "<i4") if self.unit != 1 else self._bits(domain)).astype(np.int64)
+
+    def _bits(self, domain: Domain) -> Bits:
+        """(cells,), of a counting query."""
+        return np.unpackbits(np.frombuffer(self.row, np.uint8), count=domain.cells(self.axes)).view(np.bool_)
 
     def group(self, domain: Domain) -> Group:
         """As a group of one query."""
@@ -80,7 +91,7 @@ class Asked:
         """The values of each column that it admits, if it is a conjunction of one condition a column; else None."""
         if self.unit != 1:
             return None
-        cube = self.entries(domain).reshape([domain.shape[a] for a in self.axes]) > 0
+        cube = self._bits(domain).reshape([domain.shape[a] for a in self.axes])
         sides = _sides(cube)
         return sides if _product(cube, sides) else None
 

@@ -8,21 +8,20 @@ clips, a value beyond the edges counts as one in the end bin, and a condition ou
 Every function raises `InvalidInput` that names the attribute. Values are spelled as in `predicate`.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from typing import final
+from typing import NamedTuple, final
 
 from qrelease.domain import Attribute, iso_date
 from qrelease.errors import InvalidInput
 
 _FEW = 2  # so many ordered cells without edges are listed, more are a range
+_ONES = re.compile("1+")
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value as it was written. Quoted, it is a label or a missing mark first; bare, a number first."""
 
     text: str
@@ -46,10 +45,12 @@ def missing(attribute: Attribute) -> int:
 
 def equal_to(attribute: Attribute, value: Value) -> int:
     """The one cell that a label, a missing mark, a code, or a value with a bin of its own stands for."""
-    code = _named(attribute, value)
-    if code is not None:
-        return 1 << code
-    number = _position(attribute, value)
+    number = None if value.quoted or attribute.kind == "category" else attribute.parse(value.text)
+    if number is None:
+        code = _named(attribute, value)
+        if code is not None:
+            return 1 << code
+        number = _position(attribute, value)
     if attribute.edges and not attribute.whole:
         raise InvalidInput(f"attribute {attribute.name!r} holds bins of numbers; ask for a range, in a..b")
     last = attribute.edges[-1] if attribute.edges else attribute.codes
@@ -58,6 +59,8 @@ def equal_to(attribute: Attribute, value: Value) -> int:
             f"attribute {attribute.name!r} has no cell for {value}; "
             f"it covers {attribute.label(0)} to {attribute.label(attribute.values - 1)}"
         )
+    if not attribute.edges:
+        return 1 << int(number)
     return _run(_below(attribute, number, "<"), _below(attribute, number, "<="))
 
 
@@ -108,7 +111,7 @@ def runs(attribute: Attribute, name: str, *, prefixes: bool) -> Iterator[str]:
     for low in range(1 if prefixes else count):
         short = min(low + _FEW, count)  # runs of so few cells may be spelled as no ranges
         head = f"{name} in {lowers[low]}.."
-        found = [_joined(name, list(_run_items(attribute, low, high))) for high in range(low, short)]
+        found = [_joined(name, _run_items(attribute, low, high)) for high in range(low, short)]
         found += [head + upper for upper in uppers[short:]]
         if not low:
             found[-1] = described(attribute, _run(0, count), name)  # all cells may mean: not missing
@@ -117,24 +120,21 @@ def runs(attribute: Attribute, name: str, *, prefixes: bool) -> Iterator[str]:
 
 def _items(attribute: Attribute, cells: int) -> Iterator[tuple[str, bool]]:
     """The members of a set as text, runs of ordered cells as ranges; with each, whether it is a range."""
-    bits = f"{cells:b}"[::-1]
-    present = (code for code, bit in enumerate(bits[: attribute.values]) if bit == "1")
-    for _, run in groupby(enumerate(present), lambda pair: pair[1] - pair[0]):
-        codes = [code for _, code in run]
-        yield from _run_items(attribute, codes[0], codes[-1])
-    if cells >> attribute.values:
+    values = attribute.values
+    for run in _ONES.finditer(f"{cells:b}"[::-1], 0, values):
+        yield from _run_items(attribute, run.start(), run.end() - 1)
+    if cells >> values:
         yield _quoted(attribute.missing[0]), False
 
 
-def _run_items(attribute: Attribute, low: int, high: int) -> Iterator[tuple[str, bool]]:
+def _run_items(attribute: Attribute, low: int, high: int) -> list[tuple[str, bool]]:
     """The same of one run of cells."""
     shortest = 1 if attribute.edges else _FEW + 1 if attribute.ordered else attribute.size + 1
     if high - low + 1 < shortest:
-        yield from ((_cell_text(attribute, code), False) for code in range(low, high + 1))
-        return
+        return [(_cell_text(attribute, code), False) for code in range(low, high + 1)]
     first, last = _range_ends(attribute, low)[0], _range_ends(attribute, high)[1]
     one = attribute.edges and attribute.whole and attribute.edges[high + 1] - attribute.edges[low] == 1
-    yield (first, False) if one else (f"{first}..{last}", True)
+    return [(first, False) if one else (f"{first}..{last}", True)]
 
 
 def _range_ends(attribute: Attribute, code: int) -> tuple[str, str]:
@@ -157,9 +157,7 @@ def _quoted(text: str) -> str:
 
 
 def _named(attribute: Attribute, value: Value) -> int | None:
-    """The cell that a value names by a label or a missing mark, None when it has to be read as a number."""
-    if attribute.kind != "category" and not value.quoted and attribute.parse(value.text) is not None:
-        return None
+    """The cell that a value, which is no bare number, names by a label or a missing mark; None if it names none."""
     if value.text in attribute.missing:
         return attribute.values
     if attribute.kind == "category" and value.text in attribute.categories:

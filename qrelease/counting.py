@@ -16,7 +16,7 @@ Columns = tuple[int, ...]
 Ints = npt.NDArray[np.int64]
 
 _SHARED = 1 << 12  # cells of a table from which several marginals are read: it stays in a core's first cache
-_CODES = 1 << 16  # codes and indices a step: they stay in its second
+_STEP = 1 << 18  # bytes of codes and indices a step: they stay in its second
 _OWN = 1 << 23  # cells, of all cores together, up to which each counts into tables of its own
 
 # Nanoseconds that a record takes, measured: for each table, each of its digits, and each doubling past the first cache.
@@ -90,13 +90,14 @@ def count(
         np.array([*tables.values()], np.int64),
     )
     arrays = [np.asarray(columns[a]) for a in used]
-    step = max(_CODES // (len(used) + 1), 1)
+    narrow = np.result_type(np.uint8, *arrays)
+    step = max(_STEP // (len(used) * narrow.itemsize + 4), 1)
 
     def work(_: int, cut: slice) -> Ints:
         counts, index = np.zeros(cells, np.int64), np.empty(step, np.uint32)
         for first in range(cut.start, cut.stop, step):
             rows = slice(first, min(first + step, cut.stop))
-            codes = np.empty((len(used), rows.stop - first), np.uint32)
+            codes = np.empty((len(used), rows.stop - first), narrow)
             for row, array in zip(codes, arrays, strict=True):
                 row[:] = array[rows]
             wrong = kernels.count(codes, *arguments, index, counts)

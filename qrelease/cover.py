@@ -129,14 +129,15 @@ class Counted:
 
     def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], names: Sequence[str]) -> Ints:
         """As `Cover.count`."""
+        if not self.shared:
+            return counting.count(columns, names, self.shape, self.alone, self.end)
         tree, end = self._tree, self.end
         tables = self.alone | {node.axes: end + int(b) for node, b in zip(self.shared, tree.begins, strict=False)}
-        cells = end + (int(tree.begins[-1] + tree.cells[-1]) if self.shared else 0)
+        cells = end + int(tree.begins[-1] + tree.cells[-1])
         counts = counting.count(columns, names, self.shape, tables, cells)
-        if self.shared:
-            read = np.zeros(end)  # exact: counts are below 2^53
-            kernels.collect(tree, counts[end:].astype(np.float64), read)
-            np.add(counts[:end], read, out=counts[:end], casting="unsafe")
+        read = np.zeros(end)  # exact: counts are below 2^53
+        kernels.collect(tree, counts[end:].astype(np.float64), read)
+        np.add(counts[:end], read, out=counts[:end], casting="unsafe")
         return counts[:end]
 
     def lines(self) -> Iterator[str]:

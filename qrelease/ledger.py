@@ -26,6 +26,7 @@ is a second budget: keep backups, never spend from two copies. While it is open,
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.ledger_store import Head, Row, Store, plain, system_errors
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost, cost_from_json
 from qrelease.privacy.filters import Account, Tally, after, remaining, spent
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,10 +465,16 @@ def tally_text(tally: Tally) -> str:
 def tally_from_text(text: str) -> Tally:
     """The sums that `tally_text` wrote."""
     epsilon, delta, rho, account = json.loads(text)
-    opened = Account(*map(Fraction, account)) if account else None
-    return Tally(Fraction(epsilon), Fraction(delta), Fraction(rho), opened)
+    opened = Account(*map(_fraction, account)) if account else None
+    return Tally(_fraction(epsilon), _fraction(delta), _fraction(rho), opened)
 
 
+def _fraction(text: str) -> Fraction:
+    """What `str` made of one, by less than half the work of `Fraction`, which takes decimals too."""
+    return Fraction(*map(int, text.split("/")))
+
+
+@lru_cache(256)
 def cost_text(cost: Cost) -> str:
     """A cost as one line; `cost_from_text` reads it."""
     return json.dumps(cost.to_json())
@@ -486,6 +495,6 @@ def _larger(new: Cost, old: Cost) -> bool:
 
 def _text(name: str, value: object) -> str:
     """A text that is not empty and that UTF-8 can hold, else `InvalidInput`."""
-    if not isinstance(value, str) or not value or any("\ud800" <= c <= "\udfff" for c in value):
+    if not isinstance(value, str) or not value or _SURROGATE.search(value):
         raise InvalidInput(f"{name} must be a text that is not empty, got {value!r}")
     return plain(value)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
-from itertools import groupby
+from functools import cache, lru_cache
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, Literal, final
 
@@ -194,6 +194,7 @@ def counting_first(
     return counting, rest
 
 
+@lru_cache(256)  # who buys many answers buys them at few prices
 def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:
     """The noise for a sensitivity, in units: Δ₁ for pure ε, else Δ₂²; and its exact scale b or variance σ².
 
@@ -285,8 +286,8 @@ class Private:
                 work(piece)
         else:
             at_once(work, range(len(cuts)))
-        parts = np.split(values, bounds[1:-1])
-        return [Measurement(g, part, law) for g, part in zip(workload.groups, parts, strict=True)]
+        places = pairwise(bounds.tolist())
+        return [Measurement(g, values[a:b], law) for g, (a, b) in zip(workload.groups, places, strict=True)]
 
     def _streams(self, pieces: int) -> list[WordSource]:
         """One for each piece; the same for all, which take turns, where it is one piece or no `Entropy`."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from typing import Literal, NamedTuple, NoReturn, ParamSpec, final
+from functools import cached_property, reduce
+from typing import Literal, NoReturn, ParamSpec, final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ _P = ParamSpec("_P")
 
 _MAX_DEPTH = 100
 _MAX_TEXT = 1 << 16
-_KEYWORDS = ("and", "or", "not", "in", "is", "missing")
+_KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<quoted>'(?:[^']|'')*') | (?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
@@ -78,7 +78,7 @@ class Predicate:
     domain: Domain
     _root: _Node
 
-    @property
+    @cached_property
     def axes(self) -> tuple[int, ...]:
         """The positions of the attributes it mentions, sorted."""
         return tuple(sorted(set(_axes(self._root))))
@@ -86,8 +86,8 @@ class Predicate:
     def mask(self) -> npt.NDArray[np.bool_]:
         """Which cells of the marginal on `axes` satisfy it: (cells,) booleans, flat in C order."""
         axes = self.axes
-        shape = tuple(self.domain.attributes[a].size for a in axes)
-        return np.broadcast_to(_evaluated(self._root, axes, shape), shape).ravel()
+        shape = tuple(self.domain.shape[a] for a in axes)
+        return _evaluated(self._root, axes, shape).ravel()
 
     def __str__(self) -> str:
         return _text(self._root, self.domain)
@@ -141,25 +141,24 @@ def _evaluated(node: _Node, axes: tuple[int, ...], shape: tuple[int, ...]) -> np
     place = axes.index(node.axis)
     size = shape[place]
     raw = np.frombuffer(node.cells.to_bytes(size // 8 + 1, "little"), dtype=np.uint8)
-    bits = np.unpackbits(raw, count=size, bitorder="little").astype(bool)
+    bits = np.unpackbits(raw, count=size, bitorder="little").view(np.bool_)
     return bits.reshape([size if i == place else 1 for i in range(len(axes))])
 
 
 def _joined(operator: Literal["and", "or"], nodes: Iterable[_Node]) -> _Node:
     """The nodes joined: groups of the same kind dissolved, one atom an attribute, parts in a fixed order."""
-    atoms: dict[int, int] = {}
+    atoms: dict[int, _Atom] = {}
     groups: dict[_Group, None] = {}
     for node in nodes:
         for part in node.parts if isinstance(node, _Group) and node.operator == operator else (node,):
             if isinstance(part, _Group):
                 groups[part] = None
-            elif part.axis not in atoms:
-                atoms[part.axis] = part.cells
-            elif operator == "and":
-                atoms[part.axis] &= part.cells
+            elif (other := atoms.get(part.axis)) is None:
+                atoms[part.axis] = part
             else:
-                atoms[part.axis] |= part.cells
-    parts: list[_Node] = [_Atom(*item) for item in sorted(atoms.items())]
+                both = other.cells & part.cells if operator == "and" else other.cells | part.cells
+                atoms[part.axis] = _Atom(part.axis, both)
+    parts: list[_Node] = [atoms[axis] for axis in sorted(atoms)]
     parts += sorted(groups, key=_order)
     return parts[0] if len(parts) == 1 else _Group(operator, tuple(parts))
 
@@ -193,15 +192,8 @@ def _name_text(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-class _Token(NamedTuple):
-    """`kind` is quoted, name, bare, sign, keyword or end; `position` counts characters from 1."""
-
-    kind: str
-    text: str
-    position: int
-
-    def __str__(self) -> str:
-        return "the end" if self.kind == "end" else repr(self.text)
+_Token = tuple[str, str, int]
+"""Its kind: quoted, name, bare, sign, keyword or end; its text; its position, which counts characters from 1."""
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -223,9 +215,9 @@ def _tokens(text: str) -> Iterator[_Token]:
             found = found[1:-1].replace(found[0] * 2, found[0])
         elif kind == "bare" and found.lower() in _KEYWORDS:
             kind, found = "keyword", found.lower()
-        yield _Token(kind, found, position)
+        yield kind, found, position
         place = match.end()
-    yield _Token("end", "", len(text) + 1)
+    yield "end", "", len(text) + 1
 
 
 @final
@@ -234,49 +226,47 @@ class _Parser:
 
     def __init__(self, text: str, domain: Domain) -> None:
         self.domain = domain
-        self.tokens = list(_tokens(text))
-        self.place = 0
+        self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
+        self.now = next(self.rest)
 
     def whole(self) -> _Node:
         node = self._condition(0)
-        if self._now.kind != "end":
+        if self.now[0] != "end":
             self._fail("'and', 'or' or the end")
         return node
 
-    @property
-    def _now(self) -> _Token:
-        return self.tokens[self.place]
-
     def _take(self, *texts: str) -> str | None:
         """The next token's text, consumed, if it is one of these signs or keywords."""
-        token = self._now
-        if token.kind not in ("sign", "keyword") or token.text not in texts:
+        kind, text, _ = self.now
+        if text not in texts or kind not in ("sign", "keyword"):
             return None
-        self.place += 1
-        return token.text
+        self.now = next(self.rest)
+        return text
 
     def _need(self, text: str) -> None:
         if not self._take(text):
             self._fail(repr(text))
 
     def _fail(self, expected: str) -> NoReturn:
-        raise InvalidInput(f"predicate, position {self._now.position}: expected {expected}, got {self._now}")
+        kind, text, position = self.now
+        got = "the end" if kind == "end" else repr(text)
+        raise InvalidInput(f"predicate, position {position}: expected {expected}, got {got}")
 
     def _condition(self, depth: int) -> _Node:
         clauses = [self._clause(depth)]
         while self._take("or"):
             clauses.append(self._clause(depth))
-        return _joined("or", clauses)
+        return _joined("or", clauses) if len(clauses) > 1 else clauses[0]
 
     def _clause(self, depth: int) -> _Node:
         terms = [self._term(depth)]
         while self._take("and"):
             terms.append(self._term(depth))
-        return _joined("and", terms)
+        return _joined("and", terms) if len(terms) > 1 else terms[0]
 
     def _term(self, depth: int) -> _Node:
         if depth > _MAX_DEPTH:
-            raise InvalidInput(f"predicate, position {self._now.position}: nested deeper than {_MAX_DEPTH} levels")
+            raise InvalidInput(f"predicate, position {self.now[2]}: nested deeper than {_MAX_DEPTH} levels")
         if self._take("not"):
             return _negated(self._term(depth + 1), self.domain)
         if self._take("("):
@@ -286,18 +276,18 @@ class _Parser:
         return self._comparison()
 
     def _comparison(self) -> _Node:
-        token = self._now
-        if token.kind not in ("bare", "name"):
+        kind, name, position = self.now
+        if kind not in ("bare", "name"):
             self._fail("a column name")
-        self.place += 1
-        if token.text not in self.domain.names:
-            names = ", ".join(self.domain.names)
-            raise InvalidInput(f"predicate, position {token.position}: no column {token.text!r}; there are {names}")
-        axis = self.domain.axis(token.text)
+        self.now = next(self.rest)
+        if name not in self.domain.names:
+            names = ", ".join(map(_name_text, self.domain.names))
+            raise InvalidInput(f"predicate, position {position}: no column {name!r}; there are {names}")
+        axis = self.domain.axis(name)
         attribute = self.domain.attributes[axis]
-        if attribute.size > MAX_CELLS:
-            raise TooLarge(f"attribute {token.text!r} has {attribute.size:,} cells; at most {MAX_CELLS:,} may")
-        cells = self._test(attribute, token.position)
+        if self.domain.shape[axis] > MAX_CELLS:
+            raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_CELLS:,} may")
+        cells = self._test(attribute, position)
         return _Atom(axis, cells)
 
     def _test(self, attribute: Attribute, start: int) -> int:
@@ -344,11 +334,11 @@ class _Parser:
         return _at(start, conditions.equal_to, attribute, value)
 
     def _value(self) -> Value:
-        token = self._now
-        if token.kind not in ("bare", "quoted", "name"):
+        kind, text, _ = self.now
+        if kind not in ("bare", "quoted", "name"):
             self._fail("a value (one with spaces or signs goes in quotes)")
-        self.place += 1
-        return Value(token.text, quoted=token.kind != "bare")
+        self.now = next(self.rest)
+        return Value(text, quoted=kind != "bare")
 
 
 def _at(position: int, condition: Callable[_P, int], *args: _P.args, **kwargs: _P.kwargs) -> int:

@@ -272,12 +272,12 @@ class Vectors(Explicit):
 
     def sensitivity(self, order: int, *, replace: bool) -> int:
         """The largest norm of a column, or of a difference of two columns."""
+        if replace and len(self.rows) == 1:
+            span = int(self.rows.max() - self.rows.min())
+            return span * span if order == 2 else span
         most = int((np.abs(self.rows) ** order).sum(axis=0).max())
         if not replace:
             return most
-        if len(self.rows) == 1:
-            span = int(self.rows.max() - self.rows.min())
-            return span * span if order == 2 else span
         columns = np.unique(self.rows, axis=1).T if self.rows.size <= _PAIRS**2 else self.rows.T
         if columns.size * len(columns) <= _PAIRS**2:
             return max(int((np.abs(columns - c) ** order).sum(axis=1).max()) for c in columns)

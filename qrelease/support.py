@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -49,7 +49,7 @@ class Support:
             left = left // n
         return cls(starts, rows[seen], run, tile, sizes, strides)
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """How many cells of the universe it touches, at most."""
         return len(self.starts) * self.run * int(self.shape.prod())

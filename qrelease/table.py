@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import itemgetter
 from tempfile import SpooledTemporaryFile
 from typing import Any, final
@@ -149,7 +150,7 @@ class Table:
         cover = Cover.choose(self.domain.shape, new)
         flat = cover.count(self.columns, self.domain.names)
         flat.setflags(write=False)
-        counted = dict(zip(new, np.split(flat, cover.offsets[1:-1]), strict=True))
+        counted = {axes: flat[a:b] for axes, (a, b) in zip(new, pairwise(cover.offsets), strict=True)}
         if len(flat) <= _REMEMBERED:
             before = self._cells
             if before + len(flat) > _REMEMBERED:

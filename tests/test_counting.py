@@ -48,7 +48,7 @@ def names(shape):
 def test_counts_are_exact(parallel, way, shape, k, rows, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "PARALLEL", parallel)
-        patch.setattr(counting, "_CODES", 640)
+        patch.setattr(counting, "_STEP", 2560)
         patch.setattr(cover, "_DIRECT", 1 << 8)
         sets = tuple(s for i in range(k + 1) for s in combinations(range(len(shape)), i))
         columns = records(shape, rows, seed)

@@ -17,7 +17,7 @@ from worlds import BOTH, PEOPLE, PROPERTY, coded, private, random_table, univers
 from qrelease import tails
 from qrelease.books import RENT, Books
 from qrelease.bought import Bought
-from qrelease.canonical import Asked
+from qrelease.canonical import Asked, named
 from qrelease.conjunctions import Conjunctions, Everything, Parities
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
@@ -101,7 +101,7 @@ def test_a_canonical_form_is_equal_if_and_only_if_the_query_is(data):
     row = data.draw(rows).reshape(2, 3, 4)
     row = np.broadcast_to(row.take([0] * 1, axis=free[0]) if free else row, (2, 3, 4)).astype(float)
     other = data.draw(rows).astype(float)
-    names = [Asked.of(DOMAIN, mask(r.reshape(-1)).groups[0]) for r in (row, other)]
+    names = [named(DOMAIN, mask(r.reshape(-1)).groups[0])[0] for r in (row, other)]
     assert (names[0] == names[1]) == bool((row.reshape(-1) == other).all())
     assert all(a not in names[0].axes for a in free[:1])
     assert Asked.from_text(names[0].to_text()) == names[0]
@@ -464,7 +464,7 @@ def test_a_sparse_vector_does_not_say_right_where_it_is_wrong():
 @pytest.mark.parametrize("ranges", [False, True])
 def test_a_class_has_the_conjunctions_that_there_are(ranges):
     domain = coded(2, 3, 4)
-    whole = {Asked.of(domain, query.groups[0]) for query, _ in BOXES}
+    whole = {named(domain, query.groups[0])[0] for query, _ in BOXES}
     for order in (1, 2, 3):
         chosen = Conjunctions(order, ranges)
         members = [a for a in whole if chosen.contains(domain, a)]
@@ -472,7 +472,7 @@ def test_a_class_has_the_conjunctions_that_there_are(ranges):
         assert sum(counts.values()) == len(members)
         shapes = Counter(int(a.entries(domain).sum()) * 24 // domain.cells(a.axes) for a in members)
         assert counts == shapes
-    assert not Conjunctions(3).contains(domain, Asked.of(domain, mask(np.eye(24)[0] + np.eye(24)[23]).groups[0]))
+    assert not Conjunctions(3).contains(domain, named(domain, mask(np.eye(24)[0] + np.eye(24)[23]).groups[0])[0])
 
 
 def test_parities_are_a_class_too():
@@ -480,7 +480,7 @@ def test_parities_are_a_class_too():
     rows = np.array(list(itertools.product([0, 1], repeat=12)), float)
     members = Counter()
     for row in rows[rows.any(axis=1)]:
-        asked = Asked.of(domain, mask(row, domain).groups[0])
+        asked = named(domain, mask(row, domain).groups[0])[0]
         members[int(row.sum())] += Parities().contains(domain, asked)
     ways = {tuple(r) for r in _parity_rows(domain.shape)}
     assert sum(members.values()) == len(ways)
@@ -691,10 +691,37 @@ def test_after_a_synopsis_no_answer_waits_for_a_fit(monkeypatch):
         assert len(fits) == total > 10
 
 
+@pytest.mark.parametrize("cap", CAPS[:2], ids=["pure", "rho"])
+def test_prices_that_were_foreseen_are_waited_for_no_more_and_change_nothing(cap, monkeypatch):
+    """The same is bought for the same stream, whether or not there is time to work prices out ahead."""
+    domain, priced = coded(*[2] * 6), []
+    method = "residuals" if isinstance(cap, ZCDP) else "table"
+    original = getattr(Tariff, method)
+    monkeypatch.setattr(Tariff, method, lambda *a: (priced.append(a), original(*a))[1])
+    texts = [f"{'abcdef'[i]} = 0 and {'abcdef'[i + 1 + j]} = 1" for i in range(5) for j in range(5 - i)]
+
+    def stream(*, idle):
+        waited = []
+        with opened(ONLINE, cap, table=random_table(domain, 4_000, 1)) as session:
+            for text in texts:
+                while idle and session.learn():
+                    pass
+                before = len(priced)
+                source = session.answer(text).source
+                waited.append((source, len(priced) - before))
+            return waited, session.spent
+
+    (idle, spent_idle), (busy, spent_busy) = stream(idle=True), stream(idle=False)
+    assert [source for source, _ in idle] == [source for source, _ in busy]
+    assert spent_idle == spent_busy
+    assert idle[1] == ("measured", 0)
+    assert busy[1][1] > 0
+
+
 def test_steps_come_to_the_same_in_any_order_and_portions():
     domain, rng = coded(2, 3, 4), np.random.default_rng(1)
-    queries = [Asked.of(domain, mask(rng.integers(0, 2, 24)).groups[0]) for _ in range(20)]
-    queries += [Asked.of(domain, mask(rng.random(24)).groups[0]), Workload.marginals(domain, [["a", "c"]]).groups[0]]
+    queries = [named(domain, mask(rng.integers(0, 2, 24)).groups[0])[0] for _ in range(20)]
+    queries += [named(domain, mask(rng.random(24)).groups[0])[0], Workload.marginals(domain, [["a", "c"]]).groups[0]]
     sizes = [1] * 21 + [8]
     learners = [Learner(domain, 4_000.0, 30.0) for _ in range(2)]
     for learner in learners:
@@ -728,13 +755,13 @@ def test_steps_that_add_up_beyond_any_number_leave_a_hypothesis():
     domain = coded(*[2] * 12)
     learner = Learner(domain, 4_000.0, 30.0)
     for number, name in enumerate(domain.names):
-        learner.measured(number, Asked.of(domain, Workload.predicates(domain, f"{name} = 0").groups[0]), np.zeros(1))
+        learner.measured(number, named(domain, Workload.predicates(domain, f"{name} = 0").groups[0])[0], np.zeros(1))
     learner.moved([(number, [-125 << 20]) for number in range(12)])
     learner.settle()
     state = learner.state
     assert state.values[-1] == pytest.approx(4_000)
     assert state.values[0] == pytest.approx(0)
-    _, steps = learner.lesson(12, Asked.of(domain, Workload.predicates(domain, "a = 0").groups[0]), np.array([2_000.0]))
+    _, steps = learner.lesson(12, named(domain, Workload.predicates(domain, "a = 0").groups[0])[0], np.array([2_000.0]))
     assert all(abs(step) <= 1 << 20 for _, exponents in steps for step in exponents)
 
 

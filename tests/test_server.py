@@ -889,7 +889,7 @@ def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
     statements = found.popitem()[1]
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") - 1 == 1  # the token is read apart
     assert sum(text.startswith("INSERT INTO journal ") for text in statements) == 2
-    for once in ("INSERT OR REPLACE INTO head", "INSERT OR REPLACE INTO journals", "INSERT INTO analysts"):
+    for once in ("INSERT OR REPLACE INTO head", "INSERT OR REPLACE INTO journals", "UPDATE analysts"):
         assert sum(text.startswith(once) for text in statements) == 1  # the last, that has all of it
 
 

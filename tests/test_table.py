@@ -550,7 +550,7 @@ def test_counts_equal_the_twin(case):
 
 
 def test_counts_over_many_steps(monkeypatch):
-    monkeypatch.setattr(counting, "_CODES", 28)
+    monkeypatch.setattr(counting, "_STEP", 112)
     rng = np.random.default_rng(3)
     shape = (300, 2, 5)
     found = Table(Domain.coded({"a": 300, "b": 2, "c": 5}), tuple(rng.integers(0, size, 100) for size in shape))

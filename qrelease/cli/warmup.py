@@ -27,6 +27,8 @@ def _warmup(_: argparse.Namespace) -> None:
     domain = Domain.coded(dict.fromkeys("abcdefghi", 2))
     workload = Workload.marginals(domain, 3)
     Table(domain, (np.zeros(1, np.uint8),) * len(domain)).counts(workload.sets)
+    for size in (1 << 9, 1 << 17):  # codes of two bytes, and of four
+        Table(Domain.coded({"a": size}), (np.zeros(1, np.uint8),)).counts([(0,)])
     one = Workload.predicates(domain, "a = 1 and i = 1")
     whole = Workload.predicates(domain, " and ".join(f"{name} = 1" for name in domain.names))
     for cells in (np.float64, np.float32):

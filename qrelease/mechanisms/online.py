@@ -209,9 +209,10 @@ class PayingSession:
             return self._books.learner.state
 
     def learn(self) -> bool:
-        """Let the hypothesis do a part of what it else does when it is needed; whether there was any."""
+        """Do a part of what is else done when it is needed: of the hypothesis, or a price; whether there was any."""
         with self._lock:
-            return self._books.learner is not None and self._books.learner.learn()
+            learner = self._books.learner
+            return (learner is not None and learner.learn()) or self._books.foresee()
 
     def answer(self, query: str | Workload | Unit) -> OnlineAnswer:
         """The answer to a condition such as `age in 30..39 and income = '>50K'`, or to a workload of one query.

@@ -98,11 +98,11 @@ def count(name: str, value: object) -> int:
 class _Readable:
     """Text and JSON of a cost, with every digit of its floats; and a shorter text for what is only read."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, float]:
         """The fields by name; `cost_from_json` makes the same cost of them, bit for bit."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:
         """`epsilon=1, delta=1e-09`."""

@@ -70,6 +70,8 @@ _PAGES: Final = {
 }
 _KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 
+_request_text: Final = json.JSONEncoder(sort_keys=True).encode
+
 _HEADERS: Final = (
     (
         b"content-security-policy",
@@ -239,7 +241,7 @@ class Handlers:
         return await self._ask(analyst, key, body)
 
     async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
-        questions, request = self._questions(analyst, body["queries"]), json.dumps(body, sort_keys=True)
+        questions, request = self._questions(analyst, body["queries"]), _request_text(body)
         return _bytes(await self._do(lambda service: service.ask(analyst.name, key, request, questions)))
 
     def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question]:

@@ -18,13 +18,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.server.limits import Rates
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class _Loaded:
             cells = [cell_text(a, 0) for a in domain if a.size > 1][:3]
             for text in (*cells, " and ".join(cells)) if cells else ():
                 session.answer(text)
-            session.learn()
+            with suppress(TooLarge):
+                _ = session.synopsis
 
 
 def _work(settings: Settings, loaded: _Loaded, listening: socket.socket, *, first: bool) -> None:
