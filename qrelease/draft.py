@@ -44,6 +44,7 @@ Everything below was read from private data. Before any release a person must go
 - replace what the data show by what is publicly known (code lists, legal limits, the questionnaire);
 - remove categories that few people have, or whose existence is itself a secret;
 - choose bins and limits without regard to the extremes that occur;
+- delete numbers of people and of documents, which look like any others here;
 then set its reviewed to true. Delete the entries of columns that are not to be released."""
 
 

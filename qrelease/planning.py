@@ -85,11 +85,10 @@ def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: in
 
     records  how many private ones there are, where that is public; None: the line is for some powers of ten
     """
-    if records is None:
-        times = ", ".join(f"{_rough(mechanism.seconds(workload, cost, n))} s for {n:,}" for n in _MAGNITUDES)
-        times += " records"
-    else:
-        times = f"{_rough(mechanism.seconds(workload, cost, records))} s"
+    rough = {n: _rough(mechanism.seconds(workload, cost, n)) for n in (_MAGNITUDES if records is None else (records,))}
+    times = f"{min(rough.values())} s"
+    if len({*rough.values()}) > 1:
+        times = ", ".join(f"{seconds} s for {n:,}" for n, seconds in rough.items()) + " records"
     return f"{mechanism.name} takes about {times}; {memory.size(mechanism.memory(workload))} of memory"
 
 
@@ -171,6 +170,8 @@ class Plan:
         if self.trials:
             lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
         lines.append("seconds, memory: of one release, about, on two cores; - where that is not foretold")
+        if isinstance(self.cost, PureDP):
+            lines.append("without a delta (--delta) there is no Gaussian noise, nor what needs it")
         return [*lines, self.note] if self.note else lines
 
     def _cells(self, quote: Quote) -> tuple[str, ...]:

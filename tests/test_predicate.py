@@ -113,6 +113,10 @@ def test_cells(text, expected):
         ("income = '>50K", "position 10: a quote that is not closed"),
         ("age < 20 & age > 3", "position 10: the character '&'"),
         ("ages < 20", "position 1: no column 'ages'; there are age, income, school"),
+        (
+            "getting in 1..2",
+            "no column 'getting'; there are age, income, school, share, day, \"getting in/out\", hours",
+        ),
         ("age < 25", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30"),
         ("age <= 20", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30"),
         ("age in 20..35", "the condition cuts through the bin 30..39; the nearest edges are 30 and 40"),

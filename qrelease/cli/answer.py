@@ -26,12 +26,15 @@ def _may_be(path: Path) -> bool:
 
 def _answer(arguments: argparse.Namespace) -> None:
     from qrelease.archive import MANIFEST, load
+    from qrelease.predicate import parse
 
     if not _may_be(arguments.release):
         raise InvalidInput(
             f"{arguments.release} is no release: that is a folder that `qrelease release` wrote, with its {MANIFEST}"
         )
     release = load(arguments.release)
+    for query in arguments.query:  # all are understood, or none is answered
+        parse(query, release.domain)
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
     for query in arguments.query:
