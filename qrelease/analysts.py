@@ -25,7 +25,7 @@ from qrelease.analyst_store import AnalystRow, RequestRow
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
 from qrelease.ledger_store import Store, plain
-from qrelease.privacy.costs import Cost, check_cost
+from qrelease.privacy.costs import ApproxDP, Cost, check_cost
 from qrelease.privacy.filters import Tally, after, increase, spent
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -91,7 +91,8 @@ class Analysts:
             raise InvalidInput(f"an analyst's name has 1 to 64 letters, digits and . _ @ -, got {name!r}")
         check_cost(budget)
         if type(budget) is not type(self._total):
-            raise InvalidInput(f"an analyst's budget is of the kind of the total, {self._total}, got {budget}")
+            kind = "has a delta too" if isinstance(self._total, ApproxDP) else "is an epsilon alone"
+            raise InvalidInput(f"an analyst's budget {kind}, as the total has, {self._total}; got {budget}")
         token = secrets.token_urlsafe(32)
         name = plain(name)
         with self._store.writing():

@@ -93,7 +93,8 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             part.mkdir()
         except FileExistsError:
             raise InvalidInput(
-                f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
+                f"{target} is being written by another run; if none is at work, one was killed: remove {part};"
+                " what it was charged stays spent"
             ) from None
         except OSError as error:
             raise InvalidInput(f"{target} cannot be written: {error.strerror}") from None

@@ -46,7 +46,10 @@ def impossible(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
         if not isinstance(where, str):
             raise InvalidInput(f'schema {path}: impossible {number} must be where = "a condition", got {entry!r}')
         found.append(where)
-    masks(domain, found)
+    try:
+        masks(domain, found)
+    except InvalidInput as error:
+        raise InvalidInput(f"schema {path}: {error}") from None
     kept = domain.names if columns is None else columns
     return tuple(text for text in found if {domain.names[a] for a in predicate.parse(text, domain).axes} <= set(kept))
 
@@ -79,5 +82,5 @@ def masks(domain: Domain, rules: Sequence[str]) -> dict[Axes, Mask]:
             raise InvalidInput(f"impossible {number}: no record satisfies {text!r}, so it rules nothing out")
         found[axes] = found.get(axes, np.zeros_like(mask)) | mask
         if found[axes].all():
-            raise InvalidInput(f"impossible {number}: {text!r} leaves no record that is possible")
+            raise InvalidInput(f"impossible {number}: {text!r} leaves no record that is possible, with what is above")
     return found

@@ -276,7 +276,7 @@ class Ledger:
             elif (row.kind, row.cost, row.label) != ("session", cost_text(cap), label):
                 raise LedgerError(
                     f"key {key!r} is that of {row.label!r} with {cost_from_text(row.cost)}, not of {label!r} with"
-                    f" {cap}; use another key"
+                    f" {cap}; go on with what it was opened with, or use another key"
                 )
         return SharedJournal(self, row.id, key, cap)
 

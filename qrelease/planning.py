@@ -58,6 +58,9 @@ _ANSWERED: Final = 1 << 24
 _FITTED: Final = 1 << 10
 """Cells of the largest universe over which a fit of maximum entropy is tried: over more it may take minutes."""
 
+_SIMULATED: Final = 1 << 22
+"""And over which any other histogram is."""
+
 _PATIENCE: Final = 30.0
 """Seconds that the simulations of one mechanism may take, where it can tell."""
 
@@ -313,8 +316,8 @@ class _Setting:
 
     def taken(self, cost: Cost) -> str:
         """What `Auto` would take, and why; empty where it would try mechanisms that may take minutes."""
-        domain = self.workload.domain
-        if domain.size > REHEARSED and not all(isinstance(g.queries, Cells) for g in self.workload.groups):
+        cells, marginals = self.workload.domain.size, all(isinstance(g.queries, Cells) for g in self.workload.groups)
+        if cells > REHEARSED and not (marginals and (cells <= _SIMULATED or isinstance(cost, ApproxDP))):
             return ""
         try:
             first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
@@ -335,7 +338,10 @@ class _Setting:
     def untried(self, found: Trial) -> str:
         """Why a mechanism is not simulated, though it can run; empty if it is."""
         cells = self.workload.domain.size
-        if isinstance(found, MaxEnt) and cells > _FITTED and found.no_table(self.workload) is None:
+        fitted = isinstance(found, MaxEnt) and cells > _FITTED and found.no_table(self.workload) is None
+        if fitted or (
+            cells > _SIMULATED and not isinstance(found, (Laplace, Gaussian, MaxEnt, matrix.Matrix, Records))
+        ):
             return f"its fit to {readable(cells)} cells is not simulated, which may take minutes"
         return ""
 
@@ -355,9 +361,9 @@ class _Setting:
             if promised == math.inf:
                 note = "its theorem promises nothing at this cost to so many records"
             elif rehearsal is not None and seconds is not None and trials * seconds > _PATIENCE:
-                note += f"; {trials} simulations would take about {_rough(trials * seconds)} s"
+                note = _joined(note, f"{trials} simulations would take about {_rough(trials * seconds)} s")
             elif rehearsal is not None and untried:
-                note += f"; {untried}"
+                note = _joined(note, untried)
             elif rehearsal is not None:
                 typical = rehearsal.error(found, cost, self.neighbours, trials)
         except TooLarge as error:
@@ -370,6 +376,10 @@ class _Setting:
         if promised is not None and epsilon is None:
             note = note or "no epsilon brings its promise down to the target"
         return Quote(name, promised, typical, epsilon, records, seconds, needed, note)
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def _least(enough: Callable[[float], bool], low: float) -> float | None:

@@ -95,7 +95,7 @@ def domain_from_json(content: object) -> Domain:
         raise InvalidInput(f"a domain must be a table, got {type(content).__name__}")
     unknown = [key for key in content if key != "attribute"]
     if unknown:
-        raise InvalidInput(f"unknown key {unknown[0]!r}; the only one is 'attribute'")
+        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute' and 'impossible'")
     entries = content.get("attribute")
     if not isinstance(entries, list) or not entries:
         raise InvalidInput("there must be at least one [[attribute]]")

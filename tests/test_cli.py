@@ -588,9 +588,9 @@ def test_a_request_is_counted_in_the_singular(folder: Path, capsys: pytest.Captu
     assert main(["analyst", "list", "--ledger", "l"]) == 0
     said = capsys.readouterr().out
     assert said.splitlines() == [
-        "ada  budget epsilon=0.3, 0 requests",
-        "ben  budget epsilon=0.3, 1 request",
-        "cyd  budget epsilon=0.3, 2 requests",
+        "ada  budget epsilon=0.3, spent nothing, 0 requests",
+        "ben  budget epsilon=0.3, spent nothing, 1 request",
+        "cyd  budget epsilon=0.3, spent nothing, 2 requests",
     ]
 
 
@@ -656,7 +656,8 @@ def test_what_a_kill_left_behind_is_named(folder: Path, capsys: pytest.CaptureFi
     (folder / ".out.part").mkdir()
     assert release() == 2
     assert capsys.readouterr().err == (
-        "qrelease: out is being written by another run; if none is at work, one was killed: remove .out.part\n"
+        "qrelease: out is being written by another run; if none is at work, one was killed: remove .out.part;"
+        " what it was charged stays spent\n"
     )
     assert not (folder / "people.ledger").exists()
     (folder / ".out.part").rmdir()

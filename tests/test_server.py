@@ -899,7 +899,7 @@ def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
         for name in ("", "a b", "-a", "x" * 65, "ä"):
             with pytest.raises(InvalidInput, match="name"):
                 analysts.add(name, PureDP(1.0))
-        with pytest.raises(InvalidInput, match="kind of the total"):
+        with pytest.raises(InvalidInput, match="is an epsilon alone, as the total has"):
             analysts.add("ada", ApproxDP(1.0, 1e-9))
         assert analysts.list() == ()
         assert analysts.holder("x") is None

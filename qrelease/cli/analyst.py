@@ -36,4 +36,5 @@ def _list(arguments: argparse.Namespace) -> None:
         for analyst in Analysts(ledger).list():
             state = "" if analyst.active else ", revoked"
             asked = f"{analyst.requests:,} request{'' if analyst.requests == 1 else 's'}"
-            print(f"{analyst.name}  budget {told(analyst.budget)}, {asked}{state}")
+            spent = told(analyst.spent) if analyst.spent else "nothing"
+            print(f"{analyst.name}  budget {told(analyst.budget)}, spent {spent}, {asked}{state}")
