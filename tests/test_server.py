@@ -284,7 +284,7 @@ def test_the_command_line_admits_and_revokes(path, capsys):
         assert main(["analyst", "add", "ada", "--ledger", str(path), "--epsilon", "0.5"]) == 2
         assert main(["analyst", "revoke", "ada", "--ledger", str(path)]) == 0
         assert main(["analyst", "list", "--ledger", str(path)]) == 0
-        assert "ada  budget epsilon=0.5, 0 requests, revoked" in capsys.readouterr().out
+        assert "ada  budget epsilon=0.5, spent nothing, 0 requests, revoked" in capsys.readouterr().out
         assert Client(app, "x").get("/v1/budget").status == 401
     with worker(path) as app:
         problem(Client(app, token).get("/v1/budget"), 401)
