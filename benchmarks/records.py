@@ -10,7 +10,7 @@ wide    35 columns of up to 181 values, 2^111 cells, and a million rows in which
         of all three-way marginals at ε = 1 with a million weighted records, and a million rows drawn from it. The L1
         distance is the mean over 300 marginals, beside that of independent columns. Fails above 4 GiB, where seconds
         are not within a factor of four of their forecast, where more memory was taken than foretold, and where
-        independent columns are nearer. It takes about an hour on two cores, with --records 65536 some minutes
+        independent columns are nearer. It takes a quarter of an hour on two cores, with --records 65536 a minute
 zeros   twelve of those columns with rules about one, two and three of them, which rows of the table break:
         a million synthetic rows and all weighted ones, as they are written to files, and every answer of the release.
         Fails where any breaks a rule

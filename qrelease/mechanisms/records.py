@@ -29,8 +29,9 @@ seeds (mean L1 distance; largest error of a cell):
     epsilon = 10     .060  .0035       .080  .010        .060  .0044
 
 At 10, all pairs with a fifth of the budget and a hundred rounds for the rest gave .057 with 131 072 records, as here,
-with two thirds of it and a quarter of the rounds, .054 in half the time; .0216 and .0211 on br2000; and .135 and .122
-on 35 columns of a million records at 1 (`benchmarks.records --only wide --records 65536`).
+with two thirds of it and a quarter of the rounds, .054 in half the time; .0216 and .0211 on br2000. On 35 columns of a
+million records at 1 it was .135 and .122 with 65 536 weighted records, and .0715 and .0505 with a million
+(`benchmarks.records --only wide`).
 """
 
 from __future__ import annotations
