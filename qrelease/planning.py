@@ -89,9 +89,8 @@ def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: in
     records  how many private ones there are, where that is public; None: the line is for some powers of ten
     """
     rough = {n: _rough(mechanism.seconds(workload, cost, n)) for n in (_MAGNITUDES if records is None else (records,))}
-    times = f"{min(rough.values())} s"
-    if len({*rough.values()}) > 1:
-        times = ", ".join(f"{seconds} s for {n:,}" for n, seconds in rough.items()) + " records"
+    first, *others = {*rough.values()}
+    times = ", ".join(f"{seconds} s for {n:,}" for n, seconds in rough.items()) + " records" if others else f"{first} s"
     return f"{mechanism.name} takes about {times}; {memory.size(mechanism.memory(workload))} of memory"
 
 

@@ -20,11 +20,11 @@ distance of all three-way marginals from .299 to .290, over four seeds. The sign
 leave, brought the largest error of a cell there from .049 and .054 to .038 and .045, over two seeds, and the L1
 distance from .266 to .270.
 
-Nothing but pairs, measured at once, or nothing but what is selected, does worse than both, at 65 536 records with two
-seeds (mean L1 distance; largest error of a cell):
+In trials, nothing but pairs, measured at once, or nothing but what is selected, was not better than both, at 65 536
+records with two seeds (mean L1 distance; largest error of a cell):
 
     adult            pairs alone       selected alone    both
-    epsilon = 0.1    .333  .052        .279  .039        (the pairs do not stand out of their noise)
+    epsilon = 0.1    .344  .054        .276  .044        .321  .056: so pairs are not measured there
     epsilon = 1      .120  .014        .133  .016        .119  .009
     epsilon = 10     .060  .0035       .080  .010        .060  .0044
 
