@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from qrelease.archive import load
     from qrelease.auto import Auto
     from qrelease.conjunctions import Conjunctions
+    from qrelease.curator import Curator
     from qrelease.domain import Attribute, Domain
     from qrelease.entropy import Entropy
     from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, TooLarge
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from qrelease.mechanisms.smalldb import SmallDB
     from qrelease.planning import plan
     from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-    from qrelease.release import Curator, Release
+    from qrelease.release import Release
     from qrelease.table import Table
     from qrelease.workload import Workload
 
@@ -61,7 +62,7 @@ _HOMES = {
     "ApproxDP": "privacy",
     "Neighbours": "privacy",
     "PureDP": "privacy",
-    "Curator": "release",
+    "Curator": "curator",
     "Release": "release",
     "Table": "table",
     "Workload": "workload",

@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import schema
+from qrelease.contracts import Synopsis
 from qrelease.domain import Domain
 from qrelease.encoding import write_csv
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
@@ -46,8 +47,9 @@ from qrelease.noise import MAX_SCALE
 from qrelease.privacy import Filter, Neighbours, cost_from_json
 from qrelease.privacy.costs import count, positive, real
 from qrelease.records import WeightedCodes
-from qrelease.release import Release, Synopsis, generator
+from qrelease.release import Release
 from qrelease.report import html
+from qrelease.sampling import generator
 from qrelease.synopses import Scaled, WeightedRecords
 from qrelease.workload import Workload
 

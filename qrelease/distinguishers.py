@@ -14,13 +14,13 @@ from typing import Literal, Protocol, final, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.contracts import Synopsis
 from qrelease.errors import InvalidInput
 from qrelease.hypotheses import single
 from qrelease.measure import Private, Rule, noise_for, selection_epsilon
 from qrelease.oracles import Oracle, check_part
 from qrelease.privacy import ZCDP, Neighbours, PureDP
 from qrelease.queries import Cells, Vectors
-from qrelease.release import Synopsis
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]

@@ -341,12 +341,17 @@ class Domain:
 
     Cells are numbered in C order: the last attribute varies fastest. `shape` is (n_1, …, n_d), `size` is |X|
     as a Python integer, so that a universe of 2^110 cells has a size although it has no histogram.
+
+    impossible  conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
+                `constraints`. Mechanisms that keep to them say so
     """
 
     attributes: tuple[Attribute, ...]
+    impossible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
+        object.__setattr__(self, "impossible", _rules(self.impossible))
         if not self.attributes:
             raise InvalidInput("a domain needs at least one attribute")
         names = self.names
@@ -402,9 +407,19 @@ class Domain:
         return tuple(sorted(found))
 
     def project(self, axes: Iterable[int]) -> Domain:
-        """The domain of some of the columns, by position, in the order given."""
+        """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
         return Domain(tuple(self.attributes[a] for a in axes))
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""
         return math.prod([self.shape[a] for a in axes])
+
+
+def _rules(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(f'impossible must be a list of conditions, as ["age < 16"], got {given!r}')
+    found = tuple(given)
+    for rule in found:
+        if not isinstance(rule, str):
+            raise InvalidInput(f"impossible must be a list of conditions, each of them text, got {rule!r}")
+    return found

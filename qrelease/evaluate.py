@@ -18,6 +18,8 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from qrelease.comparison import Errors, Evaluation, Run, Score
+from qrelease.contracts import Mechanism
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy, WordSource
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
@@ -26,7 +28,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.queries import Cells
-from qrelease.release import Curator, Mechanism, Release
+from qrelease.release import Release
 from qrelease.residuals import Plan, query_variances
 from qrelease.table import Table
 from qrelease.workload import Workload

@@ -17,13 +17,13 @@ from typing import Any, Final, Protocol, final, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.contracts import Synopsis
 from qrelease.databases import multiset, range_size
 from qrelease.dense import dense
 from qrelease.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
 from qrelease.privacy.costs import positive_probability
-from qrelease.release import Synopsis
 from qrelease.synopses import Scaled, WeightedRecords
 from qrelease.workload import Workload
 

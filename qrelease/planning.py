@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from qrelease import memory
 from qrelease.auto import REHEARSED, choose
+from qrelease.contracts import OnlineMechanism
 from qrelease.databases import range_size
 from qrelease.dense import MAX_ENTRIES
 from qrelease.domain import readable
@@ -40,7 +41,6 @@ from qrelease.privacy.costs import positive_probability
 from qrelease.promise import Promising
 from qrelease.queries import Cells, Intervals
 from qrelease.rehearsal import STAND_IN, Rehearsal, Trial
-from qrelease.release import OnlineMechanism
 from qrelease.vc import cover_radius
 from qrelease.workload import Workload
 

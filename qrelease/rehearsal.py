@@ -9,6 +9,8 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.contracts import Mechanism, OnlineMechanism, Session
+from qrelease.curator import Curator
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import TooLarge
@@ -16,7 +18,6 @@ from qrelease.exact import whole
 from qrelease.hypotheses import single
 from qrelease.ledger import Ledger
 from qrelease.privacy import Cost, Neighbours
-from qrelease.release import Curator, Mechanism, OnlineMechanism, Session
 from qrelease.table import Table
 from qrelease.workload import Workload
 

@@ -1,31 +1,28 @@
-"""`Curator`, `Mechanism`, `Synopsis`, `Release`: where the private data, the budget and the mechanisms meet."""
+"""`Release`: what is given away. It knows no table, no ledger and no mechanism."""
 
 from __future__ import annotations
 
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
+from qrelease.contracts import Answer, Estimator, Model, Synopsis, Tabulated, Weighted, plain
 from qrelease.cover import Axes
 from qrelease.domain import Domain
-from qrelease.entropy import Entropy, WordSource, is_insecure
-from qrelease.errors import InvalidInput, LedgerError
+from qrelease.errors import InvalidInput
 from qrelease.histogram import Histogram
-from qrelease.ledger import Journal, Ledger, SharedJournal
-from qrelease.measure import RECORDS, Measurement, Private, Spend
-from qrelease.privacy import Cost, Filter, Neighbours
-from qrelease.privacy.costs import check_cost
+from qrelease.measure import RECORDS, Measurement, Spend
+from qrelease.privacy import Cost, Neighbours
 from qrelease.queries import Cells
-from qrelease.table import Table
+from qrelease.sampling import generator
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
@@ -50,231 +47,10 @@ def check_rows(rows: object) -> None:
         raise InvalidInput(f"rows must be at most {MAX_ROWS:,}, got {rows:,}")
 
 
-def generator(seed: int | None) -> np.random.Generator:
-    """An ordinary generator for post-processing, from any integer or from the system."""
-    return np.random.default_rng(None if seed is None else seed % (1 << 256))
-
-
 def _versions() -> dict[str, str]:
     """What a third party needs to run the same code."""
     packages = ("qrelease", "numpy", "numba", "cryptography")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
-@runtime_checkable
-class Synopsis(Protocol):
-    """Something public that answers queries."""
-
-    @property
-    def domain(self) -> Domain:
-        """The universe its queries are over."""
-
-    @property
-    def total(self) -> float:
-        """Its number of records: exact where that is public, else an estimate."""
-
-    @property
-    def has_table(self) -> bool:
-        """Whether `sample` has records to give."""
-
-    def answer(self, workload: Workload) -> Floats:
-        """(k,) counts. `InvalidInput` for queries it cannot answer."""
-
-    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
-        """Codes of that many synthetic records, one (rows,) array a column. `InvalidInput` if it has none."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A description from which `qrelease.load` makes it again."""
-
-
-@runtime_checkable
-class Estimator(Protocol):
-    """A synopsis that knows the unbiased answers which all its measurements together give, and how far off they are."""
-
-    def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Answers (k,) and half-widths (k,) of their 95 % error bars, counts; NaN for queries it has no answers to."""
-
-
-@runtime_checkable
-class Model(Protocol):
-    """A synopsis that knows how far off its own answers are."""
-
-    def model_bars(self, workload: Workload) -> Floats:
-        """Half-widths (k,) of 95 % error bars around what it answers, counts; NaN where it cannot tell."""
-
-
-@runtime_checkable
-class Tabulated(Protocol):
-    """A synopsis that has a histogram over the whole universe, or fits one."""
-
-    @property
-    def histogram(self) -> Histogram:
-        """What its records are drawn from. `TooLarge` for a universe that has none."""
-
-
-@runtime_checkable
-class Weighted(Protocol):
-    """A synopsis that is records, each with a weight."""
-
-    @property
-    def codes(self) -> Iterable[npt.NDArray[np.integer[Any]]]:
-        """The records, one array (r,) a column."""
-
-    @property
-    def weights(self) -> Floats:
-        """(r,) non-negative, with sum 1."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What a mechanism hands to the curator: the synopsis, what was measured, and what it chose in public."""
-
-    synopsis: Synopsis
-    measurements: tuple[Measurement, ...]
-    choices: Mapping[str, Any] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Mechanism(Protocol):
-    """A frozen dataclass of public parameters."""
-
-    @property
-    def name(self) -> str:
-        """As in the manifest and on the command line."""
-
-    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """Raise whatever can be known to be wrong before anything is charged or drawn."""
-
-    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
-        """Draw, within the cost."""
-
-
-@runtime_checkable
-class Untabled(Protocol):
-    """A mechanism whose releases may have answers alone."""
-
-    def no_table(self, workload: Workload) -> str | None:
-        """Why there will be no synthetic records, from public facts; None where there will be."""
-
-
-def check_table(mechanism: Mechanism, workload: Workload) -> None:
-    """`InvalidInput` where a release would have no synthetic records: for who wants them, before the charge."""
-    why = mechanism.no_table(workload) if isinstance(mechanism, Untabled) else None
-    if why is not None:
-        raise InvalidInput(f"a synthetic table is wanted, and {mechanism.name} would give none: {why}")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer to one query, as a count.
-
-    value        what the synopsis says: the one to use
-    noisy        the unbiased noisy answer, where the query was measured; else NaN
-    error        the half-width of the 95 % error bar around `noisy`; else NaN
-    model_error  the same around `value`, where the synopsis is a model that can tell; else NaN
-    """
-
-    value: float
-    noisy: float
-    error: float
-    model_error: float = math.nan
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        said = f"{self.value:.1f}" + ("" if math.isnan(self.model_error) else f" ± {self.model_error:.1f}")
-        return said if math.isnan(self.error) else f"{said} (measured {self.noisy:.1f} ± {self.error:.1f})"
-
-
-@dataclass(frozen=True)
-class OnlineAnswer:
-    """The answer to one query of a session, as a count.
-
-    error   with the session's probability 1 - β it is within that of the truth, a count; `pmw` promises it to all its
-            answers together, `online` to each
-    source  whether it was `measured`, given before (`cached`), or read off the `hypothesis` that earlier answers made
-            or a `synopsis` that was bought
-    cost    what was charged for it; None if nothing was, or if one charge pays for the whole session
-    """
-
-    value: float
-    error: float
-    source: Literal["cached", "hypothesis", "measured", "synopsis"]
-    cost: Cost | None = None
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        return f"{self.value:.1f} ± {self.error:.1f} ({self.source})"
-
-
-class Session(Protocol):
-    """An online mechanism at work: it answers an adaptive stream of queries. Closed by a `with`."""
-
-    @property
-    def key(self) -> str:
-        """Its name in the ledger: `Curator.open` with this key goes on with it, in another process too."""
-
-    @property
-    def synopsis(self) -> Synopsis:
-        """What it has learned so far: public, and free to ask anything. Later answers change it."""
-
-    def answer(self, query: str | Workload) -> OnlineAnswer:
-        """The answer to a condition, or to a workload of one query; the same as before if it was asked before.
-
-        Durable before it is returned. Raises `StreamHalted` when there are no more answers, `LedgerError` when another
-        process took the session over.
-        """
-
-    def close(self) -> None:
-        """Give no more answers."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-Opened = TypeVar("Opened", bound=Session, covariant=True)
-
-
-@runtime_checkable
-class OnlineMechanism(Protocol[Opened]):
-    """A frozen dataclass of public parameters, from which `Curator.open` makes sessions."""
-
-    @property
-    def name(self) -> str:
-        """As in the ledger."""
-
-    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """Raise whatever can be known to be wrong before anything is charged or drawn.
-
-        records  n, where it is public
-        """
-
-    def open(self, private: Private, cost: Cost, journal: Journal) -> Opened:
-        """A session within the cost, which goes on where the journal ends."""
-
-
-@runtime_checkable
-class PayingMechanism(Protocol[Opened]):
-    """An online mechanism whose sessions pay for each answer when it is asked, up to a cap."""
-
-    @property
-    def name(self) -> str:
-        """As in the ledger."""
-
-    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """As that of `OnlineMechanism`; the cost is the cap."""
-
-    def join(self, private: Private, journal: SharedJournal) -> Opened:
-        """A session within the journal's cap, one of perhaps several on it, which goes on where it ends.
-
-        What it draws it draws from a `Private` with a filter of its own, after that filter's total was bought.
-        """
 
 
 @final
@@ -302,7 +78,7 @@ class Release:
     versions: Mapping[str, str] = field(default_factory=_versions)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", _plain(self.parameters))
+        object.__setattr__(self, "parameters", plain(self.parameters))
 
     @property
     def domain(self) -> Domain:
@@ -502,114 +278,3 @@ def _derived(group: Group, m: Measurement, domain: Domain) -> tuple[Floats, Floa
     marginal = m.values.reshape(shape).sum(axis=away).reshape(-1)
     terms = group.queries.squares() * math.prod(shape[i] for i in away)
     return group.queries.apply(marginal) * group.queries.unit, terms
-
-
-@final
-class Curator:
-    """The private table, its budget and the source of noise: the only door to private counts.
-
-    The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
-    drawn; what can be known to be wrong is raised before the charge.
-    """
-
-    def __init__(self, table: Table, ledger: Ledger, entropy: WordSource | None = None) -> None:
-        self._table = table
-        self._ledger = ledger
-        self._entropy = Entropy() if entropy is None else entropy
-
-    @property
-    def ledger(self) -> Ledger:
-        """The budget."""
-        return self._ledger
-
-    def release(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> Release:
-        """Run a mechanism once, for one charge.
-
-        Raises `BudgetExceeded` if the ledger does not cover the cost, and whatever the mechanism's own check finds.
-        Nothing is charged then.
-        """
-        if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
-        if not isinstance(workload, Workload):
-            raise InvalidInput(f"a release takes a Workload, such as Workload.marginals(domain, 2), got {workload!r}")
-        if workload.domain != self._table.domain:
-            raise InvalidInput("the workload is over another domain than the table")
-        workload.check_bounded()
-        check_cost(cost)
-        self._table.check_counts(workload.sets)
-        if self._ledger.store.in_writing:
-            raise LedgerError("a release is not made inside a transaction, which could undo its charge")
-        neighbours = self._ledger.neighbours
-        mechanism.check(workload, cost, neighbours)
-        described = parameters(mechanism)  # by now, as a user's own object may fail at it
-        self._ledger.charge(cost, f"{mechanism.name}: {len(workload):,} queries")
-        private = Private(self._table, neighbours, Filter(cost), self._entropy)
-        draft = mechanism.release(private, workload, cost)
-        return Release(
-            draft.synopsis,
-            workload,
-            cost,
-            neighbours,
-            self._ledger.dataset,
-            mechanism.name,
-            {**described, **draft.choices},
-            draft.measurements,
-            tuple(private.spends),
-            is_insecure(self._entropy),
-            self._entropy.insecure_seed,
-        )
-
-    def open(
-        self, mechanism: OnlineMechanism[Opened] | PayingMechanism[Opened], cost: Cost, *, key: str | None = None
-    ) -> Opened:
-        """Open a session of an online mechanism; or go on with one.
-
-        It is for one charge, before the first bit of noise, or, if the mechanism pays as it goes, for a charge before
-        each draw, of which all together are at most the cost.
-
-        key  names the session: one that was opened under it before goes on where it ended, for no further charge, with
-             the same mechanism and cost. Without a key it is a new one.
-
-        Raises `BudgetExceeded` if the ledger does not cover the cost, and whatever the mechanism's own check finds.
-        Nothing is charged then.
-        """
-        if isinstance(mechanism, type) or not isinstance(mechanism, OnlineMechanism | PayingMechanism):
-            raise InvalidInput(
-                f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
-            )
-        check_cost(cost)
-        neighbours = self._ledger.neighbours
-        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
-        mechanism.check(self._table.domain, cost, neighbours, records)
-        private, label = Private(self._table, neighbours, Filter(cost), self._entropy), f"{mechanism.name}: a session"
-        if isinstance(mechanism, PayingMechanism):
-            return mechanism.join(private, self._ledger.session(cost, label, key))
-        charge = self._ledger.charge(cost, label, key)
-        return mechanism.open(private, cost, self._ledger.journal(charge))
-
-    def __repr__(self) -> str:
-        return f"Curator({self._ledger!r}; the records are private)"
-
-
-def _plain(value: object) -> Any:
-    """A value as JSON has it. What it does not know describes itself: a rule, a distinguisher, a net, a user's own."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    if hasattr(value, "to_json"):
-        return _plain(value.to_json())
-    if is_dataclass(value):
-        return {"type": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
-    if type(value).__repr__ is object.__repr__:  # an address; and what such an object holds may be private by now
-        return f"{type(value).__module__}.{type(value).__qualname__}"
-    return repr(value)
-
-
-def parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """A mechanism's public parameters, by name, as JSON has them."""
-    return {f.name: _plain(getattr(mechanism, f.name)) for f in fields(mechanism)}  # type: ignore[arg-type]

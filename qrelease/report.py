@@ -16,12 +16,13 @@ from itertools import islice
 import numpy as np
 
 from qrelease.chart import bar, count, text
+from qrelease.contracts import Model
 from qrelease.domain import readable
 from qrelease.measure import CONFIDENCE, Measurement, Spend
 from qrelease.pictures import figures
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP, zcdp_epsilon
 from qrelease.queries import Cells, Intervals, Queries, Vectors
-from qrelease.release import Model, Release
+from qrelease.release import Release
 from qrelease.workload import Workload
 
 _LISTED = 200  # rows of a table; the manifest has them all

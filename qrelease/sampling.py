@@ -1,4 +1,5 @@
-"""Systematic sampling: so many records drawn from weights that each cell's number is what it expects, up or down."""
+"""Draws from what is public already: an ordinary generator, and systematic sampling, by which each cell's number of
+records is what it expects, up or down."""
 
 from bisect import bisect_left
 from itertools import accumulate
@@ -9,6 +10,11 @@ import numpy.typing as npt
 
 from qrelease import kernels
 from qrelease.cores import at_once, in_parallel
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """An ordinary generator for post-processing, from any integer or from the system."""
+    return np.random.default_rng(None if seed is None else seed % (1 << 256))
 
 
 def systematic(weights: npt.NDArray[np.floating[Any]], rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

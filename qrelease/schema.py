@@ -43,6 +43,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
@@ -86,20 +87,28 @@ def load(path: str | os.PathLike[str]) -> Domain:
 
 def domain_to_json(domain: Domain) -> dict[str, Any]:
     """A domain as plain JSON values, exactly: `domain_from_json` gives an equal domain back."""
-    return {"attribute": [_entry(attribute) for attribute in domain]}
+    content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in domain]}
+    return content | ({"impossible": [{"where": rule} for rule in domain.impossible]} if domain.impossible else {})
 
 
 def domain_from_json(content: object) -> Domain:
     """The domain of `domain_to_json`, checked as strictly as a schema file."""
     if not isinstance(content, dict):
         raise InvalidInput(f"a domain must be a table, got {type(content).__name__}")
-    unknown = [key for key in content if key != "attribute"]
+    unknown = [key for key in content if key not in ("attribute", "impossible")]
     if unknown:
         raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute' and 'impossible'")
     entries = content.get("attribute")
     if not isinstance(entries, list) or not entries:
         raise InvalidInput("there must be at least one [[attribute]]")
-    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)))
+    rules = _rules(content.get("impossible", []))
+    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules)
+
+
+def digests(domain: Domain) -> list[list[str]]:
+    """[name, digest] of each column, in order: for what goes by positions and codes, which other labels or bins, other
+    ways with wrong values, or columns in another order, would give another meaning."""
+    return [[a.name, sha256(json.dumps(_entry(a), sort_keys=True).encode()).hexdigest()] for a in domain]
 
 
 def to_toml(domain: Domain) -> str:
@@ -113,19 +122,31 @@ def to_toml(domain: Domain) -> str:
         entry.update(_entry(attribute))
         entries.append(entry)
     document.append("attribute", entries)
+    if domain.impossible:
+        rules = tomlkit.aot()
+        for rule in domain.impossible:
+            rules.append(tomlkit.item({"where": rule}))
+        document.append("impossible", rules)
     return tomlkit.dumps(document)
 
 
 def _reviewed(content: Mapping[str, Any]) -> Domain:
-    if not isinstance(content.get("impossible", []), list):
-        raise InvalidInput('rules must be [[impossible]] entries, each with its where = "a condition"')
-    domain = domain_from_json({key: value for key, value in content.items() if key != "impossible"})
+    domain = domain_from_json(content)
     unreviewed = [e["name"] for e in content["attribute"] if not e.get("reviewed", True)]
     if unreviewed:
         raise InvalidInput(
             f"not reviewed: {', '.join(unreviewed)}; check each against public knowledge, then set its reviewed = true"
         )
     return domain
+
+
+def _rules(entries: object) -> tuple[str, ...]:
+    if not isinstance(entries, list):
+        raise InvalidInput('rules must be [[impossible]] entries, each with its where = "a condition"')
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict) or set(entry) != {"where"} or not isinstance(entry["where"], str):
+            raise InvalidInput(f'impossible {number} must be where = "a condition", got {entry!r}')
+    return tuple(entry["where"] for entry in entries)
 
 
 def _coded(content: object) -> Domain:

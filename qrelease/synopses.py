@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.contracts import Synopsis
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.release import Synopsis
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]

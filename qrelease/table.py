@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from qrelease import memory
 from qrelease import schema as schemas
+from qrelease.constraints import narrowed
 from qrelease.domain import Attribute, Domain, readable
 from qrelease.encoding import Codes, Encoder, code_type, encode_series
 from qrelease.errors import InvalidInput, TooLarge
@@ -179,11 +180,13 @@ class Table:
 def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[str]) -> Domain:
     """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
     domain = schema if isinstance(schema, Domain) else schemas.load(schema)
-    if columns is not None:
-        return domain.project([domain.axis(name) for name in columns])
-    if isinstance(schema, Domain) or not set(domain.names) <= set(header):
-        return domain
-    return domain.project([domain.axis(name) for name in header if name in domain.names])
+    if columns is None:
+        of_data = not isinstance(schema, Domain) and set(domain.names) <= set(header)
+        columns = [name for name in header if name in domain.names] if of_data else domain.names
+    try:
+        return narrowed(domain, columns)
+    except InvalidInput as error:
+        raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
 
 
 def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:

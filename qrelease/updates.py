@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from qrelease.contracts import Synopsis
 from qrelease.cover import Axes
 from qrelease.covering import radius
 from qrelease.domain import Domain
@@ -33,7 +34,6 @@ from qrelease.maxent import improve
 from qrelease.measure import Measurement
 from qrelease.nets import Candidates, check_candidates
 from qrelease.privacy.costs import accuracy, positive_probability, real
-from qrelease.release import Synopsis
 from qrelease.residuals import Estimates
 from qrelease.workload import Group, Workload
 

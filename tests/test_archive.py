@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from qrelease import archive
+from qrelease.curator import Curator
 from qrelease.distinguishers import Select
 from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
@@ -31,7 +32,7 @@ from qrelease.mechanisms.records import Records
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import quantiles
 from qrelease.privacy import ApproxDP, PureDP
-from qrelease.release import Curator, Release
+from qrelease.release import Release
 from qrelease.table import Table
 from qrelease.updates import Median, Projection
 from qrelease.workload import Workload

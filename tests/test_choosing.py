@@ -16,6 +16,7 @@ from worlds import BOTH, PEOPLE, SpyEntropy, coded, full_matrix, mixed, neighbou
 from qrelease import archive, branching, nets, selection
 from qrelease.audit import Law, audit, audit_mechanism, compare, released
 from qrelease.covering import radius
+from qrelease.curator import Curator
 from qrelease.data import adult
 from qrelease.databases import Databases, range_size
 from qrelease.entropy import Entropy
@@ -27,7 +28,6 @@ from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.smalldb import ENUMERATED, SmallDB
 from qrelease.nets import Averages, Listed, Product, quantiles, small_databases, thin
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
-from qrelease.release import Curator
 from qrelease.synopses import WeightedRecords
 from qrelease.table import Table
 from qrelease.vc import cover_radius, cover_size, vc_dimension

@@ -11,17 +11,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from qrelease.analysts import Analysts
+from qrelease.auto import Auto
 from qrelease.cli import COMMANDS, main
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.records import Records
 from qrelease.planning import forecast
-from qrelease.privacy import ApproxDP, PureDP
+from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -442,7 +444,7 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
 ) -> None:
     """Where the number of records is private, the line is the same for any number of them."""
     said = []
-    monkeypatch.setattr("qrelease.release.Curator.release", lambda *_: said.append(capsys.readouterr().err) or 1 / 0)
+    monkeypatch.setattr("qrelease.curator.Curator.release", lambda *_: said.append(capsys.readouterr().err) or 1 / 0)
     for rows in (1, 2):
         (folder / "people.csv").write_text("sex,age,city\n" + rows * ROWS)
         with pytest.raises(ZeroDivisionError):
@@ -462,35 +464,27 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
 def test_weighted_records_and_order_are_those_of_the_mechanism(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    taken = []
-    monkeypatch.setattr(
-        "qrelease.release.Curator.release", lambda _, mechanism, *rest: taken.append(mechanism) or 1 / 0
-    )
+    taken: list[Any] = []
+    monkeypatch.setattr("qrelease.curator.Curator.release", lambda _, *given: taken.append(given) or 1 / 0)
     rules = '\n[[impossible]]\nwhere = "sex = F and city = Rom"\n'
     (folder / "people.toml").write_text(SCHEMA + rules)
     options = ["--mechanism", "records", "--delta", "1e-6"]
     for more in ([], ["--weighted-records", "2000", "--order", "2"]):
         with pytest.raises(ZeroDivisionError):
             release(*options, *more)
-    rule = ("sex = F and city = Rom",)
-    assert taken == [Records(impossible=rule), Records(records=2000, order=2, impossible=rule)]
+    assert [mechanism for mechanism, *_ in taken] == [Records(), Records(records=2000, order=2)]
+    assert {workload.domain.impossible for _, workload, _ in taken} == {("sex = F and city = Rom",)}
+    assert "impossible" not in capsys.readouterr().err
+    with pytest.raises(ZeroDivisionError):
+        release("--mechanism", "auto", "--rows", "9")
+    assert taken[2][0] == Auto(table=True)
+    assert "kept by --mechanism records alone, if it is chosen" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     default = Records()
     assert f"the less their scatter; default: {default.records:,}" in said
     assert f"that may be measured; default: {default.order}" in said
-
-
-@pytest.mark.parametrize("rules", [5, None, "age < 16", b"age < 16", [5], ["age < 16", None]])
-def test_rules_that_are_no_list_of_conditions_are_refused(rules: object) -> None:
-    with pytest.raises(InvalidInput, match="impossible must be a list of conditions"):
-        Records(impossible=rules)  # type: ignore[arg-type]
-
-
-def test_rules_may_come_in_any_list() -> None:
-    rules = ["age < 16", "sex = F"]
-    assert Records(impossible=rules) == Records(impossible=iter(rules)) == Records(impossible=tuple(rules))  # type: ignore[arg-type]
 
 
 def test_the_help_names_all_kinds_of_workloads(capsys: pytest.CaptureFixture[str]) -> None:
@@ -552,6 +546,19 @@ def test_the_charges_of_a_session_are_one_line(folder: Path, capsys: pytest.Capt
     ]
     assert whole[5:8] == [f"charge  epsilon={cost}  online: answers" for cost in (0.01, 0.02, 0.03)]
     assert len(whole) == 10
+
+
+def test_where_rho_was_spent_it_is_said_why_spent_and_left_are_less_than_the_total(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Ledger.open(folder / "l", ApproxDP(1.0, 1e-9)) as ledger:
+        for cost, told in ((ApproxDP(0.1, 1e-10), False), (ZCDP(0.001), True)):
+            ledger.charge(cost, "something")
+            assert main(["ledger", "show", "l"]) == 0
+            assert ("spent and left come to less than the total" in capsys.readouterr().out) == told
+        assert ledger.spent
+        assert ledger.remaining
+        assert ledger.spent.to_json()["epsilon"] + ledger.remaining.to_json()["epsilon"] < 1
 
 
 def test_what_is_no_release_is_said_to_be_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -647,9 +654,20 @@ def test_a_signal_leaves_nothing_behind(folder: Path, name: str) -> None:
     run.send_signal(number)
     _, message = run.communicate(timeout=60)
     assert run.returncode == 128 + number
-    assert message.startswith("qrelease: interrupted")
+    assert message.startswith("qrelease: interrupted; a charge that was made stays spent")
     assert message.count("\n") == 1
     assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_who_interrupts_what_charges_nothing_hears_of_no_charge(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qrelease.planning.plan", interrupt)
+    assert main(["plan", "--schema", "people.toml", "--n", "100"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "qrelease: interrupted\n"
 
 
 def test_what_a_kill_left_behind_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

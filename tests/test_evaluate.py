@@ -9,6 +9,7 @@ import pytest
 from worlds import coded, mixed, private, random_table, records_of, table_of, true_answers
 
 from qrelease.comparison import NOTICE, Errors, Evaluation, Run
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluate import Truth, cost_of, evaluate, score, unbiased
@@ -17,7 +18,6 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
-from qrelease.release import Curator
 from qrelease.residuals import Estimates, Plan
 from qrelease.table import Table
 from qrelease.workload import Workload

@@ -14,6 +14,7 @@ from rules import DISTINGUISHERS, MARGINAL_RULES, RULES, TABLE, ProjectedPercept
 from scipy import stats
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, full_matrix, mixed, private, random_table, table_of, true_answers
 
+from qrelease.curator import Curator
 from qrelease.distinguishers import PerturbedLeader, Select
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
@@ -25,7 +26,6 @@ from qrelease.mechanisms.iterative import MAX_ROUNDS, IterativeConstruction, Rou
 from qrelease.nets import Listed, Product, quantiles, small_databases
 from qrelease.oracles import Conjunctions, Predicates
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.release import Curator
 from qrelease.synopses import WeightedRecords
 from qrelease.updates import Hedge, Median, MultiplicativeWeights, Perceptron, Projection
 from qrelease.workload import Workload

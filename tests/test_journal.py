@@ -145,9 +145,9 @@ def open_session(path, seed):
     """A session over a table that its first hypothesis does not answer, and its ledger."""
     from worlds import coded
 
+    from qrelease.curator import Curator
     from qrelease.entropy import Entropy
     from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
-    from qrelease.release import Curator
     from qrelease.table import Table
 
     a = np.minimum(np.random.default_rng(0).geometric(0.6, 200_000) - 1, 7)

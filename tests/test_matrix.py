@@ -11,6 +11,7 @@ from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed, mo
 
 from qrelease import archive
 from qrelease.audit import audit_mechanism, audit_sensitivity, table_pairs
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
@@ -20,7 +21,6 @@ from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.products import Product, Rows
 from qrelease.queries import Cells, Intervals
-from qrelease.release import Curator
 from qrelease.strategies import Strategy, covariance, gram, lower_bound, variances
 from qrelease.workload import Group, Workload
 

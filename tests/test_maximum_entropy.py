@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, random_table, true_answers
 
 from qrelease import maxent
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
 from qrelease.histogram import Histogram
@@ -18,7 +19,6 @@ from qrelease.maxent import fit
 from qrelease.measure import RECORDS, Measurement, Noise
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.privacy import ApproxDP, PureDP
-from qrelease.release import Curator
 from qrelease.residuals import Estimates
 from qrelease.updates import MaximumEntropy, subsets
 from qrelease.workload import Workload

@@ -24,6 +24,8 @@ from worlds import (
     true_answers,
 )
 
+from qrelease.contracts import Draft, parameters
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.histogram import Histogram
@@ -38,7 +40,6 @@ from qrelease.mechanisms.mwem import MWEM, rounds_for
 from qrelease.mechanisms.records import Records
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries import Cells, Residuals
-from qrelease.release import Curator, Draft, parameters
 from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Group, Workload
 

@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,8 @@ from qrelease.books import RENT, Books
 from qrelease.bought import Bought
 from qrelease.canonical import Asked, named
 from qrelease.conjunctions import Conjunctions, Everything, Parities
+from qrelease.curator import Curator
+from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.histogram import Histogram
@@ -26,11 +29,11 @@ from qrelease.learner import Learner
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online import Online
+from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
 from qrelease.pricing import ALONE, Tariff
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, zcdp_epsilon
 from qrelease.products import Rows
 from qrelease.queries import Cells
-from qrelease.release import Curator
 from qrelease.table import Table
 from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Group, Workload
@@ -596,6 +599,32 @@ def test_a_session_goes_on_where_it_ended_with_the_same_answers(tmp_path, cap, n
         Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(0.05, 0.01), cap, key="s")
     with pytest.raises(LedgerError, match="use another key"):
         Curator(TABLE, ledger, Entropy.insecure(1)).open(ONLINE, type(cap)(*[1e-7] * len(cap.to_json())), key="s")
+
+
+@pytest.mark.parametrize(
+    "mechanism", [ONLINE, PrivateMultiplicativeWeights(alpha=0.3, queries=9)], ids=lambda m: m.name
+)
+def test_a_session_is_not_gone_on_with_where_codes_mean_something_else(mechanism):
+    """What was answered is kept by columns and codes: other labels of them would have the answers of these."""
+    cap, (sex, age, grade) = PureDP(50.0), PEOPLE
+    with Ledger.open(None, cap, neighbours=SWAP) as ledger:
+
+        def session(domain):
+            return Curator(random_table(domain, 4_000, 1), ledger, Entropy.insecure(1)).open(mechanism, cap, key="s")
+
+        first = session(PEOPLE)
+        first.answer("sex = F")
+        first.close()
+        for other in (
+            (replace(sex, categories=("M", "F")), age, grade),
+            (sex, replace(age, edges=(0, 20, 41, 60)), grade),
+            (sex, replace(age, outside="clip"), grade),
+            (sex, age, replace(grade, name="class")),
+            (grade, age, sex),
+        ):
+            with pytest.raises(LedgerError, match="is over other columns, labels or bins; go on with what it was"):
+                session(Domain(other))
+        assert session(Domain(tuple(replace(a) for a in PEOPLE))).answer("sex = F").source != "measured"
 
 
 @pytest.mark.parametrize("declared", [None, Conjunctions(3)])

@@ -12,6 +12,7 @@ import qrelease as qr
 from qrelease import planning
 from qrelease.auto import choose
 from qrelease.cli import main
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
@@ -24,7 +25,6 @@ from qrelease.mechanisms.records import Records
 from qrelease.planning import _CONTENDERS, Forecasting, Promising, _least, _rough, _Setting, forecast, plan
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.rehearsal import Rehearsal, stand_in
-from qrelease.release import Curator
 from qrelease.workload import Workload
 
 SWAP = Neighbours.REPLACE_ONE

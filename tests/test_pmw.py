@@ -12,6 +12,7 @@ from test_sparse_vector import worst
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, mixed, neighbouring, private, random_table
 
 from qrelease.audit import audit
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted
 from qrelease.hypotheses import single
@@ -20,7 +21,6 @@ from qrelease.measure import Measurement
 from qrelease.mechanisms import pmw_promise
 from qrelease.mechanisms.pmw import OnlineSession, PrivateMultiplicativeWeights
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.release import Curator
 from qrelease.sparse_vector import NumericSparse
 from qrelease.table import Table
 from qrelease.workload import Workload

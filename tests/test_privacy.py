@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -635,6 +636,20 @@ def test_a_refusal_names_total_spent_requested_and_the_way_on() -> None:
     )
     with pytest.raises(BudgetExceeded, match=r"spent rho=0; requested rho=2 \(ask for at most the rho=1 that is left"):
         Filter(ZCDP(1.0)).spend(ZCDP(2.0))
+
+
+def test_a_refusal_of_rho_says_what_it_takes_of_epsilon_and_delta() -> None:
+    total, cost = ApproxDP(0.2, 1e-10), ZCDP(0.0067544947700)
+    with pytest.raises(BudgetExceeded, match=r"requested rho=0\.00675449, which takes ") as error:
+        Filter(total).spend(cost)
+    told = re.search(r"takes epsilon=([\d.e-]+), delta=([\d.e-]+) \(ask", str(error.value))
+    assert told
+    assert float(told[1]) == pytest.approx(zcdp_epsilon(cost.rho, total.delta), rel=1e-5)
+    assert float(told[2]) == total.delta
+    spent = Filter(total)
+    spent.spend(ApproxDP(0.1, total.delta))
+    with pytest.raises(BudgetExceeded, match="takes a delta, none is left"):
+        spent.spend(cost)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qrelease.constraints import impossible
+from qrelease.constraints import narrowed
 from qrelease.schema import load
 
 ROOT = Path(__file__).parent.parent
@@ -105,5 +105,6 @@ def test_the_documents_name_files_that_exist() -> None:
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
     attributes, rules = blocks(ROOT / "docs" / "schema.md", "toml")
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
-    assert str(load(tmp_path / "people.toml")) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
-    assert len(impossible(tmp_path / "people.toml")) == 1
+    domain = load(tmp_path / "people.toml")
+    assert str(domain) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
+    assert len(narrowed(domain, domain.names).impossible) == 1

@@ -22,6 +22,8 @@ from worlds import (
 
 from qrelease.archive import load
 from qrelease.auto import Auto
+from qrelease.contracts import Answer, parameters
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError, TooLarge
 from qrelease.ledger import Ledger
@@ -33,12 +35,13 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.mechanisms.net import Net
+from qrelease.mechanisms.online import Online
 from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.records import Records
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import quantiles
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.release import Answer, Curator, Release, parameters
+from qrelease.release import Release
 from qrelease.updates import Hedge, Perceptron, Projection
 from qrelease.workload import Workload
 
@@ -525,7 +528,7 @@ def test_only_the_systems_entropy_makes_a_release_secure(ledger):
     assert Curator(TABLE, ledger, Entropy.insecure(1)).release(Laplace(), PAIRS, PureDP(0.01)).insecure
 
 
-@pytest.mark.parametrize("wrong", [PrivateMultiplicativeWeights(), MWEM, None, "mwem"])
+@pytest.mark.parametrize("wrong", [PrivateMultiplicativeWeights(), None, "mwem"])
 def test_a_release_takes_a_mechanism_of_releases(wrong):
     with Ledger.open(None, PureDP(1.0)) as ledger:
         curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
@@ -533,6 +536,16 @@ def test_a_release_takes_a_mechanism_of_releases(wrong):
             curator.release(wrong, Workload.marginals(PEOPLE, 1), PureDP(1.0))
         with pytest.raises(InvalidInput, match="a session takes an online mechanism such as Private"):
             curator.open(MWEM() if isinstance(wrong, PrivateMultiplicativeWeights) else wrong, PureDP(1.0))
+        assert ledger.spent is None
+
+
+def test_a_class_is_no_mechanism():
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
+        with pytest.raises(InvalidInput, match=r"take a mechanism that was made, MWEM\(\), not the class MWEM itself"):
+            curator.release(MWEM, Workload.marginals(PEOPLE, 1), PureDP(1.0))
+        with pytest.raises(InvalidInput, match="not the class Online itself"):
+            curator.open(Online, PureDP(1.0))
         assert ledger.spent is None
 
 

@@ -13,6 +13,7 @@ from worlds import PEOPLE, coded, mixed, random_table
 
 from qrelease.auto import Auto
 from qrelease.chart import Series, bars, count, heat, histogram, text
+from qrelease.curator import Curator
 from qrelease.distinguishers import PerturbedLeader
 from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
@@ -29,7 +30,6 @@ from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import small_databases
 from qrelease.oracles import Predicates
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
-from qrelease.release import Curator
 from qrelease.report import html
 from qrelease.table import Table
 from qrelease.updates import Projection

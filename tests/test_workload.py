@@ -23,6 +23,7 @@ from worlds import (
 )
 
 from qrelease import workload as module
+from qrelease.curator import Curator
 from qrelease.domain import Attribute, Domain
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
@@ -31,7 +32,6 @@ from qrelease.ledger import Ledger
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.privacy import Neighbours, PureDP
 from qrelease.queries import GRID, Cells, Intervals, Residuals, Vectors
-from qrelease.release import Curator
 from qrelease.workload import Group, Workload
 
 

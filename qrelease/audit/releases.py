@@ -13,12 +13,12 @@ import numpy.typing as npt
 from qrelease.audit.inputs import table_pairs
 from qrelease.audit.sampling import audit, worst_pair
 from qrelease.audit.verdict import Audit
+from qrelease.contracts import Mechanism
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy, WordSource
 from qrelease.exact import whole
 from qrelease.measure import Measurement, Private
 from qrelease.privacy import Cost, Filter, Neighbours
-from qrelease.release import Mechanism
 from qrelease.table import Table
 from qrelease.workload import Workload
 

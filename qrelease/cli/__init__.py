@@ -1,8 +1,8 @@
 """The command line: thin, and a command is loaded only when it is asked for.
 
-A command is the module of its name. Its `options(parser)` declares its options and what runs it: the default `run`, a
-function of the parsed arguments that returns an exit code, or None for 0. What is heavy is imported inside that
-function, so that no `--help` waits for numpy.
+A command is the module of its name. Its `options(parser)` declares its options, the default `run`, a function of the
+parsed arguments that returns an exit code, or None for 0, and the default `charges`, where it charges a ledger. What is
+heavy is imported inside that function, so that no `--help` waits for numpy.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     arguments = _parser(given).parse_args(given)
     run: Callable[[argparse.Namespace], int | None] = arguments.run
+    stays = f"; {STAYS}" if getattr(arguments, "charges", False) else ""
     try:
         with _interruptible():
             code = run(arguments)
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from qrelease import memory
 
         left = memory.size(memory.free())
-        print(f"qrelease: out of memory, {left} are left: use fewer columns or coarser bins; {STAYS}", file=sys.stderr)
+        print(f"qrelease: out of memory, {left} are left: use fewer columns or coarser bins{stays}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"qrelease: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
-        print(f"qrelease: interrupted; {STAYS}", file=sys.stderr)
+        print(f"qrelease: interrupted{stays}", file=sys.stderr)
         return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
     return code or 0
 

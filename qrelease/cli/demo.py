@@ -19,10 +19,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _demo(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease import archive
+    from qrelease.curator import Curator
     from qrelease.data import CATEGORICAL, adult
     from qrelease.evaluate import Truth
     from qrelease.ledger import Ledger
-    from qrelease.release import Curator
     from qrelease.workload import Workload
 
     cost = cost_of(arguments.epsilon, arguments.delta)

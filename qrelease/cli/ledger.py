@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from qrelease.privacy import Cost
 
 
+_LESS = "(charges in rho add up at an order fixed at the first of them: spent and left come to less than the total)"
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
@@ -36,6 +39,8 @@ def _show(arguments: argparse.Namespace) -> None:
         print(f"spent   {told(ledger.spent)}")
         print(f"left    {_at_most(ledger.remaining)}")
         history = ledger.history()
+        if "delta" in ledger.total.to_json() and any("rho" in entry.cost.to_json() for entry in history):
+            print(f"        {_LESS}")
         for run in [[entry] for entry in history] if arguments.all else _runs(history):
             print(_line(run))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from qrelease.release import Mechanism
+    from qrelease.contracts import Mechanism
 
 MECHANISMS = {
     "mwem": "qrelease.mechanisms.mwem:MWEM",

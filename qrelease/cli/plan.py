@@ -20,12 +20,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
+    from qrelease.constraints import narrowed
     from qrelease.planning import plan
     from qrelease.schema import load
 
     domain = load(arguments.schema)
-    if arguments.columns is not None:
-        domain = domain.project([domain.axis(name) for name in arguments.columns])
+    domain = narrowed(domain, domain.names if arguments.columns is None else arguments.columns)
     found = plan(
         workload_of(arguments, domain),
         arguments.n,

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from qrelease.privacy import Cost, Neighbours
 
 
+_RULES = "the impossible rules of the schema are kept by --mechanism records alone"
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    parser.set_defaults(run=_release)
+    parser.set_defaults(run=_release, charges=True)
     data_options(parser)
     parser.add_argument(
         "--mechanism",
@@ -83,23 +86,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _release(arguments: argparse.Namespace) -> None:
     check_memory()
-    from dataclasses import replace
-
     from qrelease import archive
-    from qrelease.constraints import impossible
-    from qrelease.mechanisms.records import Records
+    from qrelease.contracts import check_table
+    from qrelease.curator import Curator
     from qrelease.planning import Forecasting, forecast
     from qrelease.privacy import Neighbours
-    from qrelease.release import Curator, check_rows, check_table
+    from qrelease.release import check_rows
 
     cost = cost_of(arguments.epsilon, arguments.delta)
     neighbours = Neighbours.parse(arguments.neighbours)
     mechanism = mechanism_of(arguments.mechanism, **{option: getattr(arguments, option) for option in OPTIONS})
-    rules = impossible(arguments.schema, arguments.columns)
-    if rules and isinstance(mechanism, Records):
-        mechanism = replace(mechanism, impossible=rules)
-    elif rules:
-        print("warning: the impossible rules of the schema are kept by --mechanism records alone", file=sys.stderr)
     if arguments.rows is not None:
         check_rows(arguments.rows)
     tabled = arguments.weighted or arguments.rows is not None
@@ -110,6 +106,8 @@ def _release(arguments: argparse.Namespace) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with archive.new_folder(out) as folder:
         table = table_of(arguments)
+        if table.domain.impossible and arguments.mechanism != "records":
+            print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
         workload = workload_of(arguments, table.domain)
         if arguments.weighted:
             archive.check_weighted(table.domain)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from qrelease.contracts import Draft
 from qrelease.errors import InvalidInput
 from qrelease.measure import Private
 from qrelease.mechanisms.direct import check_answers, measure_all, promised_error, unfitted
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
-from qrelease.release import Draft
 from qrelease.workload import Workload
 
 

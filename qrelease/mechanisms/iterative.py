@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, final
 import numpy as np
 from tqdm import tqdm
 
+from qrelease.contracts import Draft, Synopsis
 from qrelease.distinguishers import Distinguisher, Select, cells_of
 from qrelease.errors import InvalidInput
 from qrelease.exact import whole
@@ -18,7 +19,6 @@ from qrelease.oracles import check_part
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_of
 from qrelease.privacy.costs import check_cost, positive_probability
 from qrelease.promise import BETA, promise
-from qrelease.release import Draft, Synopsis
 from qrelease.updates import BoundedRule, ConditionalRule, Projection, UpdateRule
 from qrelease.workload import Workload
 

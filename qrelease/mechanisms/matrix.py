@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
+from qrelease.contracts import Draft
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
@@ -24,7 +25,6 @@ from qrelease.measure import Measurement, Private, half_widths, noise_for
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost
 from qrelease.products import Product, Rows
-from qrelease.release import Draft
 from qrelease.strategies import MOST_CELLS, Strategy, covariance, gram, variances
 from qrelease.workload import Group, Workload
 

@@ -14,6 +14,7 @@ from typing import Final, Literal, final, get_args
 import numpy as np
 from tqdm import tqdm
 
+from qrelease.contracts import Draft
 from qrelease.distinguishers import Choice, Select
 from qrelease.errors import InvalidInput
 from qrelease.exact import whole
@@ -23,7 +24,6 @@ from qrelease.mechanisms.iterative import Round, iterate
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_of
 from qrelease.privacy.costs import count, real
 from qrelease.queries import Cells
-from qrelease.release import Draft
 from qrelease.updates import MaximumEntropy, MultiplicativeWeights, subsets
 from qrelease.workload import Workload
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
+from qrelease.contracts import Draft
 from qrelease.covering import radius
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
@@ -19,7 +20,6 @@ from qrelease.nets import MAX_SYNOPSES, Candidates, answers_of, check_candidates
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import positive_probability
 from qrelease.promise import BETA, promise
-from qrelease.release import Draft
 from qrelease.workload import Workload
 
 Floats = npt.NDArray[np.float64]

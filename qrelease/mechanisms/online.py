@@ -46,6 +46,7 @@ import numpy.typing as npt
 
 from qrelease.books import HYPOTHESIS, Books, Purchase, Source, Unit
 from qrelease.conjunctions import Conjunctions
+from qrelease.contracts import OnlineAnswer
 from qrelease.domain import Domain
 from qrelease.entropy import is_insecure
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
@@ -56,7 +57,7 @@ from qrelease.pricing import Offer
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, positive_probability, round_up
 from qrelease.privacy.filters import Account, Tally, after, remaining, spent
-from qrelease.release import OnlineAnswer
+from qrelease.schema import digests
 from qrelease.sparse_vector import SparseVector
 from qrelease.support import Support
 from qrelease.workload import Group, Workload
@@ -112,7 +113,7 @@ class Online:
             "alpha": self.alpha,
             "beta": self.beta,
             "declared": self.declared and [self.declared.order, self.declared.ranges],
-            "columns": dict(zip(private.table.domain.names, private.table.domain.shape, strict=True)),
+            "columns": digests(private.table.domain),
         }
         with journal.writing() as entries:
             if not entries:
@@ -120,7 +121,11 @@ class Online:
                 journal.append(*entries)
         opened = json.loads(entries[0])["session"]
         if opened != terms:
-            raise LedgerError(f"the session with key {journal.key!r} was opened with {json.dumps(opened)}")
+            columns = opened.pop("columns", None) == terms["columns"]
+            what = f"was opened with {json.dumps(opened)}" if columns else "is over other columns, labels or bins"
+            raise LedgerError(
+                f"the session with key {journal.key!r} {what}; go on with what it was opened with, or use another key"
+            )
         return PayingSession(self, private, journal, entries[1:])
 
 

@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from qrelease import memory
 from qrelease.canonical import canonical
+from qrelease.contracts import OnlineAnswer
 from qrelease.domain import Domain
 from qrelease.entropy import is_insecure
 from qrelease.errors import InvalidInput, LedgerError, StreamHalted
@@ -48,7 +49,7 @@ from qrelease.measure import Measurement, Private, Spend
 from qrelease.mechanisms.pmw_promise import STEPS, Setting, Terms, shares
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import positive_probability
-from qrelease.release import OnlineAnswer
+from qrelease.schema import digests
 from qrelease.sparse_vector import NumericSparse
 from qrelease.updates import Hedge
 from qrelease.workload import Group, Workload
@@ -108,10 +109,13 @@ class PrivateMultiplicativeWeights:
         if not entries:
             counting, _ = shares(cost, private.neighbours)
             records, insecure = max(1, round(private.count(counting)[0])), is_insecure(private.entropy)
-            entries.append({"columns": _columns(domain), "records": records, "insecure": insecure})
+            entries.append({"columns": digests(domain), "records": records, "insecure": insecure})
             journal.append(_line(entries[0]))
-        if entries[0]["columns"] != _columns(domain):
-            raise LedgerError(f"the session with key {journal.charge.key!r} is over other columns than this table's")
+        if entries[0]["columns"] != digests(domain):
+            raise LedgerError(
+                f"the session with key {journal.charge.key!r} is over other columns, labels or bins; go on with what it"
+                " was opened with, or use another key"
+            )
         try:
             terms = self._setting(domain, cost, private.neighbours, entries[0]["records"]).terms(self.alpha)
         except InvalidInput as error:
@@ -309,10 +313,6 @@ class OnlineSession:
             f"<OnlineSession {self.cost}, alpha={self.alpha:.3g}, {self.updates_left:,} of {self.updates:,} updates and"
             f" {self.queries_left:,} queries left{mark}{'' if seed is None else f' seed {seed}'}>"
         )
-
-
-def _columns(domain: Domain) -> dict[str, int]:
-    return dict(zip(domain.names, domain.shape, strict=True))
 
 
 def _line(entry: dict[str, Any]) -> bytes:

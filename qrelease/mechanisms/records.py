@@ -48,7 +48,8 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from qrelease import constraints, memory
-from qrelease.chains import SAMPLE, STAYING, Fitted, fit, settle
+from qrelease.chains import SAMPLE, STAYING, Fitted, fit, possible, settle
+from qrelease.contracts import Draft
 from qrelease.cover import Axes
 from qrelease.domain import Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
@@ -61,8 +62,8 @@ from qrelease.privacy.costs import check_cost, count
 from qrelease.products import Product, Rows
 from qrelease.queries import Cells, Residuals
 from qrelease.records import LARGEST_COLUMN, Tables, WeightedCodes
-from qrelease.release import Draft, generator
-from qrelease.residuals import Estimates, Plan, Residual
+from qrelease.residuals import Estimates, Plan
+from qrelease.sampling import generator
 from qrelease.workload import Group, Workload
 
 Floats = npt.NDArray[np.float64]
@@ -86,7 +87,6 @@ SELECTION = 0.1
 _MOST_ROUNDS = 400
 _PARTS = 4  # of a round: what the budget is cut into
 _HEAVY = 0.3  # of the records, from which on a cell has a sign of its own
-_SEARCHED = 1_000  # records that look for a possible one
 _CLEAR = 3_000.0  # n√ρ from which all pairs are measured: below, only selected ones stand out
 _FEWEST, _PAIRS, _ENOUGH = 0.65, 0.85, 10_000.0  # their share, at least and at most; and times n√ρ
 _WORST = 1_000.0  # n√ρ of a selection from which the worst cell stands out of its noise: then, from one fit,
@@ -117,10 +117,11 @@ _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positio
 class Records:
     """Marginals that are measured at once or selected adaptively, and weighted records fitted to their residuals.
 
+    No record breaks a rule of the domain (`Domain.impossible`), and answers are exactly zero there.
+
     order       of the largest marginals that may be measured
     records     weighted records that are drawn, of which equal ones may be released as one: the more, the less their
                 scatter shows
-    impossible  a list of conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`
     at_once     whether all marginals asked about are measured at once. By default, where that can be: none is of more
                 columns than `order`, and all their residuals together have up to `maxent.DENSE` coordinates
 
@@ -129,11 +130,9 @@ class Records:
 
     order: int = 3
     records: int = 1 << 19
-    impossible: tuple[str, ...] = ()
     at_once: bool | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "impossible", constraints.conditions(self.impossible))
         object.__setattr__(self, "order", whole("order", self.order, least=2))
         object.__setattr__(self, "records", count("records", self.records))
         if self.at_once is not None and not isinstance(self.at_once, bool):
@@ -157,7 +156,9 @@ class Records:
             raise TooLarge(f"columns may have {LARGEST_COLUMN:,} cells, got one of {max(domain.shape):,}")
         if max(domain.shape) == 1:
             raise InvalidInput("the universe has one cell: there is nothing to fit")
-        _check_possible(domain, constraints.masks(domain, self.impossible))
+        impossible = constraints.masks(domain, domain.impossible)
+        if impossible:
+            possible(domain.shape, impossible)  # what a release begins with that finds none itself: it cannot fail
         memory.check(memory.ANSWER * len(workload), f"{len(workload):,} answers", "ask fewer")
         for s in workload.sets:
             widest = tuple(sorted(sorted(s, key=lambda a: domain.shape[a])[-2:]))
@@ -247,7 +248,7 @@ class Records:
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Measure all there is; or columns, perhaps pairs, and then select, measure and fit until the cost is spent."""
-        learned = _Learned(private, workload.domain, constraints.masks(workload.domain, self.impossible))
+        learned = _Learned(private, workload.domain, constraints.masks(workload.domain, workload.domain.impossible))
         at_once = self._measured_at_once(workload)
         if not at_once:
             return self._selected(private, learned, workload, cost)
@@ -258,7 +259,7 @@ class Records:
         learned.settle(self.records)
         counted = () if first is None else (first,)
         choices = {"at_once": True, "selected": [], "fitted rounds": learned.fitted.rounds}
-        return Draft(learned.synopsis, (*counted, *learned.measured), choices)
+        return Draft(learned.synopsis, (*counted, *learned.measured), choices, constrained=True)
 
     def _selected(self, private: Private, learned: _Learned, workload: Workload, cost: Cost) -> Draft:
         """Columns, perhaps pairs, at once, and then marginals one by one."""
@@ -288,7 +289,7 @@ class Records:
         selected = [[domain.names[a] for a in axes] for axes in chosen]
         choices = {"at_once": False, "pairs": share, "selected": selected, "fitted rounds": rounds}
         choices["too large to select"] = len(_parts(workload, self.order)) - len(candidates.sets)
-        return Draft(learned.synopsis, tuple(learned.measured), choices)
+        return Draft(learned.synopsis, tuple(learned.measured), choices, constrained=True)
 
 
 @final
@@ -528,16 +529,6 @@ def _zcdp(cost: Cost) -> ZCDP:
     if not isinstance(found, ZCDP):
         raise InvalidInput(f"a cost of (ε, δ) or ρ is needed, got {cost}")
     return found
-
-
-def _check_possible(domain: Domain, impossible: Mapping[Axes, Mask]) -> None:
-    """`InvalidInput` unless some record is possible, as far as a search from `_SEARCHED` uniform ones finds."""
-    if impossible:
-        even: dict[Axes, Residual] = {
-            (a,): Residual((a,), np.zeros(n), 1.0) for a, n in enumerate(domain.shape) if n > 1
-        }
-        even[()] = Residual((), np.array(float(_SEARCHED)), 1.0)
-        fit(Estimates(domain, even), _SEARCHED, rounds=1, rng=generator(0), impossible=impossible)
 
 
 def _pairs(total: float, cost: ZCDP) -> float:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from qrelease import memory
 from qrelease.branching import MAX_WORK, draw_database, ends_soon
+from qrelease.contracts import Draft
 from qrelease.databases import Bounds, Databases, check_range, largest_size, range_size
 from qrelease.dense import check_dense, dense
 from qrelease.errors import InvalidInput, TooLarge
@@ -26,7 +27,6 @@ from qrelease.mechanisms import choosing
 from qrelease.privacy import ZCDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import accuracy, count, positive_probability
 from qrelease.promise import BETA, promise
-from qrelease.release import Draft
 from qrelease.synopses import WeightedRecords
 from qrelease.vc import cover_radius, cover_size
 from qrelease.workload import Workload

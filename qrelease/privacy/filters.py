@@ -199,8 +199,14 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
     left = remaining(total, tally)
     advice = f"ask for at most the {left} that is left, or raise" if left else "nothing is left unless you raise"
+    requested = str(cost)
+    if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
+        raised = increase(total, tally, cost)
+        here = ", ".join(f"{name}={value:.6g}" for name, value in raised.items()) if raised else "a delta, none is left"
+        requested = f"{cost:.6g}, which takes {here}"
     return (
-        f"budget exceeded: total {total}; spent {spent(total, tally) or nothing}; requested {cost} ({advice} the total)"
+        f"budget exceeded: total {total}; spent {spent(total, tally) or nothing}; requested {requested} ({advice} the"
+        " total)"
     )
 
 
