@@ -16,12 +16,15 @@ numbers alone, so the choice is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import numpy as np
 
+from qrelease import memory
+from qrelease.contracts import Draft, Mechanism, check_table
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.ledger import Ledger
@@ -37,7 +40,6 @@ from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, count
 from qrelease.queries import Cells
 from qrelease.rehearsal import Rehearsal
-from qrelease.release import Curator, Draft, Mechanism, check_table
 from qrelease.workload import Workload
 
 REHEARSED: Final = 1 << 14
@@ -50,7 +52,7 @@ COUNTING: Final = 0.01
 
 _TINY: Final = 1 << 10  # cells beyond which a small database is not worth its search
 _COMPARED, _TRIALS = 1000, 3
-_ALIKE: Final = 1.02  # errors within two percent are one: the first of `_CANDIDATES` then has the richer release
+_ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
 
 
 @final
@@ -100,7 +102,7 @@ class Auto:
     """Whichever mechanism is predicted to answer a workload best: see the module.
 
     records  about how many there are, if that is public
-    table    whether synthetic records are wanted: what gives none, as far as free memory tells, is not chosen
+    table    whether synthetic records are wanted: what gives none on this machine is not chosen
 
     The release names the chosen one, and holds all predictions, as `choices`.
     """
@@ -120,18 +122,20 @@ class Auto:
             object.__setattr__(self, "records", count("records", self.records))
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` where none can run, which says why."""
+        """`InvalidInput` where none can run, which says why; `TooLarge` where one that may be chosen has no memory now.
+
+        The choice itself does not go by what memory is left, since the private table takes some of it.
+        """
         check_cost(cost)
         counting, rest = counting_first(cost, COUNTING, neighbours, self.records)
         if counting is not None:
             calibrated(1, counting)
-        refusals = []
-        for name in (*_CANDIDATES, _LAST):
-            refusal = _refusal(name, workload, rest, neighbours, table=self.table)
-            if refusal is None:
-                return
-            refusals.append(refusal)
-        raise _none(refusals)
+        able, _ = _able(workload, self.records or 1, rest, neighbours, table=self.table)
+        for name, mechanism in able.items():
+            try:
+                mechanism.check(workload, rest, neighbours)
+            except TooLarge as why:
+                raise TooLarge(f"auto may choose {name}: {why}", f"auto may choose {name}: {why.public}") from None
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
         """Count the records if their number is unknown, choose, and let the chosen one release."""
@@ -145,7 +149,7 @@ class Auto:
         draft = found.mechanism.release(private, workload, rest)
         spent = "nothing was spent" if not counted else f"{counting} was spent on the number of records"
         choices = {**draft.choices, **found.told, "to_choose": spent}
-        return Draft(draft.synopsis, (*counted, *draft.measurements), choices)
+        return Draft(draft.synopsis, (*counted, *draft.measurements), choices, draft.constrained)
 
 
 def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, table: bool = False) -> Choice:
@@ -155,13 +159,7 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours,
 
     `InvalidInput` where none can run.
     """
-    refusals = {name: _refusal(name, workload, cost, neighbours, table=table) for name in _CANDIDATES}
-    able = {name: _CANDIDATES[name](records) for name, refusal in refusals.items() if refusal is None}
-    if not able:
-        refusals[_LAST] = _refusal(_LAST, workload, cost, neighbours, table=table)
-        if refusals[_LAST] is not None:
-            raise _none(refusals.values())
-        able[_LAST] = Records()
+    able, refusals = _able(workload, records, cost, neighbours, table=table)
     marginals = all(isinstance(g.queries, Cells) for g in workload.groups)
     if len(able) == 1:
         found = [Prediction(name, None, "the only one that can run") for name in able]
@@ -174,41 +172,61 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours,
             found = [_in_closed_form(name, workload, records, cost, neighbours) for name in able]
     errors = {p.mechanism: math.inf if p.error is None else p.error for p in found}
     chosen = next(name for name, error in errors.items() if error <= _ALIKE * min(errors.values()))
-    found += [Prediction(name, None, f"cannot run: {why.public}") for name, why in refusals.items() if why is not None]
+    found += [Prediction(name, None, f"cannot run: {why.public}") for name, why in refusals.items()]
     found.sort(key=lambda p: (p.mechanism != chosen, errors.get(p.mechanism, math.inf)))
     return Choice(able[chosen], tuple(found))
 
 
-_CANDIDATES: Final[Mapping[str, Callable[[int], Mechanism]]] = {
-    "maxent": lambda records: MaxEnt(records),
-    "mwem": lambda records: MWEM(records=records),
-    "smalldb": lambda _: SmallDB(),
-    "matrix": lambda _: matrix.Matrix(),
-    "gaussian": lambda _: Gaussian(),
-    "laplace": lambda _: Laplace(),
-}
-"""By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
-
 _LAST: Final = "records"
-"""Where none of them can run: nothing predicts its error."""
+"""Where no other can run: nothing predicts its error."""
 
 
-def _refusal(name: str, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool) -> QReleaseError | None:
-    """Why a mechanism cannot be chosen, if it cannot: the number of records does not matter for that."""
-    if name == "smalldb" and workload.domain.size > _TINY:
+def _candidates(records: int) -> dict[str, Mechanism]:
+    """By what they give beside answers: error bars and a table, a table, a few records; answers alone; the last."""
+    return {
+        "maxent": MaxEnt(records),
+        "mwem": MWEM(records=records),
+        "smalldb": SmallDB(),
+        "matrix": matrix.Matrix(),
+        "gaussian": Gaussian(),
+        "laplace": Laplace(),
+        _LAST: Records(),
+    }
+
+
+def _able(
+    workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, table: bool
+) -> tuple[dict[str, Mechanism], dict[str, QReleaseError]]:
+    """The candidates that can be chosen, and why the others cannot; `InvalidInput` where none can."""
+    able: dict[str, Mechanism] = {}
+    refusals: dict[str, QReleaseError] = {}
+    for name, mechanism in _candidates(records).items():
+        if name == _LAST and able:
+            break
+        refusal = _refusal(mechanism, workload, cost, neighbours, table=table)
+        if refusal is None:
+            able[name] = mechanism
+        else:
+            refusals[name] = refusal
+    if not able:
+        raise InvalidInput(f"no mechanism can release this: {'; '.join(map(str, refusals.values()))}")
+    return able, refusals
+
+
+def _refusal(
+    mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool
+) -> QReleaseError | None:
+    """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
+    if isinstance(mechanism, SmallDB) and workload.domain.size > _TINY:
         return TooLarge(f"small databases are for at most {_TINY:,} cells here")
-    mechanism = Records() if name == _LAST else _CANDIDATES[name](1)
     try:
-        mechanism.check(workload, cost, neighbours)
-        if table:
-            check_table(mechanism, workload)
+        with memory.unused():
+            mechanism.check(workload, cost, neighbours)
+            if table:
+                check_table(mechanism, workload)
     except QReleaseError as error:
         return error
     return None
-
-
-def _none(refusals: Iterable[object]) -> InvalidInput:
-    return InvalidInput(f"no mechanism can release this: {'; '.join(map(str, refusals))}")
 
 
 def _in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Prediction:
@@ -234,7 +252,7 @@ def _rehearsed(able: Mapping[str, Mechanism], stage: Rehearsal, cost: Cost, neig
         try:
             squares = [_squares(mechanism, stage, cost, neighbours, seed) for seed in range(trials)]
         except QReleaseError as error:
-            found.append(Prediction(name, None, f"failed in rehearsal: {error}"))
+            found.append(Prediction(name, None, f"failed in rehearsal: {error.public}"))
         else:
             found.append(Prediction(name, math.sqrt(sum(squares) / trials), "rehearsed on records that are made up"))
     return found

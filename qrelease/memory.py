@@ -2,11 +2,15 @@
 
 A refusal has to come before the charge, so it rests on what can be known by then: the sizes of public things. What it
 is compared with is the least that any limit leaves, the machine's, the container's, or the process's own.
+
+What is left is less by the private table, record for record. So it may refuse, which the data holder alone sees, but it
+never decides what is in a release: that is for `unused`, by which only the limits themselves count, as is public.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from qrelease.errors import TooLarge
@@ -29,24 +33,46 @@ _MAPPED = 128 << 20, 96 << 20
 """Bytes of address space that libraries and each thread reserve without ever using them."""
 
 
+_UNUSED = ContextVar("unused", default=False)
+
+
+@contextmanager
+def unused() -> Iterator[None]:
+    """Within it, `check` goes by what there would be if nobody had taken any, and so does not depend on the records."""
+    token = _UNUSED.set(True)
+    try:
+        yield
+    finally:
+        _UNUSED.reset(token)
+
+
 def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
     """`TooLarge`, which names both sizes, if so many bytes are more than this process may still take.
 
     ahead  whether libraries are to be loaded and files to be written besides, as before a charge; what passes then
            passes at work too
     """
-    left = free()
+    empty = _UNUSED.get()
+    left = room() if empty else free()
     if ahead:
         needed += _LATER
-        left = min([left, *(max(0, int(_SHARE * (room - _reserved()))) for room in _of_process())])
+        spaces = (limit - (0 if empty else used) - _reserved() for limit, used in _of_process())
+        left = min([left, *(max(0, int(_SHARE * space)) for space in spaces)])
     if needed > left:
         needs = f"{what}: about {size(needed)} are needed"
+        if empty:
+            raise TooLarge(f"{needs}, more than this machine has; {advice}")
         raise TooLarge(f"{needs} and {size(left)} are free; {advice}", f"{needs}, more than are free; {advice}")
 
 
 def free() -> int:
     """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves."""
-    return max(0, int(_SHARE * min([*_of_machine(), *_of_groups(), *_of_process()])))
+    return max(0, int(_SHARE * min(limit - used for limit, used in _limits())))
+
+
+def room() -> int:
+    """Bytes that might be taken if nobody had taken any: of the machine and the limits alone, so public."""
+    return max(0, int(_SHARE * min(limit for limit, _ in _limits())))
 
 
 def size(count: int) -> str:
@@ -54,18 +80,27 @@ def size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
 
 
-def _of_machine() -> Iterator[int]:
-    available = _fields(_ROOT / "proc/meminfo").get("MemAvailable:")
+def _limits() -> Iterator[tuple[int, int]]:
+    """Each limit, and how much of it is used."""
+    yield from _of_machine()
+    yield from _of_groups()
+    yield from _of_process()
+
+
+def _of_machine() -> Iterator[tuple[int, int]]:
+    fields = _fields(_ROOT / "proc/meminfo")
+    available = fields.get("MemAvailable:")
     if available is not None:
-        yield available * 1024
+        total = fields.get("MemTotal:", available)
+        yield total * 1024, (total - available) * 1024
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 0
     else:
-        yield 8 << 30
+        yield 8 << 30, 0
 
 
-def _of_groups() -> Iterator[int]:
-    """What the limits of the control groups leave, v1 and v2, from this process's group up to the root.
+def _of_groups() -> Iterator[tuple[int, int]]:
+    """The limits of the control groups, v1 and v2, from this process's group up to the root.
 
     Cached pages of files count as used there and are given back under pressure: the inactive ones are free.
     """
@@ -82,13 +117,13 @@ def _of_groups() -> Iterator[int]:
         for folder in (group, *group.parents):
             texts = _text(folder / limit).strip(), _text(folder / used).strip()
             if all(map(str.isdecimal, texts)):
-                yield int(texts[0]) - int(texts[1]) + _fields(folder / "memory.stat").get(cached, 0)
+                yield int(texts[0]), int(texts[1]) - _fields(folder / "memory.stat").get(cached, 0)
             if folder == _ROOT / root:
                 break
 
 
-def _of_process() -> Iterator[int]:
-    """What `ulimit -v` and `ulimit -d` leave, where there are such limits."""
+def _of_process() -> Iterator[tuple[int, int]]:
+    """`ulimit -v` and `ulimit -d`, where there are such limits."""
     try:
         import resource
     except ImportError:  # Windows
@@ -97,7 +132,7 @@ def _of_process() -> Iterator[int]:
     for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY and name in used:
-            yield limit - used[name] * 1024
+            yield limit, used[name] * 1024
 
 
 def _reserved() -> int:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ from worlds import BOTH, SpyEntropy, coded, random_table, table_of
 from qrelease import auto
 from qrelease.archive import load
 from qrelease.auto import Auto, choose, explained
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.ledger import Ledger
@@ -21,7 +23,6 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.records import Records
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.rehearsal import Rehearsal
-from qrelease.release import Curator
 from qrelease.workload import Workload
 
 ADD, SWAP = BOTH
@@ -110,9 +111,15 @@ def test_nothing_is_spent_where_the_number_of_records_is_public():
         assert explained(found.parameters).endswith("to choose: nothing was spent")
 
 
-@pytest.mark.parametrize("name", [*auto._CANDIDATES])
+def only(monkeypatch, *names):
+    """Leave `Auto` these candidates."""
+    every = auto._candidates
+    monkeypatch.setattr(auto, "_candidates", lambda *of: {name: every(*of)[name] for name in names})
+
+
+@pytest.mark.parametrize("name", ["maxent", "mwem", "smalldb", "matrix", "gaussian", "laplace"])
 def test_whatever_is_chosen_the_release_comes_back(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(auto, "_CANDIDATES", {name: auto._CANDIDATES[name]})
+    only(monkeypatch, name)
     found = released(Auto(), random_table(RANGES.domain, 300, 1), RANGES, ApproxDP(1.0, DELTA))
     assert found.parameters["chosen"] == name
     assert found.spends[0].what == "count the records"
@@ -157,7 +164,7 @@ class Broken:
 
 
 def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
-    monkeypatch.setattr(auto, "_CANDIDATES", {"maxent": lambda _: Broken()})
+    monkeypatch.setattr(auto, "_candidates", lambda *_: {"maxent": Broken()})
     cost = PureDP(1.0)
     with Ledger.open(None, cost) as ledger:
         spy = SpyEntropy(0)
@@ -168,7 +175,7 @@ def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
 
 
 def test_where_a_table_is_wanted_nothing_without_one_is_taken(monkeypatch):
-    monkeypatch.setattr(auto, "_CANDIDATES", {name: auto._CANDIDATES[name] for name in ("matrix", "laplace")})
+    only(monkeypatch, "matrix", "laplace")
     cost, table = ApproxDP(1.0, DELTA), random_table(RANGES.domain, 300, 1)
     without, found = (released(Auto(10**7, table=wanted), table, RANGES, cost) for wanted in (False, True))
     assert (without.parameters["chosen"], without.has_table) == ("matrix", False)
@@ -205,6 +212,29 @@ def test_where_nothing_else_gives_a_table_weighted_records_do(monkeypatch):
 def test_a_table_is_wanted_or_not(table):
     with pytest.raises(InvalidInput, match="table must be True or False"):
         Auto(table=table)
+
+
+def test_a_failed_rehearsal_says_nothing_of_the_memory_that_is_left(monkeypatch):
+    def full(*_):
+        raise TooLarge("48 cells: 128 MiB are needed and 7 MiB are free", "48 cells: 128 MiB are needed")
+
+    monkeypatch.setattr(auto, "_squares", full)
+    found = released(Auto(300), random_table(DOMAIN, 300, 1), PAIRS, PureDP(1.0))
+    said = json.dumps(found.parameters["predictions"])
+    assert "failed in rehearsal: 48 cells: 128 MiB are needed" in said
+    assert "free" not in said
+
+
+def test_impossible_records_stay_impossible_where_records_is_chosen(monkeypatch):
+    monkeypatch.setattr(auto, "Records", partial(Records, records=500))
+    rule = "a = 1 and b = 3"
+    domain = replace(HUGE.domain, impossible=(rule,))
+    asked = Workload.marginals(domain, 1)
+    found = released(Auto(table=True), random_table(domain, 300, 1), asked, ApproxDP(1.0, DELTA))
+    assert (found.parameters["chosen"], found.parameters["impossible"]) == ("records", "kept")
+    assert found.answer(rule).value == 0.0
+    without = released(Auto(), random_table(domain, 300, 1), asked, PureDP(1.0))
+    assert (without.parameters["chosen"], without.parameters["impossible"]) == ("laplace", "not kept")
 
 
 @pytest.mark.parametrize("records", [0, -1, 2.5, "many", True])

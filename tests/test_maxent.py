@@ -12,14 +12,16 @@ from worlds import BOTH, PROPERTY, coded, private, table_of
 
 import qrelease as qr
 from qrelease import archive, maxent
+from qrelease.auto import Auto
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.interactions import Interactions
 from qrelease.ledger import Ledger
 from qrelease.maxent import fit
+from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.maxent import Linear, MaxEnt, Modelled
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
-from qrelease.release import Curator
 from qrelease.residuals import Estimates, Plan
 from qrelease.table import Table
 from qrelease.workload import Workload
@@ -284,6 +286,22 @@ def test_what_fits_in_memory_without_a_fit_is_known_beforehand(monkeypatch):
         with pytest.raises(TooLarge, match="cells of residuals: about"):
             Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(), asked, ApproxDP(1.0, 1e-9))
         assert ledger.spent is None
+
+
+def test_what_memory_is_free_decides_no_release(monkeypatch):
+    """It is less by the private table: it may refuse before the charge, and what is released goes by the machine's."""
+    domain = coded(*(4,) * 10)  # a histogram of 8 MiB
+    asked, cost = Workload.marginals(domain, 2), ApproxDP(1.0, 1e-9)
+    for mechanism in (MaxEnt(records=1000), Gaussian()):
+        with monkeypatch.context() as patch:
+            patch.setattr("qrelease.memory.free", lambda: 1 << 20)
+            assert mechanism.no_table(asked) is None
+            patch.setattr("qrelease.memory.room", lambda: 1 << 20)
+            assert "more than this machine has" in mechanism.no_table(asked)
+    monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 20)
+    for mechanism in (MaxEnt(records=1000), Auto(1000)):
+        with pytest.raises(TooLarge, match=r"the universe has .* cells: about .* are free"):
+            mechanism.check(asked, cost, ADD)
 
 
 def test_the_privacy_goes_where_residuals_are_expected_to_show():

@@ -111,3 +111,24 @@ def test_a_limited_shell_is_refused_in_one_line_and_nothing_is_charged(tmp_path)
         assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, ""), done.stderr
         assert "MiB are needed and" in done.stderr
         assert sorted(f.name for f in tmp_path.iterdir()) == ["people.csv", "people.json"]
+
+
+def test_what_is_used_decides_nothing_but_refusals(kernel):
+    """A private table takes memory, record for record: what a release is may depend on the limits alone."""
+    kernel("proc/meminfo", f"MemTotal: {8 << 20} kB\nMemAvailable: {1 << 20} kB\n")
+    assert (memory.free(), memory.room()) == (GIB, 8 * GIB)
+    kernel("proc/self/cgroup", "0::/job\n")
+    kernel("sys/fs/cgroup/job/memory.max", f"{4 * GIB}\n")
+    kernel("sys/fs/cgroup/job/memory.current", f"{7 * GIB // 2}\n")
+    assert (memory.free(), memory.room()) == (GIB // 2, 4 * GIB)
+    with pytest.raises(TooLarge, match="are free"):
+        memory.check(3 * GIB, "this", "ask less")
+    with memory.unused():
+        memory.check(3 * GIB, "this", "ask less")
+        with pytest.raises(
+            TooLarge, match=r"^this: about 5\.1 GiB are needed, more than this machine has; ask less$"
+        ) as no:
+            memory.check(5 * GIB, "this", "ask less")
+        assert no.value.public == str(no.value)
+    with pytest.raises(TooLarge, match="are free"):
+        memory.check(3 * GIB, "this", "ask less")

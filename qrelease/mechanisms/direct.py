@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
+from qrelease.contracts import Draft
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.exact import whole
@@ -20,7 +21,6 @@ from qrelease.measure import Measurement, Noise, Private, noise_for
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import positive_probability
 from qrelease.queries import Cells
-from qrelease.release import Draft
 from qrelease.updates import MultiplicativeWeights
 from qrelease.workload import Group, Workload
 
@@ -110,9 +110,10 @@ def check_answers(workload: Workload, cost: Cost, neighbours: Neighbours) -> Non
 
 
 def unfitted(workload: Workload) -> str | None:
-    """Why no histogram can be fitted to separate answers, if none can."""
+    """Why no histogram can be fitted to separate answers, if none can: by public facts, as a release may say it."""
     try:
-        check_size(workload.domain, workload.sets, len(workload), ahead=False)
+        with memory.unused():
+            check_size(workload.domain, workload.sets, len(workload), ahead=False)
     except TooLarge as reason:
         return reason.public
     return None

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease import memory
+from qrelease.contracts import Draft
 from qrelease.cover import Axes
 from qrelease.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
@@ -30,7 +31,6 @@ from qrelease.measure import Measurement, Private, calibrated, counting_first, h
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.costs import check_cost, count, positive
 from qrelease.queries import Residuals
-from qrelease.release import Draft
 from qrelease.residuals import Estimates, Objective, Plan, query_variances, subsets
 from qrelease.workload import Workload
 
@@ -87,6 +87,7 @@ class MaxEnt:
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
         unfitted, advice = _unfitted(workload), "ask for fewer marginals"
         if unfitted is None:
+            _check_fits(workload)
             cells = sum(workload.domain.cells(s) for s in _marginals(workload))
             memory.check(8 * memory.ANSWER * cells, f"{cells:,} cells of marginals", advice)
             shape = workload.domain.shape
@@ -186,14 +187,20 @@ def _marginals(workload: Workload) -> tuple[Axes, ...]:
 
 
 def _unfitted(workload: Workload) -> TooLarge | None:
-    """Why no histogram is fitted, if none is."""
+    """Why no histogram is fitted, if none is: it says what is in a release, so it goes by public facts alone."""
     try:
-        check_size(workload.domain, (), len(workload), ahead=False)  # before many subsets are listed for nothing
-        sets = subsets(workload.domain, _marginals(workload))[1:]
-        check_size(workload.domain, sorted(sets), len(workload), ahead=False)
+        with memory.unused():
+            _check_fits(workload)
     except TooLarge as reason:
         return reason
     return None
+
+
+def _check_fits(workload: Workload) -> None:
+    """`TooLarge` unless a histogram fits in memory, with the marginals that it is fitted to."""
+    check_size(workload.domain, (), len(workload), ahead=False)  # before many subsets are listed for nothing
+    sets = subsets(workload.domain, _marginals(workload))[1:]
+    check_size(workload.domain, sorted(sets), len(workload), ahead=False)
 
 
 @final
