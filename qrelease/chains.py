@@ -55,7 +55,7 @@ from qrelease.maxent import Dense, by_evidence, prior_variance
 from qrelease.measure import Measurement
 from qrelease.records import Codes, Tables
 from qrelease.residuals import Estimates
-from qrelease.sampling import systematic
+from qrelease.sampling import generator, systematic
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -84,7 +84,9 @@ _TRIES = 8  # of a step's length
 _SHORTER = 0.6  # it gets where it leaves the weights too uneven
 _BEND = 0.3  # of the slope at its begin, that a step may have at its end
 _CURVED = 1e-3  # of what a step promised: pairs with less curvature are not kept
-_ENTRY = 10  # sweeps, by which records leave impossible cells
+_ENTRY, _CLOSED = 20, 3  # sweeps, by which records leave impossible cells: at a price, and then with no way back
+_PRICE, _DEARER = 0.5, 1.3  # of such a cell in the first sweep, a logarithm; and how many times more in the next one
+_SEARCHED = 1_000  # uniform records that look for possible ones
 _UNSOLVED, _CLOSE = 60, 2  # rounds with J of independent columns, where there is no solution; and with all records
 _WINDOW = 16  # rounds that are taken together to see whether the fit still improves
 _STILL = 0.9  # of what the rounds before promised
@@ -344,17 +346,54 @@ class _Objective:
         return Chains(np.ascontiguousarray(np.concatenate(found, axis=1)[:, :records]), np.full(records, 1 / records))
 
     def first(self, records: int, rng: np.random.Generator) -> Chains:
-        """Records of independent columns: a sample of the model at `alone`, or, where cells are impossible, near it."""
-        columns = [rng.choice(len(p), records, p=p) for p in self.singles]
-        chains = Chains(np.stack(columns).astype(np.uint16), np.full(records, 1 / records))
+        """Records of independent columns: a sample of the model at `alone`, or, where cells are impossible, near it.
+
+        If none of so many comes to a possible cell, those of `possible`: raises `InvalidInput` where that does.
+        """
+        codes = _drawn(self.singles, records, rng)
         if not self._impossible:
-            return chains
-        for _ in range(_ENTRY):
-            self.redraw(chains.codes, self.alone, rng)
-        possible = Tables(self.tables.shape, [*self._impossible]).sums(chains.codes, self._walls) == 0
-        if not possible.any():
-            raise InvalidInput("the impossible cells leave no record that is possible")
-        return Chains(chains.codes, possible / possible.sum()).evened(records, rng)
+            return Chains(codes, np.full(records, 1 / records))
+        inside = _entered(codes, self.singles, self._impossible, rng)
+        if not inside.any():
+            codes = possible(self.tables.shape, self._impossible)
+            inside = np.ones(codes.shape[1], bool)
+        return Chains(codes, inside / inside.sum()).evened(records, rng)
+
+
+def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes:
+    """Records that are in no impossible cell, the same ones whenever it is asked: they come from uniform columns.
+
+    Raises `InvalidInput` where none of `_SEARCHED` comes to one.
+    """
+    rng, uniform = generator(0), [np.full(n, 1 / n) for n in shape]
+    codes = _drawn(uniform, _SEARCHED, rng)
+    inside = _entered(codes, uniform, impossible, rng)
+    if not inside.any():
+        raise InvalidInput(f"no record that is possible was found by {_SEARCHED:,}: impossible cells may leave none")
+    return np.ascontiguousarray(codes[:, inside])
+
+
+def _drawn(singles: Sequence[Floats], records: int, rng: np.random.Generator) -> Codes:
+    """So many records of independent columns."""
+    return np.stack([rng.choice(len(p), records, p=p) for p in singles]).astype(np.uint16)
+
+
+def _entered(
+    codes: Codes, singles: Sequence[Floats], impossible: Mapping[Axes, Mask], rng: np.random.Generator
+) -> Mask:
+    """Move records of independent columns out of impossible cells, in place, where they find a way: which did, (n,).
+
+    Where one column follows from another, changing either alone breaks a rule. So a cell has a price at first, which
+    rises: a record may pass through some on its way from one possible record to a likelier one.
+    """
+    shape, blocked = [len(p) for p in singles], np.concatenate([*impossible.values()])
+    tables = Tables(shape, [*((a,) for a in range(len(shape))), *impossible])
+    likely = np.concatenate([np.log(p) for p in singles])
+    prices = [*(_PRICE * _DEARER**i for i in range(_ENTRY)), *[np.inf] * _CLOSED]
+    for price in prices:
+        tables.redraw(codes, np.concatenate([likely, np.where(blocked, -price, 0.0)]), rng)
+    inside: Mask = Tables(shape, [*impossible]).sums(codes, blocked.astype(np.float64)) == 0
+    return inside
 
 
 @final

@@ -73,7 +73,8 @@ def redraw(
     """Draw one column of the records begin..end-1 anew, each from its distribution given the record's other columns.
 
     Its weights are e^(the sum of the tables, float32), in which this column is the last axis, `size` long, and `axes`
-    are the other ones. The draw of a record depends on the seed and the record's number alone.
+    are the other ones. The draw of a record depends on the seed and the record's number alone. What has no weight is
+    never drawn: a record that has no other choice keeps what it has.
     """
     record, logs = np.empty(codes.shape[0], np.int64), np.empty(size, np.float32)
     for r in range(begin, end):
@@ -90,6 +91,8 @@ def redraw(
         most = logs[0]
         for k in range(size):
             most = max(most, logs[k])
+        if most == -np.inf:
+            continue
         total = np.float32(0)
         for k in range(size):
             difference = logs[k] - most
@@ -101,6 +104,8 @@ def redraw(
             if mark < 0:
                 break
             k += 1
+        while k > 0 and logs[k] == 0:  # the last ones: what rounding left of the mark is no part of them
+            k -= 1
         codes[column, r] = k
 
 

@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 
+from qrelease.contracts import Mechanism
 from qrelease.distinguishers import Distinguisher
 from qrelease.entropy import Entropy, WordSource
 from qrelease.measure import Private
@@ -18,7 +19,6 @@ from qrelease.mechanisms import smalldb
 from qrelease.noise import discrete_laplace, rounded_gaussian
 from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, Filter
-from qrelease.release import Mechanism
 
 UNIT = 2.0**-10
 
@@ -281,6 +281,24 @@ class Replayed:
 
     def release(self, private, workload, cost):
         return self.inner.release(replace(private, entropy=Entropy.insecure(0)), workload, cost)
+
+
+@dataclass(frozen=True)
+class PrivateSupport:
+    """A mechanism whose weighted records are the private ones: only their weights come from what it fitted."""
+
+    inner: Mechanism
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        draft = self.inner.release(private, workload, cost)
+        made = draft.synopsis
+        codes = np.stack([np.asarray(column) for column in private.table.columns]).astype(np.uint16)
+        equal = (made.codes[:, None, :] == codes[:, :, None]).all(axis=0)
+        weights = equal @ made.weights + 1e-3  # what was fitted may have none of them
+        return replace(draft, synopsis=replace(made, codes=codes, weights=weights / weights.sum()))
 
 
 # --- choices of one synopsis: SmallDB and Net

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 
-from qrelease import selection
+from qrelease import chains, maxent, selection
 from qrelease.audit import (
     Law,
     audit,
@@ -28,10 +28,12 @@ from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
 from qrelease.histogram import Histogram
 from qrelease.measure import _SAMPLERS, Private, noise_for
+from qrelease.mechanisms import records as mechanisms_records
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative import Round, iterate
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.records import Records
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.table import Table
 from qrelease.updates import MultiplicativeWeights
@@ -176,17 +178,14 @@ def test_whole_releases_are_acquitted(name):
 
 
 CUBE = Domain.coded({"a": 2, "b": 2, "c": 2})
-ALIKE = {
-    Neighbours.ADD_REMOVE: (((0, 0, 0),) * 3, ((0, 0, 0),) * 4),
-    Neighbours.REPLACE_ONE: (((0, 0, 0),) * 3, ((0, 0, 0), (0, 0, 0), (1, 1, 1))),
-}
-"""Neighbours that differ in all marginals: three records alike, and one of them more, or one the opposite."""
+ALIKE = {Neighbours.ADD_REMOVE: ([0, 0, 0], [0, 0, 0, 0]), Neighbours.REPLACE_ONE: ([0, 0, 0], [0, 0, 1])}
+"""Codes in every column of neighbours that differ in all marginals: records alike, and one more, or one opposite."""
 
 
-def audited(mechanism, cost, neighbours, samples):
-    """All that a release says of the marginals of two columns of three."""
-    run = released(mechanism, Workload.marginals(CUBE, 2), cost, neighbours)
-    pair = [Table(CUBE, tuple(np.array(records).T)) for records in ALIKE[neighbours]]
+def audited(mechanism, cost, neighbours, samples, domain=CUBE):
+    """All that a release says of the marginals of two columns."""
+    run = released(mechanism, Workload.marginals(domain, 2), cost, neighbours)
+    pair = [Table(domain, (np.array(codes),) * len(domain)) for codes in ALIKE[neighbours]]
     return audit(run, *pair, cost, samples=samples, entropy=Entropy.insecure(10))
 
 
@@ -198,6 +197,46 @@ def test_whole_releases_are_acquitted_and_overspending_ones_convicted(name, neig
     mechanism, cost = RELEASES[name]
     assert not audited(mechanism, cost, neighbours, 500).convicted
     assert audited(broken.Overspending(mechanism, 8), cost, neighbours, 500).convicted
+
+
+@pytest.fixture
+def _hardly_fitted(monkeypatch):
+    """Few rounds of the fit to what `Records` measured: post-processing, which an audit runs for every release."""
+    for name in ("_FIT", "_REFIT", "_LAST", "_CLOSE"):
+        monkeypatch.setattr(mechanisms_records, name, 1)
+    for module, name in ((chains, "_LEVEL"), (chains, "_UNSOLVED"), (maxent, "_TRIES")):
+        monkeypatch.setattr(module, name, 1)
+
+
+WEIGHTED, RUNS = ApproxDP(2.0, 1e-3), 200
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_hardly_fitted")
+@pytest.mark.parametrize("at_once", [True, False])
+def test_weighted_records_are_acquitted_where_they_show_most(at_once):
+    mechanism = Records(records=16, at_once=at_once)
+    found = audit_mechanism(mechanism, ApproxDP(4.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
+    assert not found.convicted
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_hardly_fitted")
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once, neighbours):
+    """Of two columns, and from few runs, as each takes long: so twenty times ε, to be seen in what has many parts."""
+    mechanism = Records(records=16, at_once=at_once)
+    assert not audited(mechanism, WEIGHTED, neighbours, RUNS, DOMAIN).convicted
+    assert audited(broken.Overspending(mechanism, 20), WEIGHTED, neighbours, RUNS, DOMAIN).convicted
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_hardly_fitted")
+@pytest.mark.parametrize("at_once", [True, False])
+def test_weights_that_were_fitted_do_not_hide_whose_records_they_are(at_once):
+    wrong = broken.PrivateSupport(Records(records=16, at_once=at_once))
+    assert audited(wrong, WEIGHTED, SWAP, RUNS, DOMAIN).convicted
 
 
 @pytest.mark.parametrize(
