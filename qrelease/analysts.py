@@ -22,7 +22,7 @@ from typing import Final
 
 from qrelease import analyst_store as rows
 from qrelease.analyst_store import AnalystRow, RequestRow
-from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
 from qrelease.ledger_store import Store, plain
 from qrelease.privacy.costs import ApproxDP, Cost, check_cost
@@ -175,7 +175,7 @@ class Account:
 
     def admits(self, cost: Cost) -> None:
         """`BudgetExceeded` if the cost does not fit in what the analyst has left."""
-        after(self._budget, self._tally, cost)
+        self._after(cost)
 
     def takes(self, cost: Cost) -> dict[str, float] | None:
         """By how much a cost would raise what the analyst has spent, in the budget's terms: see `increase`."""
@@ -183,8 +183,14 @@ class Account:
 
     def spend(self, cost: Cost) -> None:
         """Take a cost from what the analyst has left; `BudgetExceeded` if it does not fit."""
-        self._tally = after(self._budget, self._tally, cost)
+        self._tally = self._after(cost)
         self._row = self._row._replace(tally=tally_text(self._tally))
+
+    def _after(self, cost: Cost) -> Tally:
+        try:
+            return after(self._budget, self._tally, cost)
+        except BudgetExceeded as error:  # that of all analysts together has its own end
+            raise BudgetExceeded(f"{self._row.name}'s {error}") from None
 
     def record(self, key: str, request: str, response: bytes) -> None:
         """Write a request down, under a key that the analyst has not used."""

@@ -9,11 +9,11 @@ from pathlib import Path
 from worlds import PEOPLE, random_table
 
 from qrelease.analysts import Analysts
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.online import Online
 from qrelease.privacy import Neighbours, PureDP
-from qrelease.release import Curator
 from qrelease.server.app import Handlers, Limits, application
 from qrelease.server.desk import Desk
 from qrelease.server.service import Public, Service

@@ -5,13 +5,13 @@ import pytest
 from worlds import SpyEntropy, coded, random_table
 
 from qrelease.auto import Auto
+from qrelease.curator import Curator
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.ledger import Ledger
 from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import Linear, MaxEnt
 from qrelease.planning import plan
 from qrelease.privacy import ApproxDP, PureDP
-from qrelease.release import Curator
 from qrelease.residuals import Plan
 from qrelease.workload import Workload
 

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import os
 import re
+import signal
 import socket
 import sqlite3
 import threading
@@ -11,32 +13,34 @@ import time
 from dataclasses import astuple, replace
 from importlib.resources import files
 
+import numpy as np
 import pytest
-import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import CAP, GENEROUS, TABLE, Client, Reply, admit, spent, worker
-from worlds import PEOPLE, PROPERTY
+from worlds import PEOPLE, PROPERTY, coded
 
 from qrelease import analyst_store, ledger_store
 from qrelease.analyst_store import RequestRow
 from qrelease.analysts import Account, Analysts, Revoked
 from qrelease.cli import main
 from qrelease.conjunctions import Conjunctions
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
+from qrelease.histogram import Histogram
 from qrelease.ledger import Ledger, SharedJournal
 from qrelease.mechanisms.online import Online, PayingSession
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
-from qrelease.release import Curator
 from qrelease.server import run
 from qrelease.server.api import ENDPOINTS, document
-from qrelease.server.app import Limits
+from qrelease.server.app import FEW, Limits
 from qrelease.server.desk import Desk
 from qrelease.server.limits import Rates
-from qrelease.server.protocol import HEAD, ImpatientProtocol, Server
+from qrelease.server.protocol import HEAD, Server, configured
 from qrelease.server.run import outlook
 from qrelease.server.service import Service, asked
+from qrelease.server.synthetic import records
 
 WOMEN = {"where": "sex = 'F'"}
 YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
@@ -148,6 +152,7 @@ def test_schema_budget_and_synthetic_records(server):
     records = server.get("/v1/synthetic?rows=7").json
     assert records["columns"] == list(PEOPLE.names)
     assert len(records["rows"]) == 7
+    assert all(len(row) == len(PEOPLE) for row in records["rows"])
     assert server.get("/v1/synthetic?rows=7&format=csv").content.count(b"\n") == 8
 
 
@@ -166,7 +171,7 @@ def test_a_history_is_ones_own(server, path):
 
 
 def test_a_universe_too_large_for_a_hypothesis_has_no_synthetic_records(server, monkeypatch):
-    monkeypatch.setattr(Service, "sample", lambda *_: (_ for _ in ()).throw(TooLarge("too many cells")))
+    monkeypatch.setattr(Service, "synopsis", property(lambda _: (_ for _ in ()).throw(TooLarge("too many cells"))))
     assert "no synthetic records: too many" in problem(server.get("/v1/synthetic"), 404)
 
 
@@ -222,7 +227,7 @@ def test_an_analysts_budget_ends_and_the_others_go_on(path):
         price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
         poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
         assert poor.ask(WOMEN).status == 200
-        assert "budget exceeded" in problem(poor.ask(YOUNG, "k"), 402)
+        assert "poor's budget exceeded: total epsilon=" in problem(poor.ask(YOUNG, "k"), 402)
         quote = poor.post("/v1/quote", {"queries": [YOUNG]}).json["quotes"]
         assert quote == [{"source": "measured", "cost": price, "takes": price, "affordable": False}]
         assert spent(path) == price["epsilon"]
@@ -303,6 +308,10 @@ def test_the_command_line_admits_and_revokes(path, capsys):
         (b"[" * 60_000, 400),
         (b" " * 70_000, 413),
         (b"null", 400),
+        (b'{"where": "grade = 1", "where": "grade = 2"}', 400),
+        (b'{"range": {"column": "age", "low": "0", "high": "9", "high": "39"}}', 400),
+        (json.dumps({"where": "sex = 'F'"}).encode("utf-16"), 400),
+        (json.dumps({"where": "sex = 'F'"}).encode("utf-8-sig"), 400),
         ({"where": 1}, 400),
         ({"where": ""}, 400),
         ({"where": "x" * 5000}, 400),
@@ -343,8 +352,7 @@ def over_sockets(app, *requests):
 
     async def talk():
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            config = uvicorn.Config(app, http=ImpatientProtocol, lifespan="off", log_config=None, backlog=1)
-            serving = Server(config)
+            serving = Server(configured(app, 1))
             task = asyncio.create_task(serving.serve(sockets=[listening]))
             found = []
             for request in requests:
@@ -365,7 +373,7 @@ def head(*lines):
     return "\r\n".join(("GET /health HTTP/1.1", "Host: localhost", "Connection: close", *lines, "", "")).encode()
 
 
-def test_heads_are_bounded_and_what_is_no_http_is_a_problem_too(path):
+def test_heads_are_bounded_and_what_is_no_http_is_a_problem_too(path, caplog):
     long = "x: " + "y" * HEAD
     with worker(path) as app:
         good, tall, many, wide, cut, odd, what = over_sockets(
@@ -382,6 +390,28 @@ def test_heads_are_bounded_and_what_is_no_http_is_a_problem_too(path):
     for reply, status in ((tall, 431), (many, 431), (wide, 431), (cut, 431), (odd, 400), (what, 400)):
         problem(reply, status)
         assert reply.headers["connection"] == "close"
+    assert caplog.text == ""  # there may be as many as anybody likes
+
+
+def test_what_is_said_twice_is_not_heard(path):
+    """A proxy may have heard the other."""
+
+    def request(*lines):
+        return head(*lines).replace(b"GET /health", b"POST /v1/query") + json.dumps(WOMEN).encode()
+
+    with worker(path) as app:
+        tokens = [f"Authorization: Bearer {admit(path, name)}" for name in ("ada", "bob")]
+        body = ["Content-Type: application/json", f"Content-Length: {len(json.dumps(WOMEN))}"]
+        keys = ["Idempotency-Key: k", "Idempotency-Key: l"]
+        good, two_tokens, two_keys = over_sockets(
+            app,
+            request(tokens[0], keys[0], *body),
+            request(*tokens, keys[0], *body),
+            request(tokens[0], *keys, *body),
+        )
+    assert good.status == 200
+    problem(two_tokens, 401)
+    problem(two_keys, 400)
 
 
 def test_too_many_connections_are_told_to_come_again(path, monkeypatch):
@@ -435,6 +465,22 @@ def test_each_query_of_a_batch_counts(path):
         assert ada.get("/v1/budget").status == 429
 
 
+def test_a_batch_may_be_larger_than_what_may_be_asked_at_once(path):
+    """It is waited for after it: else a server of a low rate would never take what its document allows."""
+    with worker(path, limits=Limits(rate=0.1, burst=3)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert ada.post("/v1/quote", {"queries": [WOMEN] * 8}).status == 200
+        refused = ada.post("/v1/quote", {"queries": [WOMEN]})
+        assert "ask again in 60 s" in problem(refused, 429)
+        assert refused.headers["retry-after"] == "60"
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(200.0, 400), (1000.0, 2000), (50.0, 100), (1.0, FEW), (0.001, FEW)])
+def test_what_may_be_asked_at_once_follows_the_rate(rate, burst):
+    limits = Limits.at(rate)
+    assert (limits.rate, limits.burst) == (rate, burst)
+
+
 def test_who_has_a_network_has_one_rate(path):
     with worker(path, limits=Limits(rate=0.001, burst=2)) as app:
         guesses = (
@@ -455,6 +501,11 @@ def test_a_bucket_fills_up_again():
     assert [rates.take("a") for _ in range(3)] == [True, True, False]
     now[0] = 0.5
     assert [rates.take("a"), rates.take("a"), rates.take("b", 2), rates.take("b")] == [True, False, True, False]
+    assert rates.wait("b") == 0.5
+    now[0] = 0.75
+    assert rates.wait("b") == 0.25
+    now[0] = 2.0
+    assert rates.wait("b") == rates.wait("c") == 0
 
 
 def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
@@ -592,19 +643,69 @@ def test_health_does_not_wait_for_the_desk(path, monkeypatch):
         assert ada.get("/health").status == 200  # though nobody asked
 
 
-def test_synthetic_records_are_waited_for_so_long(path, monkeypatch):
+def test_synthetic_records_are_drawn_beside_the_desk_and_one_request_waits_for_another_so_long(path, monkeypatch):
+    begun, going = threading.Event(), threading.Event()
+
     def slow(*_):
-        time.sleep(0.3)
-        raise TooLarge("none")
+        begun.set()
+        return b"rows" if going.wait(10) else b""
 
-    monkeypatch.setattr(Service, "sample", slow)
-    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+    monkeypatch.setattr("qrelease.server.app.records", slow)
+    with worker(path, limits=replace(GENEROUS, seconds=0.5)) as app:
         ada = Client(app, admit(path, "ada"))
+        assert ada.ask(WOMEN).status == 200
 
-        async def both():
-            return await asyncio.gather(*(ada.exchange("GET", "/v1/synthetic", [b""], {}) for _ in range(2)))
+        async def meanwhile():
+            drawing = asyncio.create_task(ada.exchange("GET", "/v1/synthetic", [b""], {}))
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            headers = {"content-type": "application/json", "idempotency-key": "k"}
+            asked = await ada.exchange("POST", "/v1/query", [json.dumps(YOUNG).encode()], headers)
+            refused = await ada.exchange("GET", "/v1/synthetic", [b""], {})
+            monkeypatch.setattr(Service, "learn", lambda _: learned.append(1))
+            await asyncio.sleep(0.1)
+            learned.append(2)
+            going.set()
+            return asked, refused, await drawing
 
-        assert [reply.status for reply in asyncio.run(both())] == [503, 503]
+        learned = []
+        asked, refused, drawn = asyncio.run(meanwhile())
+        assert asked.status == 200
+        assert problem(refused, 503) == "not now; ask again"  # there is no key
+        assert learned[0] == 1  # it is no work for the desk any more
+        assert drawn.content == b"rows"
+
+
+def test_of_many_synthetic_records_too_each_cell_has_its_share(monkeypatch):
+    """Few are settled; of many, each cell of the universe has what it expects, but for two, and they are shuffled."""
+    state = Histogram(PEOPLE, [(0,), (1, 2)], 1.0)
+    state.multiply(np.random.default_rng(0).normal(size=state.logs.shape))
+    whole, expected = 20_000, 20_000 * state.values
+    monkeypatch.setattr("qrelease.server.synthetic.SETTLED", 0)
+    monkeypatch.setattr(Histogram, "sample", lambda *_: 1 / 0)
+    found = records(state, whole, "csv", np.random.default_rng(1)).decode().splitlines()
+    assert found[0] == ",".join(PEOPLE.names)
+    columns = zip(*(row.split(",") for row in found[1:]), strict=True)
+    codes = [[a.encode(text) for text in column] for a, column in zip(PEOPLE, columns, strict=True)]
+    cells = np.ravel_multi_index(codes, PEOPLE.shape)
+    assert (np.abs(np.bincount(cells, minlength=PEOPLE.size) - expected) < 2 + 1e-6).all()
+    assert 0.4 < (np.diff(cells) < 0).mean() < 0.6
+
+
+def test_many_synthetic_records_do_not_fall_on_one_value_of_a_column(monkeypatch):
+    """As they would at equal distances, where these are a multiple of how often its values come round."""
+    monkeypatch.setattr("qrelease.server.synthetic.SETTLED", 0)
+    rows = 1 << 12
+    drawn = json.loads(records(Histogram(coded(*[2] * 16), [(0,)], 1.0), rows, "json", np.random.default_rng(2)))[
+        "rows"
+    ]
+    assert np.abs(np.mean(drawn, axis=0) - 0.5).max() < 5 / np.sqrt(4 * rows)
+
+
+def test_a_response_holds_so_many_values(server, monkeypatch):
+    monkeypatch.setattr("qrelease.server.app.MAX_VALUES", 3 * len(PEOPLE))
+    assert len(server.get("/v1/synthetic?rows=3").json["rows"]) == 3
+    assert problem(server.get("/v1/synthetic?rows=4"), 400).endswith("ask for 3 rows")
 
 
 JSON = st.recursive(
@@ -647,11 +748,13 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monk
     with monkeypatch.context() as patch:
         patch.setattr(Account, "record", lambda *_: 1 / 0)
         assert "same key" in problem(server.ask(WOMEN, "k"), 500)
+        patch.setattr(Service, "budget", lambda *_: 1 / 0)
+        assert problem(server.get("/v1/budget"), 500) == "a fault of the server; ask again"
     assert spent(path) == 0
     first = server.ask(WOMEN, "k").json["answers"][0]
     assert first["source"] == "measured"
     assert spent(path) == first["cost"]["epsilon"]
-    assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"]
+    assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
 
 
 def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, monkeypatch):
@@ -707,11 +810,19 @@ def test_a_queue_has_an_end(path, monkeypatch):
         ({"--port": "-1"}, "cannot listen on 127.0.0.1 port -1"),
         ({"--workers": "0"}, "workers must be at least 1, got 0"),
         ({"--alpha": "2"}, "alpha"),
+        ({"--alpha": "1e-11"}, "alpha * records must be at least 2 counts"),
         ({"--epsilon": "0"}, "epsilon must be positive"),
+        ({"--epsilon": "1e-9"}, "too few records for answers"),
+        ({"--rate": "nan"}, "rate must be in 0.001..1e+09, got nan"),
+        ({"--rate": "0"}, "rate must be in"),
+        ({"--rate": "-1"}, "rate must be in"),
+        ({"--session": ""}, "session must be a text that is not empty"),
+        ({"--session": "a\udc80"}, "session must be a text that is not empty, got 'a\\udc80'"),
+        ({"--dataset": ""}, "dataset must be a text that is not empty"),
     ],
 )
 def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, change, said):
-    (tmp_path / "people.csv").write_text("sex\nF\n")
+    (tmp_path / "people.csv").write_text("sex\n1\n")
     (tmp_path / "people.json").write_text('{"sex": 2}')
     options = {"--data": "people.csv", "--schema": "people.json", "--ledger": "people.ledger", "--epsilon": "1"}
     options |= {"--port": "0", **change}
@@ -760,6 +871,30 @@ def test_workers_that_end_at_once_are_not_replaced_for_ever(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         run._supervise(None, None, listening, 2)
     assert len(started) == 2 + run.SPARE
+
+
+def test_a_worker_that_was_at_work_is_replaced_at_once_however_often_it_is_killed(monkeypatch, caplog):
+    """And the log says so. Here a worker says that it is at work, and is killed."""
+    pause, until, told = time.sleep, time.monotonic() + 20, []
+
+    def work(*_, begun, **__):
+        begun()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def said():
+        return [r.message for r in caplog.records if "ended by signal 9; another takes its place" in r.message]
+
+    def sleep(_):
+        pause(0.002)
+        if not told and (len(said()) > 2 * run.SPARE or time.monotonic() > until):
+            told.append("to stop")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_work", work)
+    monkeypatch.setattr(run.time, "sleep", sleep)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        run._supervise(None, None, listening, 2)
+    assert len(said()) > 2 * run.SPARE
 
 
 def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
@@ -822,7 +957,7 @@ def test_a_fault_tells_nothing(server, monkeypatch, caplog):
 
     monkeypatch.setattr("qrelease.server.app.asked", fail)
     assert "17" not in problem(server.ask({"where": "grade = 2"}), 500)
-    assert "17" not in caplog.text
+    assert caplog.messages == ["a fault: RuntimeError"]
 
 
 def read(ledger, name, key):
@@ -931,7 +1066,10 @@ def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path, 
 
 
 def test_pages_are_self_contained_and_locked_down(server):
-    for page in ("/", "/docs", "/static/page.js", "/static/chart.js", "/static/docs.js", "/static/style.css"):
+    pages = ["/", "/docs", "/static/page.js", "/static/chart.js", "/static/docs.js", "/static/style.css"]
+    texts = [Client(server.app).get(page).content.decode() for page in pages[:2]]
+    icons = [re.search(r'<link rel="icon" href="([^"]+)">', text)[1] for text in texts]
+    for page in [*pages, *icons]:
         reply = Client(server.app).get(page)
         assert reply.status == 200
         assert "default-src 'none'" in reply.headers["content-security-policy"]

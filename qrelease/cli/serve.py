@@ -9,7 +9,7 @@ from qrelease.cli.shared import DATA, NEIGHBOURS, check_memory, cost_of, dataset
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    parser.set_defaults(run=_serve)
+    parser.set_defaults(run=_serve, charges=True)
     parser.add_argument("--data", type=Path, required=True, help=DATA)
     schema_options(parser)
     parser.add_argument("--ledger", type=Path, required=True, help="made with this budget as its total, if it is new")
@@ -20,11 +20,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=float, default=0.05, help="error bars, a fraction of n; default: %(default)s")
     parser.add_argument("--beta", type=float, default=0.001, help="how often one may fail; default: %(default)s")
     parser.add_argument("--declare", type=int, metavar="K", help="queries have K columns at most: buys for all at once")
-    parser.add_argument("--session", metavar="NAME", default="server", help="in the ledger; default: %(default)s")
+    parser.add_argument(
+        "--session",
+        metavar="NAME",
+        default="server",
+        help="its key in the ledger: another is a new one; default: %(default)s",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s; others need a proxy with TLS")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
     parser.add_argument("--workers", type=int, default=1, help="processes; default: %(default)s")
-    parser.add_argument("--rate", type=float, default=200.0, help="requests a second, a token; default: %(default)s")
+    parser.add_argument(
+        "--rate", type=float, default=200.0, help="requests a second, a token, in each worker; default: %(default)s"
+    )
 
 
 def _serve(arguments: argparse.Namespace) -> None:
@@ -50,8 +57,6 @@ def _serve(arguments: argparse.Namespace) -> None:
     )
     warn_of_weak(cost_of(arguments.epsilon, arguments.delta))
     with listen(arguments.host, arguments.port) as listening:
-        host, port = listening.getsockname()[:2]
-        print(f"listening on http://{host}:{port}", flush=True)
-        if not ip_address(host).is_loopback:
+        if not ip_address(listening.getsockname()[0]).is_loopback:
             print("warning: tokens and answers travel in the clear: put a proxy with TLS in front", file=sys.stderr)
         serve(settings, listening, arguments.workers)

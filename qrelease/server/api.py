@@ -5,6 +5,7 @@ The document that a client reads is what the server itself checks bodies and par
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ MAX_BATCH: Final = 100
 
 MAX_ROWS: Final = 100_000
 """Synthetic records in one response."""
+
+MAX_VALUES: Final = 1 << 21
+"""Of synthetic records in one response: rows times columns."""
 
 MAX_PAGE: Final = 100
 """Requests in one page of a history."""
@@ -143,16 +147,26 @@ class Endpoint:
 
 _FIRST: Schema = {"type": "integer", "minimum": 1, "maximum": 2**53, "default": 1}
 
+_MOST: Final[Mapping[str, Schema]] = {
+    "most": {
+        "description": "refuse rather than take more than this of your budget, in epsilon, or rho where it is in rho: a"
+        " quote's `takes`, which others' questions may outdate; by default as much as is left",
+        "type": "number",
+        "minimum": 0,
+    }
+}
+
 ENDPOINTS: Final = (
     Endpoint("GET", "/v1/schema", "The columns and the conditions that name their cells.", "Domain"),
     Endpoint("POST", "/v1/quote", "What queries would cost now, without asking them.", "Quoted", body="Queries"),
-    Endpoint("POST", "/v1/query", "Ask one query.", "Answered", body="Query", key=True),
+    Endpoint("POST", "/v1/query", "Ask one query.", "Answered", body="Query", parameters=_MOST, key=True),
     Endpoint(
         "POST",
         "/v1/batch",
         "Ask several queries. If the budget ends in between there is no answer, and what was paid for is cached: free.",
         "Answered",
         body="Queries",
+        parameters=_MOST,
         key=True,
     ),
     Endpoint("GET", "/v1/budget", "What you, and the server as a whole, have spent.", "Budget"),
@@ -179,7 +193,13 @@ ENDPOINTS: Final = (
         "Synthetic records from what the answers so far say: free.",
         "Records",
         parameters={
-            "rows": {"type": "integer", "minimum": 1, "maximum": MAX_ROWS, "default": 1000},
+            "rows": {
+                "description": f"of at most {MAX_VALUES:,} values in all",
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_ROWS,
+                "default": 1000,
+            },
             "format": {"type": "string", "enum": ["json", "csv"], "default": "json"},
         },
         also=("text/csv",),
@@ -324,11 +344,15 @@ def _check_within(found: int, least: int, most: int, what: str, unit: str) -> No
 def parameter(text: str | None, name: str, schema: Schema) -> Any:
     """The value of a parameter, which came as text; `InvalidInput` for one out of its range."""
     if text is None:
-        return schema["default"]
+        return schema.get("default")
     if schema["type"] == "string":
         if text not in schema["enum"]:
             raise InvalidInput(f"{name} must be {' or '.join(schema['enum'])}")
         return text
+    if schema["type"] == "number":
+        if not re.fullmatch(r"[0-9]{1,16}(\.[0-9]{1,24})?([eE][-+]?[0-9]{1,3})?", text) or float(text) == math.inf:
+            raise InvalidInput(f"{name} must be a number of at least {schema['minimum']}")
+        return float(text)
     if not re.fullmatch(r"[0-9]{1,16}", text) or not schema["minimum"] <= int(text) <= schema["maximum"]:
         raise InvalidInput(f"{name} must be a whole number in {schema['minimum']}..{schema['maximum']}")
     return int(text)

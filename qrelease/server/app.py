@@ -11,21 +11,20 @@ there already, and not counted.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import logging
+import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -34,13 +33,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from qrelease.analysts import Analyst, Analysts, Revoked
-from qrelease.domain import Domain
-from qrelease.encoding import write_csv
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
-from qrelease.server.api import ENDPOINTS, KEY, PROBLEMS, SCHEMAS, Endpoint, check, document, parameter
+from qrelease.server.api import ENDPOINTS, KEY, MAX_VALUES, PROBLEMS, SCHEMAS, Endpoint, check, document, parameter
 from qrelease.server.desk import Busy, Desk, Fault
 from qrelease.server.limits import Rates
 from qrelease.server.service import MAX_ANSWERS, KeyReused, NoRoom, Public, Question, Service, asked
+from qrelease.server.synthetic import records
 
 log = logging.getLogger("qrelease.server")
 
@@ -58,6 +56,9 @@ MAX_SUM: Final = 1 << 18
 REVOKED_WITHIN: Final = 1.0
 """Seconds after which a token that was revoked is good no longer: so long one look at the ledger lasts."""
 
+FEW: Final = 20
+"""Requests that anybody may make at once, whatever the rate: the page makes several when it is opened."""
+
 _BEARER: Final = re.compile(r"(?i:bearer) +([A-Za-z0-9_-]{1,256})")
 
 _PAGES: Final = {
@@ -67,8 +68,9 @@ _PAGES: Final = {
     "/static/chart.js": "chart.js",
     "/static/docs.js": "docs.js",
     "/static/style.css": "style.css",
+    "/static/icon.svg": "icon.svg",
 }
-_KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+_KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 _request_text: Final = json.JSONEncoder(sort_keys=True).encode
 
@@ -101,7 +103,7 @@ class Limits:
     body     bytes of a request's body
     rate     queries, or other requests, a second of one analyst, in each worker; and requests without a good token from
              one address, or, since a client has so many of them, from the first 64 bits of one
-    burst    and so many at once
+    burst    and so many at once; a batch may be larger, and what it takes beyond them is waited for after it
     seconds  for a body to arrive, and for the desk to answer
     """
 
@@ -109,6 +111,11 @@ class Limits:
     rate: float = 200.0
     burst: float = 400.0
     seconds: float = 10.0
+
+    @classmethod
+    def at(cls, rate: float) -> Self:
+        """Of a rate, and what it gives in two seconds at once; the other limits are the usual ones."""
+        return cls(rate=rate, burst=max(2 * rate, FEW))
 
 
 class _Problem(Exception):  # noqa: N818  it becomes a response
@@ -138,17 +145,16 @@ class Handlers:
         self._rates = Rates(limits.rate, limits.burst)
         self._holders: dict[str, tuple[Analyst, float]] = {}
         self._conditions: dict[str, Question] = {}
-        self._sampling = asyncio.Semaphore(1)
+        self._drawing = asyncio.Semaphore(1)
 
     def route(self, endpoint: Endpoint) -> Route:
         """The route of an endpoint; every refusal becomes a problem here, and everything unforeseen a silent one."""
         handler: Callable[..., Awaitable[Response]] = getattr(self, endpoint.name)
+        again = "ask again, under the same key" if endpoint.key else "ask again"
 
         async def answer(request: Request) -> Response:
             try:
-                given = await self._given(endpoint, request)
-                with self._desk.coming():  # from here on: a body may trickle in for long
-                    return await handler(**given)
+                return await handler(**await self._given(endpoint, request))
             except _Problem as problem:
                 return problem.response()
             except ClientDisconnect:
@@ -156,14 +162,14 @@ class Handlers:
             except (Busy, LedgerError) as trouble:
                 if isinstance(trouble, LedgerError):
                     log.error("%s", trouble)
-                return _Problem(503, "not now; ask again, under the same key", retry_after="1").response()
+                return _Problem(503, f"not now; {again}", retry_after="1").response()
             except QReleaseError as refusal:
                 status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
                 return _Problem(status, refusal.public).response()
             except Exception as error:
                 if not isinstance(error, Fault):
                     log.error("a fault: %s", type(error).__name__)  # its text may tell too much
-                return _Problem(500, "a fault of the server; ask again, under the same key").response()
+                return _Problem(500, f"a fault of the server; {again}").response()
 
         return Route(endpoint.path, answer, methods=[endpoint.method], name=endpoint.name)
 
@@ -184,7 +190,7 @@ class Handlers:
         return given
 
     def _analyst(self, request: Request) -> Analyst:
-        match = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        match = _BEARER.fullmatch(_only(request, "authorization"))
         token = match.group(1) if match else ""
         hashed = sha256(token.encode()).hexdigest()
         analyst, until = self._holders.get(hashed, (None, 0.0))
@@ -201,7 +207,9 @@ class Handlers:
 
     def _count(self, whose: str, things: int = 1) -> None:
         if not self._rates.take(whose, things):
-            raise _Problem(429, "more requests than this server takes; ask again in a second", retry_after="1")
+            after = max(math.ceil(self._rates.wait(whose)), 1)
+            detail = f"more requests than this server takes; ask again in {after:,} s"
+            raise _Problem(429, detail, retry_after=f"{after}")
 
     async def _body(self, request: Request) -> Any:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -216,9 +224,9 @@ class Handlers:
         except TimeoutError:
             raise _Problem(408, f"a body has {self._limits.seconds:g} s to arrive", connection="close") from None
         try:
-            return json.loads(raw, parse_constant=_no_constant)
+            return _parse_json(raw.decode())
         except (ValueError, RecursionError):
-            raise _Problem(400, "the body is not JSON") from None
+            raise _Problem(400, "the body is not JSON in UTF-8, with each name given once") from None
 
     async def _do(self, work: Callable[[Service], _T]) -> _T:
         return await self._desk.do(work, self._limits.seconds)
@@ -229,20 +237,22 @@ class Handlers:
 
     async def quote(self, analyst: Analyst, body: dict[str, Any]) -> Response:
         """What queries would cost now."""
-        questions = self._questions(analyst, body["queries"])
-        return _json({"quotes": await self._do(lambda service: service.quote(analyst.name, questions))})
+        with self._desk.coming():
+            questions = self._questions(analyst, body["queries"])
+            return _json({"quotes": await self._do(lambda service: service.quote(analyst.name, questions))})
 
-    async def query(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
+    async def query(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
         """Ask one query."""
-        return await self._ask(analyst, key, {"queries": [body]})
+        return await self._ask(analyst, key, {"queries": [body]}, most)
 
-    async def batch(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
+    async def batch(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
         """Ask several."""
-        return await self._ask(analyst, key, body)
+        return await self._ask(analyst, key, body, most)
 
-    async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any]) -> Response:
-        questions, request = self._questions(analyst, body["queries"]), _request_text(body)
-        return _bytes(await self._do(lambda service: service.ask(analyst.name, key, request, questions)))
+    async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+        with self._desk.coming():
+            questions, request = self._questions(analyst, body["queries"]), _request_text(body)
+            return _bytes(await self._do(lambda service: service.ask(analyst.name, key, request, questions, most)))
 
     def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question]:
         """What the queries mean, ready for the desk, which shall not wait for what can be done here."""
@@ -272,7 +282,8 @@ class Handlers:
 
     async def budget(self, analyst: Analyst) -> Response:
         """The analyst's account, and the whole server's."""
-        return _json(await self._do(lambda service: service.budget(analyst.name)))
+        with self._desk.coming():
+            return _json(await self._do(lambda service: service.budget(analyst.name)))
 
     async def history(self, analyst: Analyst, first: int, count: int) -> Response:
         """The analyst's requests."""
@@ -288,19 +299,26 @@ class Handlers:
         return _bytes(found[0].response)
 
     async def synthetic(self, analyst: Analyst, rows: int, format: str) -> Response:
-        """Records from the hypothesis: what is public already."""
+        """Records from the hypothesis: what is public already.
+
+        The desk only hands it out. They are drawn and written beside the loop, of one request at a time.
+        """
+        if rows * len(self._public.domain) > MAX_VALUES:
+            most = MAX_VALUES // len(self._public.domain)
+            raise _Problem(400, f"a response has {MAX_VALUES:,} values at most; ask for {most:,} rows")
         try:
             async with asyncio.timeout(self._limits.seconds):
-                await self._sampling.acquire()
+                await self._drawing.acquire()
         except TimeoutError:
             raise Busy("others are served") from None
         try:
-            codes = await self._do(lambda service: service.sample(rows))
-            content = await asyncio.to_thread(_table, self._public.domain, codes, format)
+            with self._desk.coming():
+                synopsis = await self._do(lambda service: service.synopsis)
+            content = await asyncio.to_thread(records, synopsis, rows, format, np.random.default_rng())
         except (TooLarge, InvalidInput) as error:
-            raise _Problem(404, f"no synthetic records: {error}") from None
+            raise _Problem(404, f"no synthetic records: {error.public}") from None
         finally:
-            self._sampling.release()
+            self._drawing.release()
         return _bytes(content, "text/csv; charset=utf-8" if format == "csv" else "application/json")
 
     async def health(self) -> Response:
@@ -362,15 +380,32 @@ def _address(request: Request) -> str:
     return f"from {host}"
 
 
+def _only(request: Request, header: str) -> str:
+    """What a header says; nothing, if there are several of them: one may be meant for somebody in between."""
+    found = request.headers.getlist(header)
+    return found[0] if len(found) == 1 else ""
+
+
 def _key(request: Request) -> str:
-    key = request.headers.get("idempotency-key", "")
+    key = _only(request, "idempotency-key")
     if not re.fullmatch(KEY, key):
-        raise InvalidInput("an Idempotency-Key header is needed: 1 to 128 visible ASCII characters")
+        raise InvalidInput("one Idempotency-Key header is needed: 1 to 128 visible ASCII characters")
     return key
 
 
 def _no_constant(name: str) -> float:
     raise ValueError(name)
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of two members of one name a reader before this one may have seen the other."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a name is given twice")
+    return found
+
+
+_parse_json: Final = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode
 
 
 def _json(content: object, status: int = 200, kind: str = "application/json", **headers: str) -> Response:
@@ -380,13 +415,3 @@ def _json(content: object, status: int = 200, kind: str = "application/json", **
 def _bytes(content: bytes, kind: str = "application/json", status: int = 200, **headers: str) -> Response:
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return Response(content, status, {"cache-control": "no-store", **named}, kind)
-
-
-def _table(domain: Domain, codes: Sequence[npt.NDArray[Any]], format: str) -> bytes:
-    rng = np.random.default_rng()
-    if format == "csv":
-        text = io.StringIO()
-        write_csv(text, domain, codes, rng)
-        return text.getvalue().encode()
-    columns = [a.decode(c, rng).tolist() for a, c in zip(domain, codes, strict=True)]
-    return json.dumps({"columns": domain.names, "rows": list(zip(*columns, strict=True))}).encode()

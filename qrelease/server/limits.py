@@ -12,7 +12,7 @@ _NAMES: Final = 10_000
 
 
 class Rates:
-    """Lets everybody do so many things a second, and `burst` at once.
+    """Lets everybody do so many things a second, and `burst` at once; more only on credit, in one go.
 
     clock  seconds, from any beginning
     """
@@ -22,12 +22,20 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str, things: int = 1) -> bool:
-        """Whether `name` may do so many more things now; if so, they are counted."""
+        """Whether `name` may do so many more things now; if so, they are counted.
+
+        Who may do one may do many, and then has to wait until all of them would have been allowed.
+        """
         now = self._clock()
         level, then = self._buckets.pop(name, (self._burst, now))
         level = min(self._burst, level + (now - then) * self._rate)
-        allowed = level >= things
+        allowed = level >= min(things, 1)
         self._buckets[name] = (level - things * allowed, now)
         if len(self._buckets) > _NAMES:
             self._buckets.popitem(last=False)
         return allowed
+
+    def wait(self, name: str) -> float:
+        """Seconds until `name` may do one more thing."""
+        level, then = self._buckets.get(name, (self._burst, self._clock()))
+        return max((1 - level) / self._rate - (self._clock() - then), 0.0)

@@ -6,12 +6,14 @@ What h11 and uvicorn refuse by themselves is said in the one form of all errors.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import sys
 from typing import Any, Final
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qrelease.server.api import PROBLEMS
@@ -29,7 +31,7 @@ CONNECTIONS: Final = 1000
 BACKLOG: Final = 2048
 """Connections that wait until a worker accepts them."""
 
-_FULL: Final = problem(503, "too many connections; ask again, under the same key")
+_FULL: Final = problem(503, "too many connections; ask again")
 
 
 class Connection(h11.Connection):
@@ -88,6 +90,26 @@ class ImpatientProtocol(H11Protocol):
         super().connection_lost(exc)
         if self._late is not None:
             self._late.cancel()
+
+
+def configured(app: ASGIApp, grace: int) -> uvicorn.Config:
+    """How uvicorn serves an application, which has so many seconds to finish what it began when it is told to stop.
+
+    It logs its own troubles, and not its clients': of those there are as many as a client likes.
+    """
+    return uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        log_level=logging.ERROR,
+        proxy_headers=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        http=ImpatientProtocol,
+        backlog=1,
+        timeout_graceful_shutdown=grace,
+    )
 
 
 class Server(uvicorn.Server):

@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -37,12 +37,23 @@ SWITCH: Final = 0.0005
 """Seconds after which the desk and the HTTP side let each other run: a desk that waits may hold up all workers."""
 
 SPARE: Final = 20
-"""Workers that are replaced at once; from then on one in `AGAIN` seconds, should they keep ending."""
+"""Workers that are replaced at once though they ended before they were at work; from then on one in `AGAIN` seconds."""
 
 AGAIN: Final = 5.0
 
+RATES: Final = (1e-3, 1e9)
+"""Requests a second that may be allowed."""
+
+PEOPLE: Final = 10**10
+"""More than there are."""
+
+REHEARSED: Final = 1e-3
+"""The least alpha of a rehearsal, which makes up records in inverse proportion: a million."""
+
 GRACE: Final = 10
 """Seconds for requests that are being answered when the server is told to stop."""
+
+log = logging.getLogger("qrelease.server")
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,14 @@ class Settings:
     session: str
     declared: int | None
     rate: float
+
+    def __post_init__(self) -> None:
+        least, most = RATES
+        if not least <= self.rate <= most:
+            raise InvalidInput(f"rate must be in {least:g}..{most:g}, got {self.rate:g}")
+        for name, text in (("dataset", self.dataset), ("session", self.session)):
+            if not text or any("\ud800" <= c <= "\udfff" for c in text):
+                raise InvalidInput(f"{name} must be a text that is not empty, got {text!r}")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -84,6 +103,7 @@ def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
     if workers < 1:
         raise InvalidInput(f"workers must be at least 1, got {workers}")
     loaded = _Loaded.of(settings)
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
     gc.collect()
     gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
     if workers == 1:
@@ -105,6 +125,7 @@ class _Loaded:
         """Read and check what the settings name; load all code by answering queries about made-up records."""
         import qrelease.server.app
         import qrelease.server.protocol  # noqa: F401  both for the workers
+        from qrelease.books import Books
         from qrelease.conjunctions import Conjunctions
         from qrelease.mechanisms.online import Online
         from qrelease.privacy import ApproxDP, Neighbours, PureDP
@@ -118,7 +139,10 @@ class _Loaded:
         table = read(settings.data, settings.schema, settings.columns)
         neighbours = Neighbours.parse(settings.neighbours)
         records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
-        mechanism.check(table.domain, cost, neighbours, records)
+        # What is refused whatever the table holds is refused here, before there is a ledger.
+        mechanism.check(table.domain, cost, neighbours, PEOPLE if records is None else records)
+        if records is None:
+            Books(table.domain, neighbours, cost, mechanism.alpha, mechanism.beta, declared, None).count()
         loaded = cls(table, mechanism, cost)
         loaded.rehearse(neighbours)
         return loaded
@@ -127,58 +151,58 @@ class _Loaded:
         """No analyst shall wait while kernels and prices are loaded, nor while a fork makes the pages its own."""
         import numpy as np
 
+        from qrelease.curator import Curator
         from qrelease.ledger import Ledger
         from qrelease.predicate import cell_text
         from qrelease.privacy import ApproxDP, PureDP
-        from qrelease.release import Curator
+        from qrelease.server.synthetic import records
         from qrelease.table import Table
 
         enough = PureDP(8.0) if isinstance(self.cost, PureDP) else ApproxDP(8.0, 1e-9)
-        domain, mechanism = self.table.domain, replace(self.mechanism, declared=None)
-        made_up = Table(domain, (np.zeros(math.ceil(1000 / mechanism.alpha), np.uint8),) * len(domain))
+        domain, alpha = self.table.domain, max(self.mechanism.alpha, REHEARSED)
+        mechanism = replace(self.mechanism, alpha=alpha, declared=None)
+        made_up = Table(domain, (np.zeros(math.ceil(1000 / alpha), np.uint8),) * len(domain))
         with Ledger.open(None, enough, neighbours=neighbours) as ledger:
             session = Curator(made_up, ledger).open(mechanism, enough)
             cells = [cell_text(a, 0) for a in domain if a.size > 1][:3]
             for text in (*cells, " and ".join(cells)) if cells else ():
                 session.answer(text)
             with suppress(TooLarge):
-                _ = session.synopsis
+                records(session.synopsis, 1, "json", np.random.default_rng())
 
 
-def _work(settings: Settings, loaded: _Loaded, listening: socket.socket, *, first: bool) -> None:
-    """Be a worker, until a SIGTERM or SIGINT; then finish what was begun. The first says what answers cost."""
-    import uvicorn
+def _work(
+    settings: Settings,
+    loaded: _Loaded,
+    listening: socket.socket,
+    *,
+    first: bool,
+    begun: Callable[[], object] = lambda: None,
+) -> None:
+    """Be a worker, until a SIGTERM or SIGINT; then finish what was begun. The first says where, and prices.
 
+    begun  is called when the desk is at work
+    """
     from qrelease.server.app import application
-    from qrelease.server.protocol import ImpatientProtocol, Server
+    from qrelease.server.protocol import Server, configured
 
     sys.setswitchinterval(SWITCH)
-    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
-    with _office(settings, loaded, first=first) as handlers:
-        config = uvicorn.Config(
-            application(handlers),
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            http=ImpatientProtocol,
-            backlog=1,
-            timeout_graceful_shutdown=GRACE,
-        )
+    host, port = listening.getsockname()[:2]
+    greeting = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}" if first else None
+    with _office(settings, loaded, greeting) as handlers:
+        begun()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # uvicorn heeds them while it runs, and sends them again after
-        Server(config).run(sockets=[listening])
+        Server(configured(application(handlers), GRACE)).run(sockets=[listening])
 
 
 @contextmanager
-def _office(settings: Settings, loaded: _Loaded, *, first: bool) -> Iterator[Handlers]:
-    """Everything behind the HTTP side, open; closed after the last request."""
+def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterator[Handlers]:
+    """Everything behind the HTTP side, open, which is when the greeting is said; closed after the last request."""
     from qrelease.analysts import Analysts
+    from qrelease.curator import Curator
     from qrelease.ledger import Ledger
     from qrelease.privacy import Neighbours
-    from qrelease.release import Curator
     from qrelease.server.app import Handlers, Limits
     from qrelease.server.desk import Desk
     from qrelease.server.service import Public, Service
@@ -203,9 +227,9 @@ def _office(settings: Settings, loaded: _Loaded, *, first: bool) -> Iterator[Han
         desk = Desk(ledger, service, path.with_name(f"{path.name}-turn"))
         desk.start()
         closing.callback(desk.stop)
-        if first:
-            print(outlook(opened[0]), flush=True)
-        yield Handlers(desk, Analysts(door), Public.of(table.domain, ledger, mechanism), Limits(rate=settings.rate))
+        if greeting:
+            print(greeting, outlook(opened[0]), sep="\n", flush=True)
+        yield Handlers(desk, Analysts(door), Public.of(table.domain, ledger, mechanism), Limits.at(settings.rate))
 
 
 def outlook(session: PayingSession) -> str:
@@ -230,48 +254,63 @@ def outlook(session: PayingSession) -> str:
 def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
     ours, theirs = os.pipe()
 
-    def start(*, first: bool) -> int:
+    def start(*, first: bool) -> tuple[int, int]:
+        heard, say = os.pipe()
         process = os.fork()
         if not process:
             os.close(theirs)
-            _be_a_worker(settings, loaded, listening, ours, first=first)
-        return process
+            _be_a_worker(settings, loaded, listening, ours, say, first=first)
+        os.close(say)
+        return process, heard
 
-    alive: set[int] = set()
+    alive: dict[int, int] = {}  # by process, where it says that it is at work
     first = True
     starts = Rates(1 / AGAIN, workers + SPARE)
+    replaced = 0  # of those to be started, who were at work
     try:
         while True:
             for process in [*alive]:
                 ended, status = os.waitpid(process, os.WNOHANG)
-                alive.discard(ended)
-                if ended and os.waitstatus_to_exitcode(status) == 2:
+                if not ended:
+                    continue
+                heard, code = alive.pop(process), os.waitstatus_to_exitcode(status)
+                if code == 2:
                     raise InvalidInput("a worker could not start; see above")
-            while len(alive) < workers and starts.take("a worker"):
-                alive.add(start(first=first))
-                first = False
+                replaced += len(os.read(heard, 1))
+                os.close(heard)
+                how = f"by signal {-code}" if code < 0 else f"with status {code}"
+                log.error("worker %d ended %s; another takes its place", process, how)
+            while len(alive) < workers and (replaced or starts.take("a worker")):
+                replaced = max(replaced - 1, 0)
+                process, heard = start(first=first)
+                alive[process], first = heard, False
             time.sleep(0.05)
     except KeyboardInterrupt:
         return
     finally:
-        for process in alive:
+        for process, heard in alive.items():
             os.kill(process, signal.SIGTERM)
+            os.close(heard)
         until = time.monotonic() + GRACE + 5  # who is not done by then ends with this process
         while alive and time.monotonic() < until:
-            alive = {process for process in alive if not os.waitpid(process, os.WNOHANG)[0]}
+            alive = {process: heard for process, heard in alive.items() if not os.waitpid(process, os.WNOHANG)[0]}
             time.sleep(0.01)
         os.close(theirs)
         os.close(ours)
 
 
 def _be_a_worker(
-    settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int, *, first: bool
+    settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int, say: int, *, first: bool
 ) -> NoReturn:
-    """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended."""
+    """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended.
+
+    parent  a pipe that ends with the parent
+    say     another, that gets a byte when the worker is at work
+    """
     status = 1
     try:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-        _work(settings, loaded, listening, first=first)
+        _work(settings, loaded, listening, first=first, begun=lambda: os.write(say, b"!"))
         status = 0
     except (QReleaseError, OSError, MemoryError) as error:
         print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What the desk does for analysts: quotes, answers that are paid for and written down, synthetic records.
+"""What the desk does for analysts: quotes, answers that are paid for and written down, the hypothesis.
 
 How long a request takes depends on what is public: on the request, on what was answered before, and on where its answer
 comes from, which the answer says. Noise is drawn in the middle of it and takes the same path whatever its value: the
@@ -11,21 +11,22 @@ before, and the server's total tells what others spent. That is public, as the a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from qrelease.analysts import ROOM, Account, Analysts
 from qrelease.books import Unit
 from qrelease.canonical import Asked
 from qrelease.domain import Domain
 from qrelease.errors import BudgetExceeded, QReleaseError, TooLarge
+from qrelease.histogram import Histogram
 from qrelease.ledger import Ledger
-from qrelease.mechanisms.online import Online, PayingSession
+from qrelease.mechanisms.online import Online, PayingSession, Purse
 from qrelease.predicate import Predicate, cell_text, parse
 from qrelease.privacy import Cost
 from qrelease.queries import Vectors
@@ -124,6 +125,29 @@ def _range_text(column: str, low: str, high: str) -> str:
     return f"{name} in {low}..{high}"
 
 
+class _Capped:
+    """An account of which one request takes at most so much, in the first number of the budget's kind."""
+
+    def __init__(self, account: Account, most: float) -> None:
+        self._account, self._most = account, most
+        self._left = most * (1 + 1e-9)  # a quote's sum and the sum of its parts are rounded apart
+
+    def admits(self, cost: Cost) -> None:
+        self._account.admits(cost)
+        takes = self._takes(cost)
+        if takes > self._left:
+            told = f"it would take {takes:.6g} of your budget by now, and at most {self._most:.6g} may be taken"
+            raise BudgetExceeded(f"{told}; ask for a new quote")
+
+    def spend(self, cost: Cost) -> None:
+        self._left -= self._takes(cost)
+        self._account.spend(cost)
+
+    def _takes(self, cost: Cost) -> float:
+        taken = self._account.takes(cost)
+        return next(iter(taken.values())) if taken else math.inf
+
+
 class Service:
     """A session and those who may ask in it; for the thread of the desk alone."""
 
@@ -157,12 +181,17 @@ class Service:
         raised = None if cost is None else takes(cost)
         return {"source": source, "cost": costs(cost), "takes": raised, "affordable": affordable}
 
-    def ask(self, analyst: str, key: str, request: str, questions: Sequence[Question]) -> bytes:
+    def ask(
+        self, analyst: str, key: str, request: str, questions: Sequence[Question], most: float | None = None
+    ) -> bytes:
         """The answers, as the bytes that are sent, and sent again for the same key.
 
-        `BudgetExceeded` if the budget ends before all are answered; what was paid for until then is the analyst's
-        charge, and cached. `KeyReused` if the key was another request's. Of an analyst whose room is used up nothing
-        more is written down: answers that are known are given, for they never change; others are `NoRoom`.
+        most  of the analyst's budget that they may take together, in its first number; None for all that is left
+
+        `BudgetExceeded` if the budget, or that part of it, ends before all are answered; what was paid for until then
+        is the analyst's charge, and cached. `KeyReused` if the key was another request's. Of an analyst whose room is
+        used up nothing more is written down: answers that are known are given, for they never change; others are
+        `NoRoom`.
         """
         with self._analysts.account(analyst) as account:
             known = account.request(key)
@@ -173,7 +202,8 @@ class Service:
             full = account.full
             if full and not all(self._known(question) for question in questions):
                 raise NoRoom(f"your requests fill the {ROOM:,} bytes that are kept; only what is known is answered")
-            answers = [answer for question in questions for answer in self._answers(account, question)]
+            purse = account if most is None else _Capped(account, most)
+            answers = [answer for question in questions for answer in self._answers(purse, question)]
             response = json.dumps({"answers": answers}).encode()
             if not full:
                 account.record(key, request, response)
@@ -183,8 +213,8 @@ class Service:
         quote = self._session.quote(question.unit)
         return quote.cost is None and quote.source != "measured"
 
-    def _answers(self, account: Account, question: Question) -> Iterator[dict[str, Any]]:
-        with self._session.paid_by(account):
+    def _answers(self, purse: Purse, question: Question) -> Iterator[dict[str, Any]]:
+        with self._session.paid_by(purse):
             if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
                 self._session.quote(question.unit)
             found = self._session.answers(question.unit)
@@ -201,9 +231,10 @@ class Service:
             "server": {"total": costs(session.cost), "spent": costs(session.spent)},
         }
 
-    def sample(self, rows: int) -> Sequence[npt.NDArray[np.integer[Any]]]:
-        """Codes of synthetic records from the hypothesis."""
-        return self._session.synopsis.sample(rows, np.random.default_rng())
+    @property
+    def synopsis(self) -> Histogram:
+        """The hypothesis: what is made of it needs no desk, since later answers do not change it."""
+        return self._session.synopsis
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

@@ -124,14 +124,18 @@ function query() {
 
 // A price is said in its own line, a problem with it too: it comes when it comes, and may not wipe what the last act said.
 let waiting = 0;
+let agreed = null; // the price that is shown: what for, and the most that it takes of the budget
 function price() {
   clearTimeout(waiting);
   one("price").textContent = "–";
   waiting = setTimeout(async () => {
     const asked = query();
     if (!asked) return;
-    const found = await quoted(asked);
-    if (JSON.stringify(asked) === JSON.stringify(query())) one("price").textContent = found;
+    const { told, most } = await quoted(asked);
+    const text = JSON.stringify(asked);
+    if (text !== JSON.stringify(query())) return;
+    agreed = { text, most };
+    one("price").textContent = told;
   }, 250);
 }
 
@@ -141,10 +145,11 @@ async function quoted(asked) {
     const price = `${priced(quote.cost)} (${quote.source})`;
     const other = quote.takes && priced(quote.takes) !== priced(quote.cost); // a price in rho, a budget in epsilon
     const takes = other ? `, which takes ${priced(quote.takes)} of your budget` : "";
-    return `${price}${takes}${quote.affordable ? "" : ": more than the budget has left"}`;
+    if (!quote.affordable) return { told: `${price}${takes}: more than the budget has left`, most: null };
+    return { told: `${price}${takes}`, most: Object.values(quote.takes ?? { free: 0 })[0] };
   } catch (error) {
     if (error.status === 401) failed(error);
-    return error.message;
+    return { told: error.message, most: null };
   }
 }
 
@@ -159,7 +164,8 @@ async function ask(event) {
   one("ask").disabled = true;
   const whose = token;
   try {
-    const reply = await json("/v1/query", asked, pending.key);
+    const most = agreed?.text === text && agreed.most !== null ? `?most=${agreed.most}` : "";
+    const reply = await json(`/v1/query${most}`, asked, pending.key);
     if (whose !== token) return; // has left meanwhile
     show(reply);
     pending = null;
@@ -168,6 +174,7 @@ async function ask(event) {
     price();
   } catch (error) {
     failed(error);
+    if (error.status === 402) price(); // others' questions may have changed it
   } finally {
     one("ask").disabled = false;
   }
