@@ -20,6 +20,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from qrelease.comparison import BASELINES, Evaluation, Run
+from qrelease.contracts import Mechanism
 from qrelease.data import CATEGORICAL, adult
 from qrelease.entropy import Entropy
 from qrelease.evaluate import Truth, cost_of, describe, with_baselines
@@ -36,7 +37,7 @@ NEIGHBOURS = Neighbours.ADD_REMOVE
 
 @dataclass(frozen=True)
 class Job:
-    """One measurement, small enough to be sent to a process."""
+    """One measurement, small enough to be sent to a process; `data` is None for the demo."""
 
     dataset: str
     data: Path | None
@@ -46,12 +47,12 @@ class Job:
     seed: int
 
     def table(self) -> Table:
-        if self.dataset == DEMO:
+        if self.data is None:
             return adult(CATEGORICAL)
         return Table.read_csv(self.data / f"{self.dataset}.csv.gz", self.data / f"{self.dataset}-domain.json")
 
 
-def contenders(epsilon: float, delta: float | None) -> dict:
+def contenders(epsilon: float, delta: float | None) -> dict[str, Mechanism]:
     return with_baselines({DEFAULT: MWEM()}, cost_of(epsilon, delta))
 
 
@@ -66,15 +67,15 @@ def measure(job: Job) -> tuple[Run, str]:
 
 def plan(quick: bool, data: Path | None) -> list[Job]:
     """All measurements, those of one table and one δ together. A table that is not there is skipped, aloud."""
-    datasets = [DEMO]
+    folders: dict[str, Path | None] = {DEMO: None}
     for name in ["nltcs"] if quick else ["nltcs", "acs"]:
         if data is None or not (data / f"{name}.csv.gz").exists():
             print(f"SKIPPED {name}: no {name}.csv.gz; give its folder as --data DIR", file=sys.stderr)
         else:
-            datasets.append(name)
+            folders[name] = data
     return [
-        Job(dataset, data, delta, epsilon, mechanism, seed)
-        for dataset in datasets
+        Job(dataset, folder, delta, epsilon, mechanism, seed)
+        for dataset, folder in folders.items()
         for delta in ([DELTA] if quick else [DELTA, None])
         for epsilon in ([0.1, 1.0] if quick else [0.1, 1.0, 10.0])
         for mechanism in contenders(epsilon, delta)

@@ -34,6 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import large
+from qrelease.curator import Curator
 from qrelease.data import CATEGORICAL, adult
 from qrelease.entropy import Entropy
 from qrelease.evaluate import peak_mb
@@ -42,7 +43,6 @@ from qrelease.mechanisms.maxent import COUNTING, MaxEnt, Modelled
 from qrelease.mechanisms.mwem import MWEM
 from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.privacy import ApproxDP
-from qrelease.release import Curator
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -66,7 +66,7 @@ MEANS = ("l1", "max", "linear", "rmse", "bars", "linear_bars")
 
 @dataclass(frozen=True)
 class Job:
-    """One release, small enough to be sent to a process."""
+    """One release, small enough to be sent to a process; `data` is None for the demo columns."""
 
     dataset: str
     data: Path | None
@@ -75,7 +75,7 @@ class Job:
     seed: int
 
     def table(self) -> Table:
-        if self.dataset == ADULT:
+        if self.data is None:
             return adult(CATEGORICAL)
         schema = json.loads((self.data / f"{self.dataset}-domain.json").read_text())
         kept = list(schema)[: COLUMNS[self.dataset]]
@@ -105,7 +105,7 @@ def run(job: Job) -> Row:
     table = job.table()
     asked = Workload.marginals(table.domain, 3)
     truth = np.concatenate([c.reshape(-1) for c in table.counts(asked.sets)]).astype(float)
-    mechanism = {"maxent": MaxEnt(), "mwem": MWEM()}[job.mechanism]
+    mechanism = MaxEnt() if job.mechanism == "maxent" else MWEM()
     cost = ApproxDP(job.epsilon, DELTA)
     with Ledger.open(None, cost) as ledger:
         begin = time.perf_counter()
@@ -149,10 +149,11 @@ def jobs(tables: list[str], data: Path | None, seeds: int) -> Iterator[Job]:
         if dataset != ADULT and (data is None or not (data / f"{dataset}.csv.gz").exists()):
             print(f"SKIPPED {dataset}: no {dataset}.csv.gz; give its folder as --data DIR", file=sys.stderr)
             continue
+        folder = None if dataset == ADULT else data
         for epsilon in EPSILONS:
             for mechanism in ("maxent", "mwem") if dataset in (ADULT, "br2000") else ("maxent",):
                 for seed in range(seeds):
-                    yield Job(dataset, data, epsilon, mechanism, seed)
+                    yield Job(dataset, folder, epsilon, mechanism, seed)
 
 
 def table_of(rows: list[Row]) -> str:

@@ -13,7 +13,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from math import prod
 from pathlib import Path
@@ -49,8 +50,18 @@ class Row(NamedTuple):
     unit: str
     reference: float
 
+    @property
+    def ratio(self) -> float:
+        return self.value / self.reference
+
     def as_dict(self) -> dict[str, float | str]:
-        return {**self._asdict(), "ratio": self.value / self.reference}
+        return {**self._asdict(), "ratio": self.ratio}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:<58} {self.cells:>12,} {self.value:>12.4g} {self.unit:<10} / {self.reference:>9.4g}"
+            f" = {self.ratio:.3g}"
+        )
 
 
 @njit(fastmath=True, nogil=True)
@@ -83,21 +94,21 @@ class Memory:
 
     def triad(self, cells: int) -> Callable[[], object]:
         a, b, c = self.a[:cells], self.b[:cells], self.c[:cells]
-        return lambda: triad(a, b, c, 0.5)
+        return partial(triad, a, b, c, 0.5)
 
 
 def dense(memory: Memory) -> Iterator[Row]:
     """Updates by a query over the whole universe."""
     for cells in (1 << 20, 1 << 24, LARGEST):
         y, q = memory.b[:cells], memory.c[:cells]
-        calls: Calls = {"triad": memory.triad(cells), "f64": lambda y=y, q=q: kernels.scale_by_exp(y, q, STEP)}
+        calls: Calls = {"triad": memory.triad(cells), "f64": partial(kernels.scale_by_exp, y, q, STEP)}
         if cells == 1 << 24:
             y32, q32, mask = aligned(cells, np.float32), aligned(cells, np.float32), q < 0.5
             y32.fill(1)
             q32[:] = q
-            calls["f32"] = lambda y=y32, q=q32: kernels.scale_by_exp(y, q, STEP)
-            calls["mask"] = lambda y=y, m=mask: kernels.scale_masked(y, m, 1 + STEP)
-            calls["numpy"] = lambda y=y, q=q: numpy_step(y, q)
+            calls["f32"] = partial(kernels.scale_by_exp, y32, q32, STEP)
+            calls["mask"] = partial(kernels.scale_masked, y, mask, 1 + STEP)
+            calls["numpy"] = partial(numpy_step, y, q)
         took = turns(calls, 9 if cells < LARGEST else 5)
         speed = {name: 24e-9 * cells / seconds for name, seconds in took.items()}
         yield Row("fused update, f64, of triad", cells, speed["f64"], "GB/s", speed["triad"])
@@ -114,7 +125,7 @@ def numpy_step(y: np.ndarray, q: np.ndarray) -> None:
     y /= y.sum() / y.size
 
 
-def numpy_marginals(y: np.ndarray, shape: tuple[int, ...], sets: list[tuple[int, ...]]) -> list[np.ndarray]:
+def numpy_marginals(y: np.ndarray, shape: tuple[int, ...], sets: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     cube = y.reshape(shape)
     return [cube.sum(axis=tuple(a for a in range(len(shape)) if a not in s)) for s in sets]
 
@@ -136,16 +147,29 @@ def single(memory: Memory) -> Iterator[Row]:
         q[tuple(3 if a in axes else slice(None) for a in range(len(shape)))] = 1
         return q.reshape(-1)
 
+    def update(asked: list[Workload]) -> None:
+        for w in asked:
+            state.update(w.groups[0], [STEP])
+
+    def answer(asked: list[Workload]) -> list[np.ndarray]:
+        return [state.answer(w) for w in asked]
+
+    def numpy_update(axes: tuple[int, ...]) -> None:
+        numpy_step(y, vector(axes))
+
+    def numpy_answer(axes: tuple[int, ...]) -> object:
+        return vector(axes) @ y
+
     found: dict[str, list[tuple[float, Row]]] = {"update": [], "answer": []}
     for axes in combinations(range(len(shape)), 3):
         columns = [domain.names[a] for a in axes]
         texts = [" and ".join(f"{c} = {code}" for c in columns) for code in range(8)]
         asked = [Workload.predicates(domain, text) for text in texts]
         calls: Calls = {
-            "update": lambda asked=asked: [state.update(w.groups[0], [STEP]) for w in asked],
-            "np update": lambda axes=axes: numpy_step(y, vector(axes)),
-            "answer": lambda asked=asked: [state.answer(w) for w in asked],
-            "np answer": lambda axes=axes: vector(axes) @ y,
+            "update": partial(update, asked),
+            "np update": partial(numpy_update, axes),
+            "answer": partial(answer, asked),
+            "np answer": partial(numpy_answer, axes),
         }
         took = turns(calls, 5, of=min)  # such short ones suffer most from whatever else runs
         for kind, rows in found.items():
@@ -164,13 +188,13 @@ def marginals(memory: Memory) -> Iterator[Row]:
         cells, sets = prod(shape), list(combinations(range(len(shape)), 3))
         y = memory.b[:cells]
         cover = Cover.choose(shape, sets)
-        took = turns({"triad": memory.triad(cells), "cover": lambda c=cover, y=y: c.marginals(y)}, 11)
+        took = turns({"triad": memory.triad(cells), "cover": partial(cover.marginals, y)}, 11)
         name = f"{len(sets):,} 3-way marginals"
         yield Row(f"{name}, in triads", cells, took["cover"], "s", took["triad"])
         if with_numpy:
             calls: Calls = {
-                "cover": lambda c=cover, y=y: c.marginals(y),
-                "numpy": lambda y=y, shape=shape, sets=sets: numpy_marginals(y, shape, sets),
+                "cover": partial(cover.marginals, y),
+                "numpy": partial(numpy_marginals, y, shape, sets),
             }
             took = turns(calls, 3)
             yield Row(f"{name}, of numpy", cells, 1 / took["cover"], "passes/s", 1 / took["numpy"])
@@ -376,9 +400,7 @@ def main() -> None:
     for row in report(options.only, options.rows, options.data):
         rows.append(row.as_dict())
         if not options.json:
-            print(
-                "{name:<58} {cells:>12,} {value:>12.4g} {unit:<10} / {reference:>9.4g} = {ratio:.3g}".format(**rows[-1])
-            )
+            print(row)
     if options.json:
         print(json.dumps(rows, indent=1))
 

@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from qrelease.comparison import check_picture
+from qrelease.curator import Curator
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
 from qrelease.evaluate import peak_mb
@@ -39,7 +40,6 @@ from qrelease.ledger import Ledger
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.records import Records
 from qrelease.privacy import ApproxDP
-from qrelease.release import Curator
 from qrelease.table import Table
 from qrelease.workload import Workload
 

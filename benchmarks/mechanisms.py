@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from multiprocessing import get_context
@@ -22,6 +22,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from qrelease.contracts import Mechanism, OnlineMechanism, Session
+from qrelease.curator import Curator
 from qrelease.data import adult
 from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
@@ -37,7 +39,6 @@ from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import quantiles, small_databases
 from qrelease.privacy import ApproxDP
 from qrelease.rehearsal import ask
-from qrelease.release import Curator, OnlineMechanism
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -47,29 +48,26 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 NLTCS = ["bathing", "dressing", "traveling"]
 
 
-def sets_of_cells(data: Path | None) -> tuple[Table, Workload]:
+def sets_of_cells() -> tuple[Table, Workload]:
     table = adult(["race", "sex", "income"])
     rows = np.unique(np.random.default_rng(0).integers(0, 2, (500, table.domain.size)), axis=0)
     return table, Workload.vectors(table.domain, rows.astype(float))
 
 
-def ranges(data: Path | None) -> tuple[Table, Workload]:
+def ranges() -> tuple[Table, Workload]:
     table = adult(["age"])
     return table, Workload.ranges(table.domain, "age")
 
 
-def marginals(data: Path | None) -> tuple[Table, Workload]:
+def marginals(data: Path) -> tuple[Table, Workload]:
     table = Table.read_csv(data / "nltcs.csv.gz", data / "nltcs-domain.json", NLTCS)
     return table, Workload.marginals(table.domain, 2)
 
 
-DATASETS = {
-    "adult: 500 sets of cells of race, sex, income": sets_of_cells,
-    "adult: all ranges of age": ranges,
-    "nltcs: 2-way marginals of 3 columns": marginals,
-}
+BUNDLED = {"adult: 500 sets of cells of race, sex, income": sets_of_cells, "adult: all ranges of age": ranges}
+OF_NLTCS = "nltcs: 2-way marginals of 3 columns"
 
-CONTENDERS = {
+CONTENDERS: dict[str, Callable[[Workload], Mechanism | OnlineMechanism[Session]]] = {
     BASELINE: lambda workload: Laplace(),
     "gaussian": lambda workload: Gaussian(),
     "mwem": lambda workload: MWEM(choice="query" if len(workload.groups) == 1 else "group"),
@@ -84,7 +82,7 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Job:
-    """Some trials, small enough to be sent to a process."""
+    """Some trials, small enough to be sent to a process; `data` is None for what is bundled."""
 
     dataset: str
     data: Path | None
@@ -108,7 +106,9 @@ class Line:
     refusal: str = ""
 
 
-def answers(curator: Curator, mechanism, workload: Workload, cost: ApproxDP) -> np.ndarray:
+def answers(
+    curator: Curator, mechanism: Mechanism | OnlineMechanism[Session], workload: Workload, cost: ApproxDP
+) -> np.ndarray:
     if not isinstance(mechanism, OnlineMechanism):
         return curator.release(mechanism, workload, cost).answers()
     with curator.open(mechanism, cost) as session:
@@ -116,7 +116,7 @@ def answers(curator: Curator, mechanism, workload: Workload, cost: ApproxDP) -> 
 
 
 def measure(job: Job) -> Line:
-    table, workload = DATASETS[job.dataset](job.data)
+    table, workload = BUNDLED[job.dataset]() if job.data is None else marginals(job.data)
     counts = dict(zip(workload.sets, table.counts(workload.sets), strict=True))
     truth = np.concatenate([g.queries.apply(counts[g.axes]) for g in workload.groups])
     cost = ApproxDP(job.epsilon, DELTA)
@@ -137,14 +137,17 @@ def measure(job: Job) -> Line:
 
 def jobs(quick: bool, data: Path | None) -> list[Job]:
     """All measurements. A table that is not there is skipped, aloud."""
-    found = []
-    for dataset in DATASETS:
-        if dataset.startswith("nltcs") and (data is None or not (data / "nltcs.csv.gz").exists()):
-            print("SKIPPED nltcs: no nltcs.csv.gz; give its folder as --data DIR", file=sys.stderr)
-            continue
-        for epsilon in (1.0,) if quick else EPSILONS:
-            found += [Job(dataset, data, epsilon, name, 2 if quick else 3) for name in CONTENDERS]
-    return found
+    folders: dict[str, Path | None] = dict.fromkeys(BUNDLED)
+    if data is None or not (data / "nltcs.csv.gz").exists():
+        print("SKIPPED nltcs: no nltcs.csv.gz; give its folder as --data DIR", file=sys.stderr)
+    else:
+        folders[OF_NLTCS] = data
+    return [
+        Job(dataset, folder, epsilon, name, 2 if quick else 3)
+        for dataset, folder in folders.items()
+        for epsilon in ((1.0,) if quick else EPSILONS)
+        for name in CONTENDERS
+    ]
 
 
 def results(todo: list[Job]) -> Iterator[Line]:
@@ -155,8 +158,10 @@ def results(todo: list[Job]) -> Iterator[Line]:
 def table_text(lines: list[Line]) -> Iterator[str]:
     yield f"{'mechanism':12}{'worst error':>12}{'/ laplace':>11}{'mean error':>12}{'/ laplace':>11}{'s':>8}{'MiB':>6}"
     base = next(line for line in lines if line.mechanism == BASELINE)
+    assert base.worst is not None
+    assert base.mean is not None
     for line in lines:
-        if line.refusal:
+        if line.worst is None or line.mean is None:
             yield f"{line.mechanism:12}  refused: {line.refusal}"
             continue
         worst, mean = line.worst / base.worst, line.mean / base.mean

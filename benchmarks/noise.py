@@ -11,11 +11,12 @@ import json
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from qrelease.entropy import Entropy
+from qrelease.entropy import Entropy, WordSource
 from qrelease.noise import discrete_gaussian, discrete_laplace, geometric, rounded_gaussian
 from qrelease.selection import exponential_mechanism, permute_and_flip, report_noisy_max
 
@@ -24,7 +25,7 @@ PEER_DRAWS = 20_000
 CANDIDATES = 30_000
 BATCHES, BATCH = 20_000, 100
 
-SAMPLERS: dict[str, Callable] = {
+SAMPLERS: dict[str, Callable[[Fraction, int, WordSource], np.ndarray]] = {
     "discrete_laplace": discrete_laplace,
     "geometric": geometric,
     "discrete_gaussian": lambda scale, size, entropy: discrete_gaussian(scale * scale, size, entropy),
@@ -77,7 +78,7 @@ def throughput() -> list[Row]:
     entropy, rows = Entropy(), []
     for name, sampler in SAMPLERS.items():
         for scale in SCALES:
-            rate = DRAWS / seconds(lambda s=sampler, t=scale: s(t, DRAWS, entropy))
+            rate = DRAWS / seconds(partial(sampler, scale, DRAWS, entropy))
             rows.append(Row(f"{name} {float(scale):g}", rate, "draws/s", peer_rate(name, float(scale))))
     return rows
 
@@ -86,7 +87,7 @@ def latency() -> list[Row]:
     entropy, rows = Entropy(), []
     for name, sampler in SAMPLERS.items():
         for size in (1, 1000):
-            calls = [seconds(lambda s=sampler, n=size: s(Fraction(50), n, entropy), repeats=200)]
+            calls = [seconds(partial(sampler, Fraction(50), size, entropy), repeats=200)]
             rows.append(Row(f"{name}, call of {size}", min(calls) * 1e6, "us", 50.0))
     fresh = iter(range(10_000))
     first = seconds(lambda: discrete_gaussian(Fraction(5000) + Fraction(next(fresh), 7), 1, entropy), repeats=50)
@@ -98,7 +99,7 @@ def selection() -> list[Row]:
     scores = np.random.default_rng(1).integers(0, 1000, CANDIDATES)
     rows = []
     for mechanism in (exponential_mechanism, permute_and_flip):
-        took = seconds(lambda m=mechanism: m(scores, Fraction(1, 10), 1, entropy))
+        took = seconds(partial(mechanism, scores, Fraction(1, 10), 1, entropy))
         rows.append(Row(f"{mechanism.__name__}, {CANDIDATES} candidates", took * 1e3, "ms", 5.0))
     took = seconds(lambda: report_noisy_max(scores, Fraction(1, 10), 1, entropy, noise="laplace"))
     return [*rows, Row(f"report_noisy_max laplace, {CANDIDATES} candidates", took * 1e3, "ms", 5.0)]

@@ -24,11 +24,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from scipy.stats import binomtest
 from tqdm import tqdm
 
+from qrelease.contracts import Mechanism
+from qrelease.curator import Curator
 from qrelease.data import adult
 from qrelease.distinguishers import PerturbedLeader, Select
 from qrelease.entropy import Entropy
@@ -38,13 +41,13 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative import IterativeConstruction
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.net import Net
-from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.pmw import OnlineSession, PrivateMultiplicativeWeights
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import Product, grid, quantiles, small_databases
-from qrelease.oracles import Conjunctions
-from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.oracles import Conjunctions, Oracle
+from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
+from qrelease.promise import Promising
 from qrelease.rehearsal import ask
-from qrelease.release import Curator
 from qrelease.table import Table
 from qrelease.updates import Hedge, Median, Perceptron, Projection
 from qrelease.vc import cover_radius, vc_dimension
@@ -56,6 +59,14 @@ SEARCHED = 9  # of those that are too many to be listed
 DELTA = 1e-9
 NLTCS = ["bathing", "dressing", "using toilet", "traveling"]
 
+Promise = Callable[[Workload, int, Cost, Neighbours], float]
+Run = Callable[["World", Cost, Neighbours, int], float]
+Contender = tuple[str, float, Promise, Run]  # its name, and δ
+
+
+class Proved(Mechanism, Promising, Protocol):
+    """A mechanism with a theorem."""
+
 
 @dataclass(frozen=True, eq=False)
 class World:
@@ -66,12 +77,12 @@ class World:
 
     table: Table
     workload: Workload
-    contenders: Callable[["World"], Iterator[tuple]]
+    contenders: Callable[["World"], Iterator[Contender]]
     answers: np.ndarray
     histogram: np.ndarray
 
     @classmethod
-    def of(cls, table: Table, workload: Workload, contenders: Callable[["World"], Iterator[tuple]]) -> "World":
+    def of(cls, table: Table, workload: Workload, contenders: Callable[["World"], Iterator[Contender]]) -> "World":
         marginals = dict(zip(workload.sets, table.counts(workload.sets), strict=True))
         answers = np.concatenate([g.queries.apply(marginals[g.axes]) for g in workload.groups])
         return cls(table, workload, contenders, answers, table.histogram())
@@ -87,7 +98,8 @@ def inputs(data: Path | None) -> Iterator[tuple[str, World]]:
     }
     yield "adult", World.of(table, pairs, searching)
     for name, codes in cruel.items():
-        yield name, World.of(Table(table.domain, np.unravel_index(codes, table.domain.shape)), pairs, everybody)
+        columns = tuple(c.astype(np.uint8) for c in np.unravel_index(codes, table.domain.shape))
+        yield name, World.of(Table(table.domain, columns), pairs, everybody)
     ordered = adult(["capital-loss", "hours-per-week"])
     ranges = [Workload.ranges(ordered.domain, name) for name in ordered.domain.names]
     yield "adult ranges", World.of(ordered, ranges[0] + ranges[1], nets)
@@ -98,7 +110,7 @@ def inputs(data: Path | None) -> Iterator[tuple[str, World]]:
         yield "nltcs", World.of(table, Workload.marginals(table.domain, 2), searching)
 
 
-def released(mechanism, world: World, cost, neighbours: Neighbours, seed: int) -> float:
+def released(mechanism: Mechanism, world: World, cost: Cost, neighbours: Neighbours, seed: int) -> float:
     """The largest error of a release, a fraction."""
     with Ledger.open(None, cost, neighbours=neighbours) as ledger:
         release = Curator(world.table, ledger, Entropy.insecure(seed)).release(mechanism, world.workload, cost)
@@ -107,7 +119,7 @@ def released(mechanism, world: World, cost, neighbours: Neighbours, seed: int) -
     return (float(np.abs(gaps).max()) if oracle is None else worst_of_class(oracle, world, gaps)) / len(world.table)
 
 
-def worst_of_class(oracle, world: World, gaps: np.ndarray) -> float:
+def worst_of_class(oracle: Oracle, world: World, gaps: np.ndarray) -> float:
     """The largest error over an oracle's class, whose queries on a marginal are sums of its cells."""
     largest = 0.0
     for group, part in zip(world.workload.groups, np.split(gaps, world.workload.bounds[1:-1]), strict=True):
@@ -116,7 +128,7 @@ def worst_of_class(oracle, world: World, gaps: np.ndarray) -> float:
     return largest
 
 
-def asked(adversary: bool, world: World, cost, neighbours: Neighbours, seed: int) -> float:
+def asked(adversary: bool, world: World, cost: Cost, neighbours: Neighbours, seed: int) -> float:
     """The largest error of a session."""
     k, rng = len(world.workload), np.random.default_rng(seed)
     mechanism = PrivateMultiplicativeWeights(beta=BETA, queries=k)
@@ -133,7 +145,7 @@ def asked(adversary: bool, world: World, cost, neighbours: Neighbours, seed: int
     return off / len(world.table)
 
 
-def cruel(session, world: World, rng: np.random.Generator) -> float:
+def cruel(session: OnlineSession, world: World, rng: np.random.Generator) -> float:
     """The error of an answer to about the query that the hypothesis answers worst."""
     gaps = world.histogram - session.synopsis.values * (len(world.table) / session.synopsis.total)
     row = (gaps > 0) ^ (rng.random(len(gaps)) < 0.05)
@@ -163,13 +175,12 @@ class Kept:
         return self.low > BETA
 
 
-def standing(named: list[tuple]) -> Iterator[tuple]:
-    """Name, δ, the promise (cost, neighbours) and the run."""
+def standing(named: list[tuple[str, float, Proved]]) -> Iterator[Contender]:
     for name, delta, mechanism in named:
         yield name, delta, partial(mechanism.error, beta=BETA), partial(released, mechanism)
 
 
-def everybody(world: World) -> Iterator[tuple]:
+def everybody(world: World) -> Iterator[Contender]:
     domain, k = world.table.domain, len(world.workload)
     yield from standing(
         [
@@ -193,12 +204,12 @@ def everybody(world: World) -> Iterator[tuple]:
         yield "pmw, adversary", delta, session, partial(asked, True)
 
 
-def searching(world: World) -> Iterator[tuple]:
+def searching(world: World) -> Iterator[Contender]:
     yield from everybody(world)
     yield from standing([("smalldb, searched", 0.0, SmallDB(size=SEARCHED)), ("smalldb, default", 0.0, SmallDB())])
 
 
-def nets(world: World) -> Iterator[tuple]:
+def nets(world: World) -> Iterator[Contender]:
     """Nets with theorems of their own, on two ordered columns."""
     columns = [world.table.domain.project((axis,)) for axis in (0, 1)]
     thirds, halves = (Product(world.table.domain, tuple(quantiles(c, 1 / m) for c in columns)) for m in (3, 2))

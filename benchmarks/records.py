@@ -23,8 +23,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +35,7 @@ import numpy as np
 
 from qrelease.chains import Fitted
 from qrelease.constraints import masks
+from qrelease.curator import Curator
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.evaluate import peak_mb
@@ -43,7 +44,7 @@ from qrelease.mechanisms import records as mechanism
 from qrelease.mechanisms.records import Records
 from qrelease.privacy import ApproxDP
 from qrelease.records import WeightedCodes
-from qrelease.release import Curator, Release
+from qrelease.release import Release
 from qrelease.table import Table
 from qrelease.workload import Workload
 
@@ -100,6 +101,7 @@ def normalised(table: Table, workload: Workload) -> np.ndarray:
 
 def beyond(job: Job) -> Line:
     """The errors at the stop, and beyond it."""
+    assert job.data is not None
     table = Table.read_csv(job.data / "adult.csv.gz", job.data / "adult-domain.json")
     return going_on(table, Workload.marginals(table.domain, 3), job.records, job.epsilon)
 
@@ -107,7 +109,7 @@ def beyond(job: Job) -> Line:
 def going_on(table: Table, workload: Workload, records: int, epsilon: float) -> Line:
     """Errors (3 stages, seeds) at the stop and beyond, in `l1`; the largest change of their mean, over the first."""
     fits: list[tuple[Any, dict[str, Any], Fitted]] = []
-    fit = mechanism.fit
+    fit: Callable[..., Fitted] = vars(mechanism)["fit"]  # its module does not export it
 
     def watched(estimates: Any, count: int, **options: Any) -> Fitted:
         found = fit(estimates, count, **options)
@@ -167,7 +169,7 @@ def measured(table: Table, records: int, epsilon: float) -> Line:
     workload = Workload.marginals(domain, 3)
     before = peak_mb()
     made, taken = released(table, workload, kind, epsilon)
-    rows = Table(domain, tuple(made.codes(len(table), np.random.default_rng(0))))
+    rows = Table(domain, tuple(c.astype(np.uint16) for c in made.codes(len(table), np.random.default_rng(0))))
     memory = {"mib": peak_mb(), "added_mib": peak_mb() - before}
     rng = np.random.default_rng(0)
     which = np.sort(rng.choice(len(workload.sets), min(SAMPLED, len(workload.sets)), replace=False))
@@ -181,7 +183,7 @@ def measured(table: Table, records: int, epsilon: float) -> Line:
         "forecast": kind.seconds(workload, ApproxDP(epsilon, DELTA), len(table)),
         "forecast_mib": kind.memory(workload) / 2**20,
         "selected": len(made.parameters["selected"]),
-        "l1": distance(made.answer(asked) / made.synopsis.total, truth, asked),
+        "l1": distance(made.synopsis.answer(asked) / made.synopsis.total, truth, asked),
         "l1_rows": distance(normalised(rows, asked), truth, asked),
         "l1_independent": distance(independent, truth, asked),
     }
@@ -201,8 +203,9 @@ def broken(table: Table, rules: Sequence[str], records: int, epsilon: float, row
 
     answers  the sum of all of them, over the marginals that can tell
     """
-    domain, workload = table.domain, Workload.marginals(table.domain, 3)
-    made, taken = released(table, workload, Records(records=records, impossible=tuple(rules)), epsilon)
+    domain = replace(table.domain, impossible=tuple(rules))
+    table, workload = Table(domain, table.columns), Workload.marginals(domain, 3)
+    made, taken = released(table, workload, Records(records=records), epsilon)
     forbidden = masks(domain, rules)
 
     def breaking(found: Table) -> int:

@@ -186,7 +186,8 @@ def make_table(folder: Path, columns: int) -> None:
 
 def conditions(columns: int, count: int) -> list[str]:
     """Different conditions on three columns or more, at random."""
-    rng, found = random.Random(0), {}
+    rng = random.Random(0)
+    found: dict[str, None] = {}
     while len(found) < count:
         names = sorted(rng.sample(string.ascii_lowercase[:columns], rng.randint(3, min(columns, 6))))
         sets = [sorted(rng.sample(range(VALUES), rng.randint(1, VALUES - 1))) for _ in names]

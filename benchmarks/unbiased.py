@@ -33,6 +33,7 @@ import numpy as np
 
 from benchmarks.frontier import ADULT, DELTA, Job
 from qrelease.archive import load
+from qrelease.curator import Curator
 from qrelease.domain import Domain
 from qrelease.entropy import Entropy
 from qrelease.evaluate import peak_mb
@@ -41,7 +42,6 @@ from qrelease.measure import Private, half_widths
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.privacy import ApproxDP, Filter, Neighbours
-from qrelease.release import Curator
 from qrelease.residuals import Estimates, Plan
 from qrelease.table import Table
 from qrelease.workload import Workload
@@ -173,7 +173,8 @@ def rows(data: Path | None, draws: int) -> Iterator[Row | Step]:
         if name != ADULT and (data is None or not (data / f"{name}.csv.gz").exists()):
             print(f"SKIPPED {name}: no {name}.csv.gz; give its folder as --data DIR", file=sys.stderr)
             continue
-        yield marginals(name, Job(name, data, COST.epsilon, "maxent", 0).table(), draws)
+        folder = None if name == ADULT else data
+        yield marginals(name, Job(name, folder, COST.epsilon, "maxent", 0).table(), draws)
     yield ranges(1024)
     yield marginals("wide", wide(100, 10), 1)
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:

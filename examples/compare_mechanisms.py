@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import qrelease as qr
+from qrelease.contracts import Mechanism, OnlineMechanism, Session
 from qrelease.data import adult
 from qrelease.mechanisms.net import Net
 from qrelease.mechanisms.smalldb import SmallDB
 from qrelease.nets import small_databases
 from qrelease.rehearsal import ask
-from qrelease.release import OnlineMechanism
 
 EPSILONS = [0.1, 0.5, 2.0, 8.0]
 DELTA = 1e-9
@@ -29,7 +29,7 @@ def main(picture: str) -> None:
     sets = np.unique(np.random.default_rng(0).integers(0, 2, (500, table.domain.size)), axis=0)
     workload = qr.Workload.vectors(table.domain, sets.astype(float))
     truth = sets @ table.histogram()
-    contenders = {
+    contenders: dict[str, Mechanism | OnlineMechanism[Session]] = {
         "Laplace": qr.Laplace(),
         "Gaussian": qr.Gaussian(),
         "MWEM": qr.MWEM(choice="query"),

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import qrelease as qr
+from qrelease.contracts import Mechanism
 from qrelease.evaluate import evaluate
 from qrelease.primitives import analytic_gaussian_sigma
 from qrelease.residuals import Plan
@@ -26,9 +27,9 @@ NAMES = {"laplace": "Laplace", "gaussian": "Gaussian", "mwem": "MWEM", "maxent":
 def chain(rows: int, columns: int) -> qr.Table:
     """Records whose every column leans on the one before."""
     rng = np.random.default_rng(0)
-    found = [rng.integers(0, 2, rows)]
+    found = [rng.integers(0, 2, rows).astype(np.uint8)]
     for _ in range(columns - 1):
-        found.append(np.where(rng.random(rows) < 0.7, found[-1], rng.random(rows) < 0.2).astype(np.int64))
+        found.append(np.where(rng.random(rows) < 0.7, found[-1], rng.random(rows) < 0.2).astype(np.uint8))
     return qr.Table(qr.Domain.coded({f"c{i}": 2 for i in range(columns)}), tuple(found))
 
 
@@ -36,7 +37,7 @@ def main(picture: str) -> None:
     """Print the root mean squared errors, fractions of the table, and draw them into an .svg or .png file."""
     table = chain(20_000, 8)
     workload = qr.Workload.marginals(table.domain, 3)
-    contenders = {"mwem": qr.MWEM(), "maxent": qr.MaxEnt()}
+    contenders: dict[str, Mechanism] = {"mwem": qr.MWEM(), "maxent": qr.MaxEnt()}
     found = evaluate(table, workload, contenders, EPSILONS, delta=DELTA, entropy=qr.Entropy())
     plan = Plan.choose(table.domain, workload.sets)
     bound = [plan.bound * analytic_gaussian_sigma(1, e, DELTA) / len(table) for e in EPSILONS]

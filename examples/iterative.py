@@ -7,18 +7,19 @@ A rule is any object with `start`, `update` and, for a promise, `alpha` and a pr
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 import qrelease as qr
 from qrelease.data import adult
 from qrelease.dense import dense
-from qrelease.distinguishers import PerturbedLeader, Select
+from qrelease.distinguishers import Distinguisher, PerturbedLeader, Select
 from qrelease.measure import Measurement
 from qrelease.mechanisms.direct import project
 from qrelease.oracles import Conjunctions
 from qrelease.synopses import WeightedRecords
-from qrelease.updates import Hedge, Perceptron, Projection, furthest_off
+from qrelease.updates import BoundedRule, Hedge, Perceptron, Projection, furthest_off
 
 COST = qr.ApproxDP(1.0, 1e-9)
 
@@ -53,13 +54,14 @@ def main() -> None:
     print(f"{len(workload)} queries on {len(table):,} records of {table.domain}, at {COST}\n")
     print("promised inf: the theorem takes more records, or a larger epsilon, for the rounds of this rule\n")
     print(f"{'rule':22}{'distinguisher':18}{'promised':>9}{'error':>8}{'rounds':>8}{'at most':>9}")
-    for rule, distinguisher in [
+    pairs: list[tuple[BoundedRule[Any], Distinguisher]] = [
         (Hedge(0.1), Select("query")),
         (Projection(0.1), Select("query")),
         (Projection(0.1), PerturbedLeader(Conjunctions())),
         (Perceptron(0.2), Select("query")),
         (ProjectedPerceptron(0.2), Select("query")),
-    ]:
+    ]
+    for rule, distinguisher in pairs:
         mechanism = qr.IterativeConstruction(rule, distinguisher)
         promised = mechanism.error(workload, len(table), COST, qr.Neighbours.ADD_REMOVE, beta=0.05)
         with qr.Ledger.open(None, COST, dataset="adult") as ledger:

@@ -11,7 +11,7 @@ import numpy as np
 import qrelease as qr
 from qrelease.covering import radius
 from qrelease.data import adult
-from qrelease.nets import Thinned, quantiles, thin
+from qrelease.nets import Candidates, Thinned, quantiles, thin
 
 CONDITIONS = ["hours-per-week < 20", "hours-per-week in 20..39", "hours-per-week in 40..49", "hours-per-week >= 60"]
 
@@ -27,7 +27,8 @@ def main() -> None:
     # thinning the net makes the choice cheaper, and costs no more than the slack.
     net, slack = quantiles(table.domain, alpha=1 / 8), 0.01
     cost = qr.PureDP(0.02)
-    for candidates, alpha in [(net, 1 / 8), (thin(net, workload, slack), 1 / 8 + slack)]:
+    nets: list[tuple[Candidates, float]] = [(net, 1 / 8), (thin(net, workload, slack), 1 / 8 + slack)]
+    for candidates, alpha in nets:
         mechanism = qr.Net(candidates, radius=alpha)
         promised = mechanism.error(workload, 50_000, cost, qr.Neighbours.ADD_REMOVE, beta=0.05)
         with qr.Ledger.open(None, cost, dataset="adult") as ledger:

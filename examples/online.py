@@ -35,7 +35,8 @@ def people(n: int) -> qr.Table:
     rng = np.random.default_rng(0)
     age = rng.choice(5, n, p=[0.2, 0.3, 0.25, 0.15, 0.1])
     sport = np.where(rng.random(n) < 0.2 * age, 0, rng.integers(1, 3, n))
-    return qr.Table(DOMAIN, ((rng.random(n) < 0.9).astype(int), sport, age))
+    smoker = rng.random(n) < 0.9
+    return qr.Table(DOMAIN, tuple(column.astype(np.uint8) for column in (smoker, sport, age)))
 
 
 def main() -> None:

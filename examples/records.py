@@ -6,6 +6,8 @@ No memory holds the histogram of such a universe. `Records` selects marginals on
 them, and moves and weighs the records until they agree with all that was measured.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 import qrelease as qr
@@ -14,10 +16,11 @@ ROWS = 20_000
 YOUNG, RICH = 0, 3
 
 
-def made_up() -> qr.Table:
+def made_up(rule: str) -> qr.Table:
     """Ages, incomes that nobody young has, and 18 columns that each follow the one before, mostly."""
     rng = np.random.default_rng(0)
-    domain = qr.Domain.coded({"age": 8, "income": 4, **{f"c{i}": 5 if i < 13 else 4 for i in range(18)}})
+    sizes = {"age": 8, "income": 4, **{f"c{i}": 5 if i < 13 else 4 for i in range(18)}}
+    domain = replace(qr.Domain.coded(sizes), impossible=(rule,))
     age = rng.choice(8, ROWS, p=[0.18, 0.14, 0.14, 0.14, 0.12, 0.11, 0.09, 0.08])
     income = np.where(age == YOUNG, rng.integers(RICH, size=ROWS), rng.integers(4, size=ROWS))
     columns = [age, income]
@@ -28,10 +31,10 @@ def made_up() -> qr.Table:
 
 def main() -> None:
     """Print what a release will take, what it measured, how far it is off, and rows of it; the table is made up."""
-    table = made_up()
-    workload = qr.Workload.marginals(table.domain, 2)
     rule = f"age = {YOUNG} and income = {RICH}"
-    mechanism, cost = qr.Records(order=2, records=1 << 14, impossible=(rule,)), qr.ApproxDP(1.0, 1e-9)
+    table = made_up(rule)
+    workload = qr.Workload.marginals(table.domain, 2)
+    mechanism, cost = qr.Records(order=2, records=1 << 14), qr.ApproxDP(1.0, 1e-9)
     print(f"{len(workload.sets)} marginals over 2^{np.log2(np.array(table.domain.shape, float)).sum():.0f} cells")
     print(f"about {mechanism.seconds(workload, cost, ROWS):.0f} s, {mechanism.memory(workload) / 2**20:.0f} MiB")
 
