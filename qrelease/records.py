@@ -83,8 +83,8 @@ class Tables:
     def redraw(self, codes: Codes, tables: Floats, rng: np.random.Generator) -> None:
         """One sweep of Gibbs sampling: each column of the records anew, given the others, under e^(sum of the tables).
 
-        The columns come in random order. Records that are distributed so stay so. A cell of -∞ is never drawn, unless
-        all of a column are so.
+        The columns come in random order. Records that are distributed so stay so. A cell of -∞ is never drawn:
+        where all of a column are so, a record keeps what it has.
         """
         for column in rng.permutation(len(self.shape)).tolist():
             arguments, last = self._conditional(column, tables)

@@ -87,7 +87,7 @@ class MaxEnt:
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
         unfitted, advice = _unfitted(workload), "ask for fewer marginals"
         if unfitted is None:
-            _check_fits(workload)
+            _check_fits(workload, ahead=True)
             cells = sum(workload.domain.cells(s) for s in _marginals(workload))
             memory.check(8 * memory.ANSWER * cells, f"{cells:,} cells of marginals", advice)
             shape = workload.domain.shape
@@ -190,17 +190,17 @@ def _unfitted(workload: Workload) -> TooLarge | None:
     """Why no histogram is fitted, if none is: it says what is in a release, so it goes by public facts alone."""
     try:
         with memory.unused():
-            _check_fits(workload)
+            _check_fits(workload, ahead=False)
     except TooLarge as reason:
         return reason
     return None
 
 
-def _check_fits(workload: Workload) -> None:
-    """`TooLarge` unless a histogram fits in memory, with the marginals that it is fitted to."""
-    check_size(workload.domain, (), len(workload), ahead=False)  # before many subsets are listed for nothing
+def _check_fits(workload: Workload, *, ahead: bool) -> None:
+    """`TooLarge` unless a histogram fits in memory, with the marginals that it is fitted to; `ahead` as for memory."""
+    check_size(workload.domain, (), len(workload), ahead=ahead)  # before many subsets are listed for nothing
     sets = subsets(workload.domain, _marginals(workload))[1:]
-    check_size(workload.domain, sorted(sets), len(workload), ahead=False)
+    check_size(workload.domain, sorted(sets), len(workload), ahead=ahead)
 
 
 @final
