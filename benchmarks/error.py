@@ -19,15 +19,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from qrelease.comparison import BASELINES, Evaluation, Run
-from qrelease.contracts import Mechanism
-from qrelease.data import CATEGORICAL, adult
-from qrelease.entropy import Entropy
-from qrelease.evaluate import Truth, cost_of, describe, with_baselines
-from qrelease.mechanisms.mwem import MWEM
+from qrelease.data.bundled import CATEGORICAL, adult
+from qrelease.data.table import Table
+from qrelease.evaluation.evaluate import Truth, describe, with_baselines
+from qrelease.evaluation.results import BASELINES, Evaluation, Run
+from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Neighbours
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.privacy.costs import cost_of
+from qrelease.queries.workload import Workload
 
 DEMO = "adult (demo columns)"
 DEFAULT = "mwem"

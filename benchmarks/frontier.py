@@ -34,17 +34,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import large
-from qrelease.curator import Curator
-from qrelease.data import CATEGORICAL, adult
-from qrelease.entropy import Entropy
-from qrelease.evaluate import peak_mb
-from qrelease.ledger import Ledger
-from qrelease.mechanisms.maxent import COUNTING, MaxEnt, Modelled
-from qrelease.mechanisms.mwem import MWEM
-from qrelease.primitives import analytic_gaussian_sigma
+from qrelease.data.bundled import CATEGORICAL, adult
+from qrelease.data.table import Table
+from qrelease.evaluation.evaluate import peak_mb
+from qrelease.inference.residual_synopses import Modelled
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.maxent import COUNTING, MaxEnt
+from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 DELTA = 1e-9
 ADULT = "adult (demo columns)"

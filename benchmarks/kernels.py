@@ -25,13 +25,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from qrelease import kernels
-from qrelease.cores import aligned, in_parallel
-from qrelease.cover import Cover
-from qrelease.domain import Domain
-from qrelease.histogram import Histogram, MeanMarginals, transform
-from qrelease.sampling import systematic
-from qrelease.workload import Workload
+from qrelease._util.parallel import aligned, in_parallel
+from qrelease.data.domain import Domain
+from qrelease.data.marginals import kernels
+from qrelease.data.marginals.plan import MarginalPlan
+from qrelease.inference.histogram import Histogram, transform
+from qrelease.inference.sampling import systematic
+from qrelease.queries.workload import Workload
 
 LARGEST = 1 << 27
 ADULT_LIKE = (9, 16, 7, 15, 6, 10, 2, 2)  # 3.6 million cells, 28 093 cells of three-way marginals
@@ -187,7 +187,7 @@ def marginals(memory: Memory) -> Iterator[Row]:
     for shape, with_numpy in (((8,) * 8, True), ((2,) * 24, False)):
         cells, sets = prod(shape), list(combinations(range(len(shape)), 3))
         y = memory.b[:cells]
-        cover = Cover.choose(shape, sets)
+        cover = MarginalPlan.choose(shape, sets)
         took = turns({"triad": memory.triad(cells), "cover": partial(cover.marginals, y)}, 11)
         name = f"{len(sets):,} 3-way marginals"
         yield Row(f"{name}, in triads", cells, took["cover"], "s", took["triad"])
@@ -211,7 +211,6 @@ def rounds(memory: Memory) -> Iterator[Row]:
     logs[state.slice((1, 3, 5))] = STEP * np.random.default_rng(0).normal(size=domain.cells((1, 3, 5)))
     y, q = memory.b[:cells], memory.c[:cells]
     marginal = logs[state.slice((1, 3, 5))].reshape([n if a in (1, 3, 5) else 1 for a, n in enumerate(ADULT_LIKE)])
-    mean = MeanMarginals(domain, asked.sets)
 
     def by_query() -> None:
         state.update(one, [STEP])
@@ -232,7 +231,7 @@ def rounds(memory: Memory) -> Iterator[Row]:
         numpy_marginals(y, ADULT_LIKE, sets)
 
     ours: Calls = {"triad": memory.triad(cells), "query": by_query, "marginal": by_marginal}
-    took = turns({**ours, "mean": lambda: mean.add(state)}, 21)
+    took = turns(ours, 21)
     theirs = turns(
         {"query": by_query, "marginal": by_marginal, "np query": numpy_by_query, "np marginal": numpy_by_marginal}, 3
     )
@@ -240,7 +239,6 @@ def rounds(memory: Memory) -> Iterator[Row]:
         name = f"MWEM round by {kind}, {len(asked):,} answers"
         yield Row(f"{name}, in triads", cells, took[kind], "s", took["triad"])
         yield Row(f"{name}, of numpy", cells, 1 / theirs[kind], "rounds/s", 1 / theirs[f"np {kind}"])
-    yield Row("mean of the iterates' answers, in triads", cells, took["mean"], "s", took["triad"])
 
 
 def transforms(memory: Memory) -> Iterator[Row]:
@@ -286,9 +284,9 @@ def counting(rows: int) -> Iterator[Row]:
     columns = [(n * rng.random(rows, np.float32) ** 2).astype(np.uint8) for n in RECORD]
     sets = list(combinations(range(len(RECORD)), 3))
     names = [f"c{i}" for i in range(len(RECORD))]
-    Cover.choose(RECORD, sets).count([c[:10_000] for c in columns], names)
+    MarginalPlan.choose(RECORD, sets).count([c[:10_000] for c in columns], names)
     start = time.process_time()
-    Cover.choose(RECORD, sets).count(columns, names)
+    MarginalPlan.choose(RECORD, sets).count(columns, names)
     ours = rows / (time.process_time() - start)
     yield Row(f"{len(sets)} 3-way marginals counted from {rows:,} records", rows, ours, "rows/s", 1.2e6)
     try:
@@ -312,7 +310,7 @@ def two_threads(memory: Memory, cores: set[int]) -> Iterator[Row]:
     """Two threads over one, on the large kernels; for an idle machine."""
     cells, shape = LARGEST, (2,) * 27
     y, q = memory.b, memory.c
-    cover = Cover.choose(shape, list(combinations(range(27), 2)))
+    cover = MarginalPlan.choose(shape, list(combinations(range(27), 2)))
     calls: Calls = {
         "fused update": lambda: in_parallel(lambda _, cut: kernels.scale_by_exp(y[cut], q[cut], STEP), cells, cells),
         "351 2-way marginals": lambda: cover.marginals(y),
@@ -337,8 +335,8 @@ FIRST = """
 import time
 from itertools import combinations
 import numpy as np
-from qrelease.cover import Cover
-cover = Cover.choose((4,) * 8, list(combinations(range(8), 3)))
+from qrelease.data.marginals.plan import MarginalPlan
+cover = MarginalPlan.choose((4,) * 8, list(combinations(range(8), 3)))
 cover.scale(np.ones(4**8), np.ones(cover.offsets[-1]))
 print(time.process_time())
 """

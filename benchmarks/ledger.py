@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from qrelease.ledger import Ledger
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, PureDP
+from qrelease.privacy.ledger import Ledger
 
 CHARGES, WINDOW, ROUNDS = 100_000, 100, 20
 TOTAL = ApproxDP(1e6, 1e-6)
@@ -96,7 +96,7 @@ def answered(ledger: Ledger) -> bytes:
 
 WRITER = """
 import sys
-from qrelease.ledger import Ledger
+from qrelease.privacy.ledger import Ledger
 from qrelease.privacy import PureDP
 with Ledger.open(sys.argv[1]) as ledger:
     for _ in range(int(sys.argv[2])):

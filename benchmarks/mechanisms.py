@@ -22,25 +22,25 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from qrelease.contracts import Mechanism, OnlineMechanism, Session
-from qrelease.curator import Curator
-from qrelease.data import adult
-from qrelease.entropy import Entropy
+from qrelease.data.bundled import adult
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluate import peak_mb
-from qrelease.ledger import Ledger
+from qrelease.evaluation.evaluate import peak_mb
+from qrelease.inference.nets import quantiles, small_databases
+from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Session
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.iterative import IterativeConstruction
+from qrelease.mechanisms.iterative.construction import IterativeConstruction
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.mwem import MWEM
-from qrelease.mechanisms.net import Net
-from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
-from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.nets import quantiles, small_databases
+from qrelease.mechanisms.simulation import ask
+from qrelease.mechanisms.small_db.net import Net
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP
-from qrelease.rehearsal import ask
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 BASELINE = "laplace"
 DELTA = 1e-9

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qrelease.entropy import Entropy, WordSource
-from qrelease.noise import discrete_gaussian, discrete_laplace, geometric, rounded_gaussian
-from qrelease.selection import exponential_mechanism, permute_and_flip, report_noisy_max
+from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.noise.samplers import discrete_gaussian, discrete_laplace, geometric, rounded_gaussian
+from qrelease.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
 
 DRAWS = 1_000_000
 PEER_DRAWS = 20_000

@@ -33,18 +33,18 @@ from scipy import stats
 
 from benchmarks import rivals
 from benchmarks.rivals import Stream
-from qrelease.books import Unit
-from qrelease.canonical import named
-from qrelease.conjunctions import Conjunctions, Parities
-from qrelease.curator import Curator
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
-from qrelease.ledger import Ledger
-from qrelease.mechanisms.online import Online, PayingSession
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+from qrelease.mechanisms.online.session import Online, OnlineSession
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
-from qrelease.queries import Vectors
-from qrelease.table import Table
-from qrelease.workload import Group, Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.canonical import named
+from qrelease.queries.classes import Conjunctions, Parities
+from qrelease.queries.families import Vectors
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.curator import Curator
 
 CAPS: dict[str, PureDP | ApproxDP] = {"pure": PureDP(1e4), "delta=1e-9": ApproxDP(1e3, 1e-9)}
 PARTS = ("easy", "hard", "third", "measured", "adversary")
@@ -242,7 +242,7 @@ def adversary(answers: int) -> Iterator[Row]:
     """
     stream = easy(100_000, 30, 0)
     table, exact = table_of(stream), stream.truths
-    units = [Unit.of(table.domain, w.groups[0]) for w in stream.workloads]
+    units = [CanonicalGroup.of(table.domain, w.groups[0]) for w in stream.workloads]
     members = np.zeros((len(exact), len(stream.counts)))
     for row, cells in zip(members, stream.cells, strict=True):
         row[cells] = 1
@@ -263,7 +263,7 @@ def adversary(answers: int) -> Iterator[Row]:
         yield _rate(f"adversary, {kind}", sources.total(), mean, max(mean - half, 0.0), mean + half, sources)
 
 
-def _session(table: Table, kind: str, seed: int) -> PayingSession:
+def _session(table: Table, kind: str, seed: int) -> OnlineSession:
     cap = CAPS[kind]
     return Curator(table, Ledger.open(None, cap), Entropy.insecure(seed)).open(Online(0.05, BETA), cap)
 

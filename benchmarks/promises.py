@@ -30,28 +30,30 @@ import numpy as np
 from scipy.stats import binomtest
 from tqdm import tqdm
 
-from qrelease.contracts import Mechanism
-from qrelease.curator import Curator
-from qrelease.data import adult
-from qrelease.distinguishers import PerturbedLeader, Select
-from qrelease.entropy import Entropy
+from qrelease.data.bundled import adult
+from qrelease.data.table import Table
 from qrelease.errors import StreamHalted
-from qrelease.ledger import Ledger
+from qrelease.inference.median_rule import Median
+from qrelease.inference.nets import Product, grid, quantiles, small_databases
+from qrelease.inference.update_rules import Hedge, Perceptron, Projection
+from qrelease.mechanisms.accuracy import Promising
+from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.iterative import IterativeConstruction
+from qrelease.mechanisms.iterative.construction import IterativeConstruction
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader, Select
+from qrelease.mechanisms.iterative.pmw import PMWSession, PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.net import Net
-from qrelease.mechanisms.pmw import OnlineSession, PrivateMultiplicativeWeights
-from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.nets import Product, grid, quantiles, small_databases
-from qrelease.oracles import Conjunctions, Oracle
-from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
-from qrelease.promise import Promising
-from qrelease.rehearsal import ask
-from qrelease.table import Table
-from qrelease.updates import Hedge, Median, Perceptron, Projection
-from qrelease.vc import cover_radius, vc_dimension
-from qrelease.workload import Workload
+from qrelease.mechanisms.simulation import ask
+from qrelease.mechanisms.small_db.net import Net
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import Cost, Neighbours
+from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.oracles import ConjunctionOracle, Oracle
+from qrelease.queries.vc import small_database_error, vc_dimension
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 BETA = 0.1
 RECORDS = 5  # of small databases
@@ -145,7 +147,7 @@ def asked(adversary: bool, world: World, cost: Cost, neighbours: Neighbours, see
     return off / len(world.table)
 
 
-def cruel(session: OnlineSession, world: World, rng: np.random.Generator) -> float:
+def cruel(session: PMWSession, world: World, rng: np.random.Generator) -> float:
     """The error of an answer to about the query that the hypothesis answers worst."""
     gaps = world.histogram - session.synopsis.values * (len(world.table) / session.synopsis.total)
     row = (gaps > 0) ^ (rng.random(len(gaps)) < 0.05)
@@ -189,13 +191,13 @@ def everybody(world: World) -> Iterator[Contender]:
             ("iterative", DELTA, IterativeConstruction(beta=BETA)),
             ("iterative", 0.0, IterativeConstruction(beta=BETA)),
             ("iterative, flip", 0.0, IterativeConstruction(Projection(0.2), Select("query", "permute-and-flip"))),
-            ("iterative, leader", DELTA, IterativeConstruction(Projection(0.2), PerturbedLeader(Conjunctions()))),
+            ("iterative, leader", DELTA, IterativeConstruction(Projection(0.2), PerturbedLeader(ConjunctionOracle()))),
             ("iterative, hedge", DELTA, IterativeConstruction(Hedge(0.2))),
             ("iterative, perceptron", DELTA, IterativeConstruction(Perceptron(0.2))),
             ("smalldb", 0.0, SmallDB(size=RECORDS)),
             ("smalldb, alpha", 0.0, SmallDB(alpha=0.7)),
             ("smalldb, dimension", 0.0, SmallDB(alpha=0.7, dimension=vc_dimension(world.workload))),
-            ("net", 0.0, Net(small_databases(domain, RECORDS), cover_radius(RECORDS, k))),
+            ("net", 0.0, Net(small_databases(domain, RECORDS), small_database_error(RECORDS, k))),
         ]
     )
     session = partial(PrivateMultiplicativeWeights().error, beta=BETA)
@@ -223,10 +225,6 @@ def nets(world: World) -> Iterator[Contender]:
             ("iterative, median", DELTA, IterativeConstruction(Median(halves, 0.51, 1 / 2))),
         ]
     )
-
-
-def cost_of(epsilon: float, delta: float) -> PureDP | ApproxDP:
-    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
 
 
 def check(world: World, where: str, neighbours: Neighbours, runs: int, only: str) -> Iterator[Kept]:

@@ -14,14 +14,14 @@ import numpy as np
 from scipy import optimize
 from scipy.special import ndtri
 
-from qrelease import tails
-from qrelease.conjunctions import Conjunctions, Parities
-from qrelease.pricing import residual_reach
-from qrelease.primitives import analytic_gaussian_sigma
+from qrelease.inference.residuals import query_variances
+from qrelease.mechanisms.online.prices import residual_reach
+from qrelease.noise import tail_bounds
+from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.privacy import Neighbours
 from qrelease.privacy.conversions import zcdp_epsilon
-from qrelease.residuals import query_variances
-from qrelease.workload import Workload
+from qrelease.queries.classes import Conjunctions, Parities
+from qrelease.queries.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def histogram(stream: Stream, *, oblivious: bool = False) -> float:
     domain = stream.workloads[0].domain
     largest = Counter({max(len(stream.cells[i]) for i in np.unique(stream.asked)): 1})
     sizes = largest if oblivious else stream.queries.cells(domain, tuple(range(len(domain))))
-    return tails.laplace_sums(sizes, stream.beta) / stream.error
+    return tail_bounds.laplace_sums(sizes, stream.beta) / stream.error
 
 
 def synopsis(stream: Stream, *, oblivious: bool = False) -> float:

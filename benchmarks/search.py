@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from qrelease.branching import draw_database
-from qrelease.data import adult
-from qrelease.databases import Bounds, Databases
-from qrelease.dense import dense
-from qrelease.entropy import Entropy
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.data.bundled import adult
+from qrelease.data.table import Table
+from qrelease.mechanisms.small_db.branch_and_bound import draw_database
+from qrelease.mechanisms.small_db.databases import Bounds, Databases
+from qrelease.noise.entropy import Entropy
+from qrelease.queries.dense import dense
+from qrelease.queries.workload import Workload
 
 EPSILONS = (0.01, 0.1, 1.0)
 SECONDS = 60.0

@@ -45,12 +45,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from qrelease import schema
-from qrelease.analysts import Analysts
-from qrelease.domain import Attribute, Domain
-from qrelease.encoding import write_csv
-from qrelease.ledger import Ledger
+from qrelease.data import schema
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.sources.csv import write_csv
 from qrelease.privacy import PureDP
+from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.ledger import Ledger
 
 ANALYSTS = 8
 RECORDS = 100_000
@@ -130,7 +130,7 @@ class Server:
             str(self.cap),
         ]
         options += ["--alpha", "0.02", "--beta", "0.001", "--rate", "1e6"]
-        command = [sys.executable, "-m", "qrelease", "serve", *options, "--neighbours", "replace-one"]
+        command = [sys.executable, "-m", "qrelease", "serve", *options, "--neighbours", "replace-one", "--weak"]
         command += ["--port", str(self.port), "--workers", str(self.workers)]
         with self.said.open("ab") as said:
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=said)

@@ -32,19 +32,20 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from benchmarks.frontier import ADULT, DELTA, Job
-from qrelease.archive import load
-from qrelease.curator import Curator
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
-from qrelease.evaluate import peak_mb
-from qrelease.ledger import Ledger
-from qrelease.measure import Private, half_widths
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.evaluation.evaluate import peak_mb
+from qrelease.inference.residuals import Estimates, Plan
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.distributions import half_widths
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours
-from qrelease.residuals import Estimates, Plan
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.reader import load
 
 COST = ApproxDP(1.0, DELTA)
 

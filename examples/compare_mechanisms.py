@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import qrelease as qr
-from qrelease.contracts import Mechanism, OnlineMechanism, Session
-from qrelease.data import adult
-from qrelease.mechanisms.net import Net
-from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.nets import small_databases
-from qrelease.rehearsal import ask
+from qrelease.data.bundled import adult
+from qrelease.inference.nets import small_databases
+from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Session
+from qrelease.mechanisms.simulation import ask
+from qrelease.mechanisms.small_db.net import Net
+from qrelease.mechanisms.small_db.small_db import SmallDB
 
 EPSILONS = [0.1, 0.5, 2.0, 8.0]
 DELTA = 1e-9

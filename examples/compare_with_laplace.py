@@ -8,8 +8,8 @@ NOT PRIVATE: the comparison reads the true table, so on real data its table and 
 import sys
 
 import qrelease as qr
-from qrelease.data import adult
-from qrelease.evaluate import evaluate
+from qrelease.data.bundled import adult
+from qrelease.evaluation.evaluate import evaluate
 
 COLUMNS = ["workclass", "education", "marital-status", "occupation", "relationship", "sex", "income"]
 

@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import qrelease as qr
-from qrelease.contracts import Mechanism
-from qrelease.evaluate import evaluate
-from qrelease.primitives import analytic_gaussian_sigma
-from qrelease.residuals import Plan
+from qrelease.evaluation.evaluate import evaluate
+from qrelease.inference.residuals import Plan
+from qrelease.mechanisms.base import Mechanism
+from qrelease.noise.calibration import analytic_gaussian_sigma
 
 EPSILONS = [0.1, 0.5, 2.0, 8.0]
 DELTA = 1e-9

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 import qrelease as qr
-from qrelease.data import adult
-from qrelease.dense import dense
-from qrelease.distinguishers import Distinguisher, PerturbedLeader, Select
-from qrelease.measure import Measurement
-from qrelease.mechanisms.direct import project
-from qrelease.oracles import Conjunctions
-from qrelease.synopses import WeightedRecords
-from qrelease.updates import BoundedRule, Hedge, Perceptron, Projection, furthest_off
+from qrelease.data.bundled import adult
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.update_rules import BoundedRule, Hedge, Perceptron, Projection, furthest_off
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.additive_noise import project
+from qrelease.mechanisms.iterative.distinguishers import Distinguisher, PerturbedLeader, Select
+from qrelease.queries.dense import dense
+from qrelease.queries.oracles import ConjunctionOracle
 
 COST = qr.ApproxDP(1.0, 1e-9)
 
@@ -57,7 +57,7 @@ def main() -> None:
     pairs: list[tuple[BoundedRule[Any], Distinguisher]] = [
         (Hedge(0.1), Select("query")),
         (Projection(0.1), Select("query")),
-        (Projection(0.1), PerturbedLeader(Conjunctions())),
+        (Projection(0.1), PerturbedLeader(ConjunctionOracle())),
         (Perceptron(0.2), Select("query")),
         (ProjectedPerceptron(0.2), Select("query")),
     ]

@@ -9,9 +9,9 @@ how near it comes to the worst of tables is proved by a theorem, or by linear pr
 import numpy as np
 
 import qrelease as qr
-from qrelease.covering import radius
-from qrelease.data import adult
-from qrelease.nets import Candidates, Thinned, quantiles, thin
+from qrelease.data.bundled import adult
+from qrelease.inference.net_radius import radius
+from qrelease.inference.nets import Candidates, Thinned, quantiles, thin
 
 CONDITIONS = ["hours-per-week < 20", "hours-per-week in 20..39", "hours-per-week in 40..49", "hours-per-week >= 60"]
 

@@ -7,7 +7,7 @@ any table, so it is careful; what is typical is simulated on a made-up one. They
 """
 
 import qrelease as qr
-from qrelease.data import adult
+from qrelease.data.bundled import adult
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ crashes, and refuses what does not fit any more.
 """
 
 import qrelease as qr
-from qrelease.data import adult
+from qrelease.data.bundled import adult
 
 COLUMNS = ["age", "education", "marital-status", "sex", "hours-per-week", "income"]
 
@@ -25,7 +25,7 @@ def main() -> None:
     workload = qr.Workload.marginals(table.domain, 2)
     total = qr.ApproxDP(1.0, 1e-9)
     with qr.Ledger.open(None, total, dataset="adult") as ledger:
-        release = qr.Curator(table, ledger).release(qr.MWEM(), workload, total)
+        release = qr.Curator(table, ledger).release(qr.Auto(), workload, total)
         print(release)
         print(f"spent {ledger.spent} of {ledger.total}; what follows is free")
 

@@ -9,8 +9,8 @@ list, so a branch-and-bound search draws from the same law, exactly.
 import numpy as np
 
 import qrelease as qr
-from qrelease.data import adult
-from qrelease.databases import range_size
+from qrelease._util.multisets import range_size
+from qrelease.data.bundled import adult
 
 SIZE = 18
 
@@ -35,7 +35,7 @@ def main() -> None:
 
     print(", ".join(table.domain.names))
     small = release.synthetic(SIZE)
-    for record in sorted(zip(*small.values(), strict=True)):
+    for record in sorted(zip(*small.values(), strict=True), key=str):
         print(", ".join(map(str, record)))
 
 

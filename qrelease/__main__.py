@@ -2,6 +2,6 @@
 
 import sys
 
-from qrelease.cli import main
+from qrelease.apps.cli import main
 
 sys.exit(main())

@@ -4,30 +4,24 @@
 class QReleaseError(Exception):
     """Base of every error that the caller can mend; the command line prints it as one line and exits with 2."""
 
-    @property
-    def public(self) -> str:
-        """Its text, as far as everybody may read it."""
-        return str(self)
-
 
 class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as the message does
     """An argument, a schema, a file or a value is not what it must be."""
 
 
 class TooLarge(QReleaseError):  # noqa: N818
-    """The work would not fit (memory, cells, nodes); raised before anything is allocated or charged.
+    """The work would never fit (memory, cells, nodes); raised before anything is allocated or charged.
 
-    public  its text without what only the data holder may know, such as how much memory a private table leaves free
+    It follows from public sizes and from the limits of the machine alone, so it may decide what is in a release.
     """
 
-    def __init__(self, text: str, public: str | None = None) -> None:
-        super().__init__(text)
-        self._public = text if public is None else public
 
-    @property
-    def public(self) -> str:
-        """Its text, as far as everybody may read it."""
-        return self._public
+class OutOfMemory(QReleaseError, MemoryError):  # noqa: N818
+    """The work does not fit in the memory that is free now: for the data holder's eyes alone.
+
+    A private table takes memory, record for record. So this is no `TooLarge`, which may decide what is in a release.
+    Nothing but the end of the work may come of it.
+    """
 
 
 class BudgetExceeded(QReleaseError):  # noqa: N818
@@ -40,3 +34,10 @@ class LedgerError(QReleaseError):
 
 class StreamHalted(QReleaseError):  # noqa: N818
     """A stream of queries was asked after its last positive answer, or in a process that did not open it."""
+
+
+class RowsChangedWarning(UserWarning):
+    """A ledger is charged for other records than before, under the same name: rightly, if they were brought up to date.
+
+    It is for the data holder's eyes: it tells that something changed.
+    """

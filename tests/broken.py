@@ -11,13 +11,13 @@ from unittest import mock
 
 import numpy as np
 
-from qrelease.contracts import Mechanism
-from qrelease.distinguishers import Distinguisher
-from qrelease.entropy import Entropy, WordSource
-from qrelease.measure import Private
-from qrelease.mechanisms import smalldb
-from qrelease.noise import discrete_laplace, rounded_gaussian
-from qrelease.primitives import analytic_gaussian_sigma
+from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.iterative.distinguishers import Distinguisher
+from qrelease.mechanisms.private_data import Private
+from qrelease.mechanisms.small_db import small_db
+from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.noise.samplers import discrete_laplace, rounded_gaussian
 from qrelease.privacy import ZCDP, Filter
 
 UNIT = 2.0**-10
@@ -295,7 +295,7 @@ class PrivateSupport:
     def release(self, private, workload, cost):
         draft = self.inner.release(private, workload, cost)
         made = draft.synopsis
-        codes = np.stack([np.asarray(column) for column in private.table.columns]).astype(np.uint16)
+        codes = np.stack([np.asarray(column) for column in private._table.columns]).astype(np.uint16)
         equal = (made.codes[:, None, :] == codes[:, :, None]).all(axis=0)
         weights = equal @ made.weights + 1e-3  # what was fitted may have none of them
         return replace(draft, synopsis=replace(made, codes=codes, weights=weights / weights.sum()))
@@ -328,8 +328,8 @@ class SearchAtHalfTheSensitivity:
 
     def release(self, private, workload, cost):
         halved = property(lambda found: _SENSITIVITY.fget(found) // 2)
-        with mock.patch.object(smalldb._Range, "sensitivity", halved):
+        with mock.patch.object(small_db._Range, "sensitivity", halved):
             return self.inner.release(private, workload, cost)
 
 
-_SENSITIVITY = smalldb._Range.sensitivity
+_SENSITIVITY = small_db._Range.sensitivity

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import permutations
 
-from qrelease.entropy import Entropy
+from qrelease.noise.entropy import Entropy
 
 
 class Bits:

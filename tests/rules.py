@@ -7,14 +7,18 @@ from pathlib import Path
 import numpy as np
 from worlds import PEOPLE, random_table, repeated
 
-from qrelease.distinguishers import PerturbedLeader, Select
-from qrelease.measure import Measurement, Noise
-from qrelease.nets import Listed
-from qrelease.oracles import Conjunctions, Predicates
-from qrelease.queries import Vectors
-from qrelease.synopses import WeightedRecords
-from qrelease.updates import Hedge, MaximumEntropy, Median, MultiplicativeWeights, Perceptron, Projection
-from qrelease.workload import Group, Workload
+from qrelease.inference.maximum_entropy_rule import MaximumEntropy
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.median_rule import Median
+from qrelease.inference.multiplicative_weights import MultiplicativeWeights
+from qrelease.inference.nets import Listed
+from qrelease.inference.update_rules import Hedge, Perceptron, Projection
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader, Select
+from qrelease.noise.distributions import Noise
+from qrelease.queries.families import Vectors
+from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
+from qrelease.queries.workload import Group, Workload
 
 CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
 
@@ -73,8 +77,8 @@ DISTINGUISHERS = [
     Select("query"),
     Select("group", "permute-and-flip"),
     Select("query", "permute-and-flip"),
-    PerturbedLeader(Conjunctions()),
-    PerturbedLeader(Predicates()),
+    PerturbedLeader(ConjunctionOracle()),
+    PerturbedLeader(PredicateOracle()),
     PerturbedLeader(Heaviest()),
 ]
 

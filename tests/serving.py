@@ -1,4 +1,4 @@
-"""A server without sockets for tests: a desk and its handlers over a small table, and a client that calls the app."""
+"""A server without sockets for tests: its handlers over a small table, and a client that calls the app."""
 
 import asyncio
 import contextlib
@@ -8,15 +8,16 @@ from pathlib import Path
 
 from worlds import PEOPLE, random_table
 
-from qrelease.analysts import Analysts
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
-from qrelease.ledger import Ledger
-from qrelease.mechanisms.online import Online
+from qrelease.apps.server.app import Handlers, Limits, application
+from qrelease.apps.server.questions import PublicFacts
+from qrelease.apps.server.service import Service
+from qrelease.apps.server.transactions import Transactions
+from qrelease.mechanisms.online.session import Online
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Neighbours, PureDP
-from qrelease.server.app import Handlers, Limits, application
-from qrelease.server.desk import Desk
-from qrelease.server.service import Public, Service
+from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 
 CAP = PureDP(1.0)
 TABLE = random_table(PEOPLE, 20_000, 0)
@@ -85,7 +86,7 @@ class Client:
 
 @contextlib.contextmanager
 def worker(path: Path, *, seed=1, cap=CAP, limits=GENEROUS, mechanism=Online()):  # noqa: B008  frozen
-    """One worker on a ledger, which is made if it is new: its application and its desk."""
+    """One worker on a ledger, which is made if it is new: its application and its transactions."""
     total = None if path.exists() else cap
     with Ledger.open(path, total, neighbours=Neighbours.REPLACE_ONE) as ledger, Ledger.open(path) as door:
         curator = Curator(TABLE, ledger, Entropy.insecure(seed))
@@ -93,13 +94,13 @@ def worker(path: Path, *, seed=1, cap=CAP, limits=GENEROUS, mechanism=Online()):
         def service():
             return Service(curator.open(mechanism, cap, key="server"), Analysts(ledger))
 
-        desk = Desk(ledger, service, path.with_name("turn"))
-        desk.start()
+        transactions = Transactions(ledger, service, path.with_name("turn"))
+        transactions.start()
         try:
-            public = Public.of(TABLE.domain, ledger, mechanism)
-            yield application(Handlers(desk, Analysts(door), public, limits))
+            public = PublicFacts.of(TABLE.domain, ledger, mechanism)
+            yield application(Handlers(transactions, Analysts(door), public, limits))
         finally:
-            desk.stop()
+            transactions.stop()
 
 
 def admit(path, name, epsilon=1.0):

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from qrelease.domain import Attribute, Domain
+from qrelease.data.domain import Attribute, Domain
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=6).filter(
     lambda t: t == t.strip()

@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from qrelease.audit import (
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.evaluation.audit import (
     Audit,
-    Law,
+    Distribution,
     audit,
     audit_gaussian,
     audit_laplace,
@@ -23,16 +24,15 @@ from qrelease.audit import (
     delta_between,
     enumerated,
     find_mechanism,
-    gaussian_law,
-    laplace_law,
+    gaussian_distribution,
+    laplace_distribution,
     read_input,
     vectorised,
 )
-from qrelease.audit.features import Reading, lowest_bit
-from qrelease.audit.verdict import bounds, clopper_pearson
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput, TooLarge
-from qrelease.noise import discrete_laplace
+from qrelease.evaluation.audit.features import Reading, lowest_bit
+from qrelease.evaluation.audit.verdict import bounds, clopper_pearson
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 
 ONE = PureDP(1.0)
@@ -47,7 +47,7 @@ def laplace_count(answer, entropy, n, scale=1):
 
 
 def coin(chance):
-    return Law({1: chance, 0: 1 - chance})
+    return Distribution({1: chance, 0: 1 - chance})
 
 
 # --- exact methods -----------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def coin(chance):
 
 @pytest.mark.parametrize("scale", [Fraction(1, 5), 1.0, Fraction(22, 7), 100])
 def test_discrete_laplace_spends_exactly_its_epsilon(scale):
-    law = laplace_law(scale)
+    law = laplace_distribution(scale)
     for sensitivity in (1, 3):
         epsilon = float(sensitivity / Fraction(scale))
         moved = law.map(lambda y, s=sensitivity: y + s)
@@ -69,7 +69,7 @@ def test_discrete_laplace_spends_exactly_its_epsilon(scale):
 
 
 def test_masses_are_right_however_much_of_a_law_is_left_out():
-    for law in (laplace_law, gaussian_law):
+    for law in (laplace_distribution, gaussian_distribution):
         whole, part = law(4), law(4, missing=0.3)
         assert len(part.masses) < len(whole.masses)
         assert all(part.masses[y] == pytest.approx(whole.masses[y], rel=1e-12) for y in part.masses)
@@ -82,11 +82,11 @@ def test_masses_are_right_however_much_of_a_law_is_left_out():
 def test_what_underflows_is_no_zero():
     # e^-1000 is below all floats, and yet this is 1000-DP.
     for scale in (Fraction(1, 1000), Fraction(1, 10**400)):
-        law = laplace_law(scale)
+        law = laplace_distribution(scale)
         assert not compare(law, law.map(lambda y: y + 1), PureDP(1000.0)).convicted
-    law = gaussian_law(Fraction(1, 10**4))
+    law = gaussian_distribution(Fraction(1, 10**4))
     assert not compare(law, law.map(lambda y: y + 1), ApproxDP(5300.0, 1e-9)).convicted
-    assert gaussian_law(Fraction(1, 10**400)).masses == {0: 1.0}
+    assert gaussian_distribution(Fraction(1, 10**400)).masses == {0: 1.0}
     assert not audit_laplace(1000.0, 1.0, PureDP(1000.0)).convicted
     assert not audit_laplace(1e308, 5e-324, PureDP(1000.0)).convicted
     assert not audit_gaussian(60.0, 1.0, ApproxDP(2172.0, 1e-9)).convicted
@@ -95,7 +95,7 @@ def test_what_underflows_is_no_zero():
 
 
 def test_an_enumeration_is_the_convolution_and_keeps_account_of_what_it_leaves_out():
-    noise = laplace_law(Fraction(1, 2))
+    noise = laplace_distribution(Fraction(1, 2))
 
     def both(data, choices):
         return data + choices.draw(noise) + choices.draw(noise)
@@ -115,7 +115,7 @@ def test_an_enumeration_follows_choices_that_depend_on_earlier_ones():
     def program(data, choices):
         if choices.draw(coin(0.25)):
             return "stop"
-        return choices.draw(Law({"left": data, "right": 1 - data}))
+        return choices.draw(Distribution({"left": data, "right": 1 - data}))
 
     assert enumerated(program, 0.5).masses == {"stop": 0.25, "left": 0.375, "right": 0.375}
     assert enumerated(program, 0.0).masses == {"stop": 0.25, "right": 0.75}
@@ -134,7 +134,7 @@ def test_outcomes_that_are_not_a_number_are_the_same_on_both_inputs():
 
 
 def test_missing_mass_is_counted_against_a_conviction():
-    sure, hidden = Law({"a": 0.5, "b": 0.5}), Law({"b": 0.9}, 0.1)
+    sure, hidden = Distribution({"a": 0.5, "b": 0.5}), Distribution({"b": 0.9}, 0.1)
     found = compare(sure, hidden, ONE)
     assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(0.1))
     assert found.favours == "first"
@@ -148,25 +148,25 @@ def test_missing_mass_is_counted_against_a_conviction():
 
 def test_laws_are_checked():
     with pytest.raises(InvalidInput, match=r"sum to 1, got 0\.5 with 0.25 missing"):
-        Law({"a": 0.5}, 0.25)
+        Distribution({"a": 0.5}, 0.25)
     with pytest.raises(InvalidInput, match="must not be negative"):
-        Law({"a": 1.5, "b": -0.5})
+        Distribution({"a": 1.5, "b": -0.5})
     with pytest.raises(InvalidInput, match="scale must be positive, got 0"):
-        laplace_law(0)
+        laplace_distribution(0)
     with pytest.raises(InvalidInput, match="missing must be in"):
-        gaussian_law(1, missing=0.0)
+        gaussian_distribution(1, missing=0.0)
     for text in ("x", None):
         with pytest.raises(InvalidInput, match="probabilities must be numbers"):
-            Law({"a": text})
+            Distribution({"a": text})
     for wide in (10**8, Fraction(10**400, 3)):
-        for law in (laplace_law, gaussian_law):
+        for law in (laplace_distribution, gaussian_distribution):
             with pytest.raises(TooLarge, match="too large to be listed"):
                 law(wide**2)
     for least, message in {0.0: "in", math.nan: "finite", True: "a number", 1e-301: "at least 1e-300"}.items():
         with pytest.raises(InvalidInput, match=f"least must be {message}.*, got"):
             enumerated(lambda data, choices: data, 0, least=least)
         with pytest.raises(InvalidInput, match=f"missing must be {message}.*, got"):
-            laplace_law(1, missing=least)
+            laplace_distribution(1, missing=least)
 
 
 @pytest.mark.parametrize("claim", [1.0, None, math.nan, True, "epsilon=1"])
@@ -404,7 +404,7 @@ def test_replay_measures_in_both_norms():
 
 def test_a_mechanism_is_found_by_its_name_in_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "mechanisms_of_mine.py").write_text(
-        "from qrelease.audit import vectorised\n"
+        "from qrelease.evaluation.audit import vectorised\n"
         "class Mine:\n"
         "    def leak(data, entropy):\n"
         "        return data\n"

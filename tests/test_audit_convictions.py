@@ -8,24 +8,24 @@ import broken
 import numpy as np
 import pytest
 
-from qrelease.audit import (
-    Law,
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import (
+    Distribution,
     audit,
     audit_gaussian,
     audit_sensitivity,
     compare,
-    gaussian_law,
+    gaussian_distribution,
     query_pairs,
     table_pairs,
     vectorised,
     worst_pair,
 )
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput
-from qrelease.noise import discrete_laplace
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, gaussian_delta
-from qrelease.table import Table
 
 ONE = PureDP(1.0)
 
@@ -140,7 +140,7 @@ def test_convictions_do_not_hang_on_a_seed(name):
 
 
 def coin(chance):
-    return Law({1: chance, 0: 1 - chance})
+    return Distribution({1: chance, 0: 1 - chance})
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -177,7 +177,7 @@ def test_gaussian_noise_is_judged_by_its_formula(sigma, epsilon, delta, truth):
     assert not audit_gaussian(1.0, broken.right_sigma(epsilon, delta), claim).convicted
     # The same for the noise on a grid, by its law.
     steps = 64
-    law = gaussian_law((noise * steps) ** 2, missing=1e-30)
+    law = gaussian_distribution((noise * steps) ** 2, missing=1e-30)
     assert compare(law, law.map(lambda y: y + steps), claim).convicted
 
 
@@ -286,7 +286,7 @@ def test_zcdp_is_judged_from_samples_and_exactly():
 
     assert not sampled(gaussian, 0.0, 1.0, ZCDP(1 / 8), 100_000).convicted
     assert sampled(gaussian, 0.0, 1.0, ZCDP(1 / 8 / 2.5), 100_000).convicted
-    law = gaussian_law(4, missing=1e-250)
+    law = gaussian_distribution(4, missing=1e-250)
     exact = compare(law, law.map(lambda y: y + 1), ZCDP(1 / 8))
     assert not exact.convicted
     assert exact.rho == pytest.approx(1 / 8, rel=0.02)

@@ -15,17 +15,18 @@ from test_audit_releases import (  # noqa: F401  a fixture, named below
     table,
 )
 
-from qrelease.audit import compare, enumerated, released
-from qrelease.distinguishers import PerturbedLeader, Select
-from qrelease.histogram import Histogram
-from qrelease.measure import Private
-from qrelease.mechanisms.iterative import IterativeConstruction
-from qrelease.nets import Listed, small_databases
-from qrelease.oracles import Conjunctions, Predicates
+from qrelease.evaluation.audit import compare, enumerated, released
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.median_rule import Median
+from qrelease.inference.nets import Listed, small_databases
+from qrelease.inference.update_rules import Hedge, Perceptron, Projection
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.iterative.construction import IterativeConstruction
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader, Select
+from qrelease.mechanisms.private_data import Private
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.synopses import WeightedRecords
-from qrelease.updates import Hedge, Median, Perceptron, Projection
-from qrelease.workload import Workload
+from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
+from qrelease.queries.workload import Workload
 
 # --- one draw of a distinguisher, exactly ------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def drawn(distinguisher, workload, cost):
         (Select("query"), SINGLES, TIPPED),
         (Select("group", "permute-and-flip"), SINGLES, TIPPED),
         (Select("query", "permute-and-flip"), SINGLES, TIPPED),
-        (PerturbedLeader(Predicates()), COLUMN, FLIPPED),
+        (PerturbedLeader(PredicateOracle()), COLUMN, FLIPPED),
     ],
     ids=["group", "query", "group by permute-and-flip", "query by permute-and-flip", "leader"],
 )
@@ -71,7 +72,7 @@ def test_one_draw_is_private_and_for_half_the_sensitivity_it_is_not(distinguishe
 
 
 @pytest.mark.usefixtures("_listed")
-@pytest.mark.parametrize("oracle", [Conjunctions(), Heaviest()], ids=str)
+@pytest.mark.parametrize("oracle", [ConjunctionOracle(), Heaviest()], ids=str)
 def test_a_leader_is_private_whatever_its_oracle(oracle):
     claim = PureDP(4.0)
     run = drawn(PerturbedLeader(oracle), COLUMN, claim)
@@ -141,7 +142,7 @@ def test_a_run_of_two_rounds_is_private_and_one_that_replays_its_noise_is_not():
 @pytest.mark.usefixtures("_listed")
 def test_a_whole_run_with_a_leader_is_private_and_its_broken_twins_are_not():
     """One more record like the others: the count, the choice and the answer all tell of it."""
-    mechanism = IterativeConstruction(Median(TWO, 0.3), PerturbedLeader(Predicates()))
+    mechanism = IterativeConstruction(Median(TWO, 0.3), PerturbedLeader(PredicateOracle()))
     alike = table(*[(0, 0)] * 3), table(*[(0, 0)] * 4)
 
     def found(tried, source=lambda choices: choices):
@@ -170,7 +171,7 @@ RUNS = {
         Neighbours.ADD_REMOVE,
     ),
     "median": (IterativeConstruction(Median(small_databases(CUBE, 2), 0.2), Select("group")), PureDP(2.0), SWAP),
-    "leader": (IterativeConstruction(Projection(0.4), PerturbedLeader(Conjunctions())), PureDP(2.0), SWAP),
+    "leader": (IterativeConstruction(Projection(0.4), PerturbedLeader(ConjunctionOracle())), PureDP(2.0), SWAP),
 }
 
 

@@ -1,7 +1,7 @@
 """The auditor turned on whole releases, and on the sensitivities that they declare."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import broken
@@ -9,35 +9,38 @@ import numpy as np
 import pytest
 import reference
 
-from qrelease import chains, maxent, selection
-from qrelease.audit import (
-    Law,
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import (
+    Distribution,
     audit,
     audit_mechanism,
     audit_sensitivity,
     compare,
     enumerated,
-    gaussian_law,
-    laplace_law,
+    gaussian_distribution,
+    laplace_distribution,
     released,
     table_pairs,
 )
-from qrelease.distinguishers import Select
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput
-from qrelease.histogram import Histogram
-from qrelease.measure import _SAMPLERS, Private, noise_for
-from qrelease.mechanisms import records as mechanisms_records
+from qrelease.inference import dense_fit, log_linear, maxent
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.multiplicative_weights import MultiplicativeWeights
+from qrelease.inference.pure_plan import PurePlan
+from qrelease.mechanisms import weighted_records as mechanisms_records
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.iterative import Round, iterate
+from qrelease.mechanisms.iterative.construction import Round, iterate
+from qrelease.mechanisms.iterative.distinguishers import Select
+from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.mwem import MWEM
-from qrelease.mechanisms.records import Records
+from qrelease.mechanisms.private_data import _SAMPLERS, Private
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.noise import selection
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.table import Table
-from qrelease.updates import MultiplicativeWeights
-from qrelease.workload import Workload
+from qrelease.queries.workload import Workload
 
 ONE = PureDP(1.0)
 
@@ -66,12 +69,12 @@ def _listed(monkeypatch):
 
     def softmax(scores, gamma):
         weights = [math.exp(gamma * s) for s in scores]
-        return Law({r: w / math.fsum(weights) for r, w in enumerate(weights)})
+        return Distribution({r: w / math.fsum(weights) for r, w in enumerate(weights)})
 
     def coins(scores, gamma):
-        return Law(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
+        return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
 
-    for name, law in (("discrete Laplace", laplace_law), ("discrete Gaussian", gaussian_law)):
+    for name, law in (("discrete Laplace", laplace_distribution), ("discrete Gaussian", gaussian_distribution)):
         monkeypatch.setitem(_SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
     monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
     monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
@@ -202,10 +205,11 @@ def test_whole_releases_are_acquitted_and_overspending_ones_convicted(name, neig
 @pytest.fixture
 def _hardly_fitted(monkeypatch):
     """Few rounds of the fit to what `Records` measured: post-processing, which an audit runs for every release."""
-    for name in ("_FIT", "_REFIT", "_LAST", "_CLOSE"):
-        monkeypatch.setattr(mechanisms_records, name, 1)
-    for module, name in ((chains, "_LEVEL"), (chains, "_UNSOLVED"), (maxent, "_TRIES")):
-        monkeypatch.setattr(module, name, 1)
+    sizes = replace(mechanisms_records.SIZES, first_rounds=1, refit_rounds=1, last_rounds=1)
+    monkeypatch.setattr(mechanisms_records, "SIZES", sizes)
+    monkeypatch.setattr(log_linear, "SETTINGS", replace(log_linear.SETTINGS, last_passes=1))
+    monkeypatch.setattr(dense_fit, "SETTINGS", replace(dense_fit.SETTINGS, level_rounds=1, fallback_rounds=1))
+    monkeypatch.setattr(maxent, "_TRIES", 1)
 
 
 WEIGHTED, RUNS = ApproxDP(2.0, 1e-3), 200
@@ -337,3 +341,40 @@ def test_scores_of_the_distinguisher_move_at_most_as_far_as_declared(name, neigh
                 assert declared == again
                 most = max(most, int(np.abs(one - two).max()) / declared)
     assert 0.6 < most <= 1
+
+
+# --- marginals under pure ε ----------------------------------------------------------------------------------------
+
+
+def contrasted(cost, neighbours, which, factor=1):
+    """All that is measured for both columns and their pair, planned for a cost that may be too large by a factor."""
+    planned = PureDP(cost.epsilon * factor)
+    plan = PurePlan.choose(DOMAIN, BOTH.sets, planned, neighbours)[which]
+
+    def run(records, source):
+        private = Private(records, neighbours, Filter(planned), source)
+        return tuple(float(v) for part, price in plan.parts for m in private.measure(part, price) for v in m.values)
+
+    return run
+
+
+NEIGHBOURING = {
+    Neighbours.ADD_REMOVE: (Table(DOMAIN, (np.zeros(0, np.uint8),) * 2), table((0, 1))),  # of no records, and of one
+    SWAP: MOVED,
+}
+
+
+@pytest.mark.usefixtures("_listed")
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("which", [0, 1], ids=["contrasts", "whole"])
+def test_what_is_measured_under_pure_epsilon_is_private_and_twice_as_much_is_not(neighbours, which):
+    claim = PureDP(8.0)
+
+    def found(factor):
+        run = contrasted(claim, neighbours, which, factor)
+        return compare(*(enumerated(run, data, least=1e-9) for data in NEIGHBOURING[neighbours]), claim)
+
+    right = found(1)
+    assert not right.convicted
+    assert right.bound > 0.75 * claim.epsilon * (0.5 if neighbours is SWAP and which == 0 else 1)
+    assert found(2).convicted

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -12,23 +13,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import PROPERTY, coded
 
-from qrelease import branching
-from qrelease.branching import draw_database, ends_soon
-from qrelease.databases import (
-    MAX_RANGE,
-    MAX_RECORDS,
-    Bounds,
-    Databases,
-    check_range,
-    largest_size,
-    multiset,
-    range_size,
-)
-from qrelease.dense import dense
-from qrelease.entropy import Entropy
+from qrelease._util.multisets import multiset, range_size
 from qrelease.errors import TooLarge
-from qrelease.exact import uniform_below
-from qrelease.workload import Workload
+from qrelease.mechanisms.small_db import branch_and_bound
+from qrelease.mechanisms.small_db.branch_and_bound import draw_database, ends_soon
+from qrelease.mechanisms.small_db.databases import MAX_RANGE, MAX_RECORDS, Bounds, Databases, check_range, largest_size
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.exact_reals import uniform_below
+from qrelease.queries.dense import dense
+from qrelease.queries.workload import Workload
 
 
 @st.composite
@@ -150,7 +143,7 @@ class Words:
 @PROPERTY
 def test_uniform_integers_are_those_of_exact(pairs):
     sizes, words = np.array([n for n, _ in pairs]), [w for _, w in pairs]
-    found = branching._below(sizes, Words(*words))
+    found = branch_and_bound._below(sizes, Words(*words))
     for n, word, value in zip(sizes.tolist(), words, found.tolist(), strict=True):
         assert 0 <= value < n
         assert value - (word * n >> 64) in (0, 1)
@@ -159,7 +152,7 @@ def test_uniform_integers_are_those_of_exact(pairs):
 @pytest.mark.parametrize(("size", "word"), [(3, 2**64 - 1), (3, (2**64 - 1) // 3), (MAX_RANGE, 2**64 - 1), (1, 0)])
 def test_uniform_integers_ask_for_more_bits_where_they_must(size, word):
     more = [0, 2**64 - 1, 12345]
-    found = [int(branching._below(np.array([size]), Words(word, extra))[0]) for extra in more]
+    found = [int(branch_and_bound._below(np.array([size]), Words(word, extra))[0]) for extra in more]
     assert found == [uniform_below(size, word, Words(extra)) for extra in more]
 
 
@@ -170,7 +163,7 @@ def test_uniform_integers_ask_for_more_bits_where_they_must(size, word):
 @PROPERTY
 def test_the_law_of_nodes_encloses_its_thresholds(pairs, gamma):
     pairs.sort()
-    law = branching._Law(tuple(s for s, _ in pairs), tuple(c for _, c in pairs), gamma)
+    law = branch_and_bound._Law(tuple(s for s, _ in pairs), tuple(c for _, c in pairs), gamma)
     with localcontext() as context:
         context.prec = 120
         rate = Decimal(gamma.numerator) / gamma.denominator
@@ -184,12 +177,12 @@ def test_the_law_of_nodes_encloses_its_thresholds(pairs, gamma):
 
 
 def test_the_law_of_nodes_draws_what_its_thresholds_say():
-    law = branching._Law((0, 3), (1, 2), Fraction(1, 10))
+    law = branch_and_bound._Law((0, 3), (1, 2), Fraction(1, 10))
     low, high = law.thresholds(64)[0]
     words = [0, low - 1, low, high, 2**64 - 1]
     drawn = law.draw(5, Words(*words))
     assert drawn[[0, 1, 3, 4]].tolist() == [0, 0, 1, 1]
-    certain = branching._Law((0, 4095), (2**60, 1), Fraction(50))  # the second has a chance below 2^-64
+    certain = branch_and_bound._Law((0, 4095), (2**60, 1), Fraction(50))  # the second has a chance below 2^-64
     assert certain.draw(1, Words(2**64 - 1, 0)).tolist() == [0]
 
 
@@ -238,9 +231,14 @@ def drawn(databases, bounds, gamma, draws, seed):
     return np.bincount(numbers, minlength=len(databases))
 
 
+def search_with(monkeypatch, **settings):
+    """Search with other settings."""
+    monkeypatch.setattr(branch_and_bound, "SEARCH", replace(branch_and_bound.SEARCH, **settings))
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3, 6])
 def test_the_draw_has_the_law_and_no_other(seed, monkeypatch):
-    monkeypatch.setattr(branching, "_TRIES", 4)  # so that draws come from several frontiers
+    search_with(monkeypatch, first_tries=4)  # so that draws come from several frontiers
     databases, bounds, gamma = instance(seed)
     found, errors = drawn(databases, bounds, gamma, 4000, seed), all_errors(databases, bounds)
     assert chi_square(found, errors, gamma) > 0.001
@@ -249,7 +247,7 @@ def test_the_draw_has_the_law_and_no_other(seed, monkeypatch):
 
 def test_a_frontier_whose_bounds_are_none_gives_another_law(monkeypatch):
     """What the proof rests on: raised by one step, the bounds of nodes are no longer below what is in them."""
-    monkeypatch.setattr(branching, "_TRIES", 4)
+    search_with(monkeypatch, first_tries=4)
     databases, bounds, gamma = instance(1)
     honest = Databases.cut
 
@@ -264,7 +262,7 @@ def test_a_frontier_whose_bounds_are_none_gives_another_law(monkeypatch):
 
 @pytest.mark.slow
 def test_p_values_against_full_enumeration_are_uniform(monkeypatch):
-    monkeypatch.setattr(branching, "_TRIES", 4)
+    search_with(monkeypatch, first_tries=4)
     found = [p_value(*instance(seed), 8000, seed) for seed in range(100, 120)]
     assert stats.kstest(found, "uniform").pvalue > 0.01
     assert min(found) > 1e-4
@@ -273,10 +271,7 @@ def test_p_values_against_full_enumeration_are_uniform(monkeypatch):
 @pytest.mark.parametrize("nodes", [64, 200])
 def test_it_is_exact_when_memory_ends_the_search(nodes, monkeypatch):
     """The last frontier is then tried again and again."""
-    monkeypatch.setattr(branching, "MAX_NODES", nodes)
-    monkeypatch.setattr(branching, "_ROOM", nodes)
-    monkeypatch.setattr(branching, "_TRIES", 1)
-    monkeypatch.setattr(branching, "_NODES_A_TRY", 1 << 20)
+    search_with(monkeypatch, max_nodes=nodes, first_nodes=nodes, first_tries=1, nodes_per_try=1 << 20)
     queries, _ = dense(Workload.marginals(coded(2, 2, 2), 1))
     databases = Databases.over(queries, 4)
     table = np.random.default_rng(1).multinomial(60, np.full(8, 1 / 8))

@@ -13,25 +13,29 @@ import pytest
 from scipy import stats
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, full_matrix, mixed, neighbouring, private, random_table, table_of
 
-from qrelease import archive, branching, nets, selection
-from qrelease.audit import Law, audit, audit_mechanism, compare, released
-from qrelease.covering import radius
-from qrelease.curator import Curator
-from qrelease.data import adult
-from qrelease.databases import Databases, range_size
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput, TooLarge
-from qrelease.ledger import Ledger
-from qrelease.measure import RECORDS, selection_epsilon
-from qrelease.mechanisms import choosing, smalldb
-from qrelease.mechanisms.net import Net
-from qrelease.mechanisms.smalldb import ENUMERATED, SmallDB
-from qrelease.nets import Averages, Listed, Product, quantiles, small_databases, thin
+from qrelease._util.multisets import range_size
+from qrelease.data.bundled import adult
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
+from qrelease.evaluation.audit import Distribution, audit, audit_mechanism, compare, released
+from qrelease.inference import nets
+from qrelease.inference.measurement import RECORDS
+from qrelease.inference.net_radius import radius
+from qrelease.inference.nets import Averages, Listed, Product, quantiles, small_databases, thin
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.small_db import branch_and_bound, exponential_choice, small_db
+from qrelease.mechanisms.small_db.databases import Databases
+from qrelease.mechanisms.small_db.net import Net
+from qrelease.mechanisms.small_db.small_db import ENUMERATED, SmallDB
+from qrelease.noise import selection
+from qrelease.noise.calibration import selection_epsilon
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
-from qrelease.synopses import WeightedRecords
-from qrelease.table import Table
-from qrelease.vc import cover_radius, cover_size, vc_dimension
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.vc import small_database_error, small_database_size, vc_dimension
+from qrelease.queries.workload import Workload
+from qrelease.release import reader
+from qrelease.release.curator import Curator
 
 ADD, SWAP = BOTH
 ONE = PureDP(1.0)
@@ -42,8 +46,8 @@ TABLE = random_table(PEOPLE, 200, 0)
 @pytest.fixture
 def _searched(monkeypatch):
     """Ranges that would be listed are searched, few tries at a time, so that draws come from several frontiers."""
-    monkeypatch.setattr(smalldb, "ENUMERATED", 0)
-    monkeypatch.setattr(branching, "_TRIES", 16)
+    monkeypatch.setattr(small_db, "ENUMERATED", 0)
+    monkeypatch.setattr(branch_and_bound, "SEARCH", replace(branch_and_bound.SEARCH, first_tries=16))
 
 
 def listed(seed, count=6):
@@ -129,7 +133,7 @@ def counts(draw, times, size):
 def test_where_the_number_of_records_is_cut_off_nothing_is_promised(monkeypatch, mechanism):
     table, asked = random_table(coded(5), 5000, 0), Workload.ranges(coded(5), "a")
     for most, promised in ((1 << 13, True), (1 << 12, False)):
-        monkeypatch.setattr(choosing, "MAX_COUNT", most)
+        monkeypatch.setattr(exponential_choice, "MAX_COUNT", most)
         with Ledger.open(None, PureDP(1.0), neighbours="replace-one") as ledger:
             release = Curator(table, ledger, Entropy.insecure(0)).release(mechanism, asked, PureDP(1.0))
         assert (release.parameters["promise"]["error"] is not None) == promised
@@ -175,7 +179,7 @@ def _opened(monkeypatch):
 
     def softmax(scores, gamma):
         weights = np.exp(float(gamma) * (scores - scores.max()).astype(float))
-        raise SeenError(Law(dict(enumerate((weights / weights.sum()).tolist()))))
+        raise SeenError(Distribution(dict(enumerate((weights / weights.sum()).tolist()))))
 
     def chosen(scores, epsilon, sensitivity, entropy):
         softmax(scores, Fraction(epsilon) / (2 * sensitivity))
@@ -184,7 +188,7 @@ def _opened(monkeypatch):
         softmax(-databases.all_errors(bounds), gamma)
 
     monkeypatch.setattr(selection, "exponential_mechanism", chosen)
-    monkeypatch.setattr(smalldb, "draw_database", searched)
+    monkeypatch.setattr(small_db, "draw_database", searched)
 
 
 def opened(mechanism, table, workload, cost, relation):
@@ -205,12 +209,12 @@ NETS = [SmallDB(size=1), SmallDB(size=3), Net(small_databases(TINY, 2)), Net(thi
 def test_the_choice_is_exactly_private_whatever_the_count_says(relation, records, listing, monkeypatch):
     """Under add-remove ñ may be far from n: the scores are as sensitive as ever, for it is the same for neighbours."""
     if not listing:
-        monkeypatch.setattr(smalldb, "ENUMERATED", 0)
+        monkeypatch.setattr(small_db, "ENUMERATED", 0)
     if relation is ADD:
-        monkeypatch.setattr(choosing, "count", lambda *_: (records, ()))
+        monkeypatch.setattr(exponential_choice, "count", lambda *_: (records, ()))
     cost, worst = PureDP(4.0), {}
     table = table_of(TINY, [[0, 0], [0, 1], [0, 1], [1, 1]])
-    choice = choosing.shares(cost, relation)[1]
+    choice = exponential_choice.shares(cost, relation)[1]
     for mechanism, asked in itertools.product(NETS, [Workload.marginals(TINY, 1), REAL, MIXED]):
         law = opened(mechanism, table, asked, cost, relation)
         others = (opened(mechanism, other, asked, cost, relation) for other in neighbouring(table, relation))
@@ -297,7 +301,7 @@ def test_broken_twins_are_convicted_from_runs(kind, twin, request):
 @pytest.mark.parametrize("relation", BOTH)
 def test_it_spends_all_of_the_cost_on_a_count_and_a_choice(relation, cost, listing, monkeypatch):
     if not listing:
-        monkeypatch.setattr(smalldb, "ENUMERATED", 0)
+        monkeypatch.setattr(small_db, "ENUMERATED", 0)
     for mechanism in (SmallDB(size=2), Net(listed(0))):
         door = private(TABLE, cost, relation)
         draft = mechanism.release(door, mixed(), cost)
@@ -310,7 +314,7 @@ def test_it_spends_all_of_the_cost_on_a_count_and_a_choice(relation, cost, listi
             assert [s.what for s in door.spends] == ["count the records", "select by exponential"]
             assert [m.group for m in draft.measurements] == [RECORDS]
             assert draft.synopsis.total == draft.measurements[0].values[0]
-            assert spent[0] == pytest.approx(choosing.COUNTING * sum(spent))
+            assert spent[0] == pytest.approx(exponential_choice.COUNT_SHARE * sum(spent))
         assert draft.choices["records"] == draft.synopsis.total
 
 
@@ -328,7 +332,7 @@ def test_any_noisy_count_is_a_number_of_records(noisy, monkeypatch):
     monkeypatch.setattr(type(door), "count", lambda *_: (noisy, None))
     for mechanism in (SmallDB(size=2), Net(listed(0)), SmallDB()):
         draft = mechanism.release(door, Workload.marginals(PEOPLE, 1), ONE)
-        assert draft.synopsis.total == min(max(round(noisy), 1), choosing.MAX_COUNT)
+        assert draft.synopsis.total == min(max(round(noisy), 1), exponential_choice.MAX_COUNT)
         assert np.isfinite(draft.synopsis.answer(mixed())).all()
 
 
@@ -353,7 +357,7 @@ def test_the_error_of_smalldb_is_that_of_its_theorem():
     for size in (1, 4, 9):
         exact = 2 * (math.log(math.comb(8 + size - 1, size)) + math.log(1 / beta)) / n
         found = SmallDB(size=size).error(asked, n, ONE, SWAP, beta=beta)
-        assert found == pytest.approx(cover_radius(size, 12) + exact)
+        assert found == pytest.approx(small_database_error(size, 12) + exact)
     # Proposition 4.4 as printed, with |X|^m for the range and √(ln|Q|/m) for α.
     alpha = 0.3
     m = math.ceil(math.log(12) / alpha**2)
@@ -384,15 +388,15 @@ def test_the_alpha_of_a_net_is_given_or_found():
     assert given == pytest.approx(0.25 + (2 * math.log(20 / 0.1) + 2**-8) / n)
     # A synopsis within 1/4 may answer with 5/4 of the records: then a count that is off by m moves it by 5m/4.
     noisy = replace(net, radius=0.25).error(TWO_WAY, n, ONE, ADD, beta=0.1)
-    chosen = choosing.excess(20, ONE, ADD, 0.05) + 2**-8
-    assert noisy == pytest.approx(0.25 + (1.25 * choosing.count_error(ONE, ADD, 0.1) + chosen) / n)
+    chosen = exponential_choice.excess(20, ONE, ADD, 0.05) + 2**-8
+    assert noisy == pytest.approx(0.25 + (1.25 * exponential_choice.count_error(ONE, ADD, 0.1) + chosen) / n)
 
 
 def test_nothing_is_promised_to_a_table_whose_counts_are_clipped():
     for mechanism in (SmallDB(), SmallDB(size=3), Net(small_databases(TINY, 3), 0.5)):
         for relation in BOTH:
-            assert mechanism.error(TWO_WAY, choosing.MAX_COUNT - 10**6, ONE, relation, beta=0.1) < 1
-            assert mechanism.error(TWO_WAY, choosing.MAX_COUNT + 1, ONE, relation, beta=0.1) == math.inf
+            assert mechanism.error(TWO_WAY, exponential_choice.MAX_COUNT - 10**6, ONE, relation, beta=0.1) < 1
+            assert mechanism.error(TWO_WAY, exponential_choice.MAX_COUNT + 1, ONE, relation, beta=0.1) == math.inf
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, -1, math.nan, "0.1"])
@@ -448,7 +452,7 @@ def off_by(records, count):
 def test_the_bound_of_a_choice_is_tight_and_holds():
     """Against one good synopsis among many that are all just as bad, the failure rate comes close to β."""
     beta, count, runs = 0.2, 60, 800
-    bound = choosing.excess(count, ONE, SWAP, beta)
+    bound = exponential_choice.excess(count, ONE, SWAP, beta)
     net, table = off_by(math.ceil(bound), count)
     asked = Workload.marginals(table.domain, 1)
 
@@ -465,13 +469,13 @@ def test_the_bound_of_a_choice_is_tight_and_holds():
 @pytest.mark.parametrize("cost", [PureDP(0.5), ZCDP(0.05)], ids=str)
 def test_the_bound_of_the_count_holds_and_is_tight(cost):
     beta, runs = 0.2, 4000
-    bound = choosing.count_error(cost, ADD, beta)
-    counting, _ = choosing.shares(cost, ADD)
+    bound = exponential_choice.count_error(cost, ADD, beta)
+    counting, _ = exponential_choice.shares(cost, ADD)
     entropy = Entropy.insecure(1)
     found = sum(abs(private(TABLE, cost, ADD, entropy).count(counting)[0] - 200) > bound for _ in range(runs))
     assert stats.binomtest(found, runs).proportion_ci(0.99).low <= beta / 2
     assert found > beta / 20 * runs  # of Gaussian noise the theorem says less
-    assert choosing.count_error(cost, SWAP, beta) == 0.0
+    assert exponential_choice.count_error(cost, SWAP, beta) == 0.0
 
 
 def cruel(domain, n, seed):
@@ -496,7 +500,7 @@ def test_promises_are_kept(relation, capsys):
     for name, table in people.items():
         asked = Workload.marginals(table.domain, 2)
         truth, n = np.concatenate(table.counts(asked.sets)), len(table)
-        net = Net(small_databases(table.domain, 3), cover_radius(3, len(asked)))
+        net = Net(small_databases(table.domain, 3), small_database_error(3, len(asked)))
         for mechanism in (SmallDB(size=4), SmallDB(alpha=0.4), net):
             cost = PureDP(300 / n)
             promised = mechanism.error(asked, n, cost, relation, beta=beta)
@@ -516,8 +520,8 @@ def test_promises_are_kept(relation, capsys):
 
 def test_the_size_follows_from_alpha_and_the_dimension():
     asked = Workload.prefixes(coded(40), "a")
-    assert SmallDB(alpha=0.3)._size(asked) == cover_size(0.3, 40)
-    assert SmallDB(alpha=0.3, dimension=vc_dimension(asked))._size(asked) == cover_size(0.3, 40, 1)
+    assert SmallDB(alpha=0.3)._size(asked) == small_database_size(0.3, 40)
+    assert SmallDB(alpha=0.3, dimension=vc_dimension(asked))._size(asked) == small_database_size(0.3, 40, 1)
     assert SmallDB(size=5)._size(asked) == 5
     halves = Workload.vectors(coded(3), [[0, 0.5, 1]])
     for use in (SmallDB.check, lambda m, w, c, r: m.error(w, 100, c, r, beta=0.1)):
@@ -606,8 +610,8 @@ def test_ranges_that_cannot_be_searched_are_refused(monkeypatch):
     refused(SmallDB(alpha=0.01), table, asked, TooLarge, beyond + r" \(alpha=0\.\d+ takes no more\)$")
     wide = random_table(coded(*[2] * 20), 50, 0)
     refused(SmallDB(), wide, Workload.marginals(wide.domain, 1), TooLarge, "too many to write out")
-    monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 28)
-    refused(SmallDB(), table, asked, TooLarge, "a list or a search of small databases: about")
+    monkeypatch.setattr("qrelease._util.memory.free", lambda: 1 << 28)
+    refused(SmallDB(), table, asked, OutOfMemory, "a list or a search of small databases: about")
     SmallDB(size=2).check(asked, ONE, ADD)
 
 
@@ -617,11 +621,11 @@ def test_a_refusal_names_a_size_that_was_rehearsed_and_takes_little_time_to_find
 
     def soon(databases, bounds, gamma, work):
         tried.append((databases.records, work))
-        return branching.ends_soon(databases, bounds, gamma, work)
+        return branch_and_bound.ends_soon(databases, bounds, gamma, work)
 
-    monkeypatch.setattr(smalldb, "ends_soon", soon)
+    monkeypatch.setattr(small_db, "ends_soon", soon)
     most = 3 << 26  # which no other test asks about
-    monkeypatch.setattr(smalldb, "MAX_WORK", most)
+    monkeypatch.setattr(small_db, "MAX_WORK", most)
     refused(SmallDB(size=19), table, asked, TooLarge, r"might never end: .* tables; 11 records would do, or use mwem$")
     assert dict(tried) == {19: most, 18: most // 2, 11: most // 2}
     tried.clear()
@@ -632,8 +636,8 @@ def test_a_refusal_names_a_size_that_was_rehearsed_and_takes_little_time_to_find
 def test_the_tree_of_a_workload_is_built_once_for_all_sizes():
     asked = Workload.marginals(coded(4, 4, 2), 2)
     for size in (1, 3, 6):
-        found, alone = smalldb._range(asked, size).databases, Databases.over(full_matrix(asked).astype(np.int64), size)
-        assert found.order is smalldb._smallest(asked).databases.order
+        found, alone = small_db._range(asked, size).databases, Databases.over(full_matrix(asked).astype(np.int64), size)
+        assert found.order is small_db._smallest(asked).databases.order
         assert len(found) == len(alone)
         assert all(found.cells(i).tolist() == alone.cells(i).tolist() for i in range(0, len(alone), 997))
 
@@ -670,10 +674,10 @@ def test_nets_that_do_not_answer_are_refused(monkeypatch):
     with pytest.raises(TooLarge, match="a net of 4,194,305 synopses"):
         Net(Wrong([], nets.MAX_SYNOPSES + 1))
     with monkeypatch.context() as patch:
-        patch.setattr("qrelease.memory.free", lambda: 1 << 20)
-        with pytest.raises(TooLarge, match="a choice among 17,550 synopses: about"):
+        patch.setattr("qrelease._util.memory.free", lambda: 1 << 20)
+        with pytest.raises(OutOfMemory, match="a choice among 17,550 synopses: about"):
             Net(small_databases(PEOPLE, 4)).check(mixed(), ONE, ADD)
-    monkeypatch.setattr("qrelease.mechanisms.net.MAX_ANSWERS", 100)
+    monkeypatch.setattr("qrelease.mechanisms.small_db.net.MAX_ANSWERS", 100)
     refused(Net(listed(0)), TABLE, mixed(), TooLarge, "thin the net, or ask less")
 
 
@@ -688,7 +692,7 @@ def test_a_saved_release_answers_as_before(mechanism, tmp_path):
     with Ledger.open(None, ONE, dataset="people") as ledger:
         release = Curator(TABLE, ledger, Entropy.insecure(0)).release(mechanism, mixed(), ONE)
     release.save(tmp_path / "out", rows=20)
-    again = archive.load(tmp_path / "out")
+    again = reader.load(tmp_path / "out")
     np.testing.assert_allclose(again.answers(), release.answers(), rtol=1e-12)
     assert json.dumps(dict(again.parameters)) == json.dumps(
         {k: v.to_json() if hasattr(v, "to_json") else v for k, v in release.parameters.items()}

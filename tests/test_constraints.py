@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from worlds import coded
 
-from qrelease.constraints import masks, narrowed
+from qrelease.data.schema import domain_from_json, domain_to_json, load, to_toml
+from qrelease.data.structural_zeros import masks, narrowed
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.schema import domain_from_json, domain_to_json, load, to_toml
-from qrelease.table import Table
 
 ATTRIBUTES = """
 [[attribute]]

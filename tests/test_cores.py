@@ -7,54 +7,54 @@ import numpy as np
 import pytest
 from worlds import coded
 
-from qrelease import cores
-from qrelease.cover import Cover
-from qrelease.histogram import Histogram
-from qrelease.workload import Workload
+from qrelease._util import parallel
+from qrelease.data.marginals.plan import MarginalPlan
+from qrelease.inference.histogram import Histogram
+from qrelease.queries.workload import Workload
 
 
 @pytest.fixture
 def on(monkeypatch):
     """`on(n)` pretends that there are n cores; all work is worth them."""
-    monkeypatch.setattr(cores, "PARALLEL", 1)
+    monkeypatch.setattr(parallel, "MIN_PARALLEL_CELLS", 1)
 
     def pretend(number):
-        monkeypatch.setattr(cores, "cores", lambda: number)
-        cores._pool.cache_clear()
+        monkeypatch.setattr(parallel, "cores", lambda: number)
+        parallel._pool.cache_clear()
 
     yield pretend
-    cores._pool.cache_clear()
+    parallel._pool.cache_clear()
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 16, 1000])
 def test_pieces_cover_everything_once_and_come_in_order(on, length):
     on(3)
-    found = cores.in_parallel(lambda i, cut: (i, list(range(length))[cut]), length, 1)
+    found = parallel.in_parallel(lambda i, cut: (i, list(range(length))[cut]), length, 1)
     assert [i for i, _ in found] == [*range(max(min(length, 16), 1))]
     assert [j for _, part in found for j in part] == [*range(length)]
 
 
 def test_little_work_stays_where_it_is():
     here = threading.get_ident()
-    assert cores.in_parallel(lambda *_: threading.get_ident(), 100, cores.PARALLEL - 1) == [here]
+    assert parallel.in_parallel(lambda *_: threading.get_ident(), 100, parallel.MIN_PARALLEL_CELLS - 1) == [here]
 
 
 def test_much_work_goes_to_threads(on):
     on(2)
-    assert threading.get_ident() not in cores.in_parallel(lambda *_: threading.get_ident(), 100, 1)
+    assert threading.get_ident() not in parallel.in_parallel(lambda *_: threading.get_ident(), 100, 1)
     on(1)
-    assert {*cores.in_parallel(lambda *_: threading.get_ident(), 100, 1)} == {threading.get_ident()}
+    assert {*parallel.in_parallel(lambda *_: threading.get_ident(), 100, 1)} == {threading.get_ident()}
 
 
 def test_each_piece_may_need_memory_of_its_own(on):
     on(8)
-    assert len(cores.in_parallel(lambda *_: None, 100, 1, most=3)) == 3
+    assert len(parallel.in_parallel(lambda *_: None, 100, 1, most=3)) == 3
 
 
 def outcomes(dtype):
     """Whatever is made of the sums of floats by pieces."""
     shape, rng = (5, 4, 3, 2, 3, 2, 5), np.random.default_rng(0)
-    plan = Cover.choose(shape, [*combinations(range(7), 3), (0, 1, 2, 3, 4)])
+    plan = MarginalPlan.choose(shape, [*combinations(range(7), 3), (0, 1, 2, 3, 4)])
     table = rng.random(3600).astype(dtype)
     yield plan.marginals(table)
     yield plan.scale(table, np.exp(rng.normal(size=plan.offsets[-1]) / 100))
@@ -75,7 +75,7 @@ def outcomes(dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_outcome_depends_on_the_number_of_cores(on, monkeypatch, dtype):
-    monkeypatch.setattr("qrelease.cover._DIRECT", 1 << 8)
+    monkeypatch.setattr("qrelease.data.marginals.plan._MAX_DIRECT_WORK", 1 << 8)
     found = []
     for number in (1, 2, 5):
         on(number)

@@ -1,6 +1,7 @@
 """The plan by which records are counted: whatever tables it chooses, the counts are exact."""
 
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,8 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
-from qrelease import cores, counting, cover
-from qrelease.cover import Cover
+from qrelease._util import parallel as parallel_module
+from qrelease.data.marginals import counting
+from qrelease.data.marginals import plan as plan_module
+from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput
 
 WAYS = ["alone", "whole", "shared"]
@@ -38,7 +41,7 @@ def names(shape):
     return [f"c{i}" for i in range(len(shape))]
 
 
-@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["threads", "serial"])
+@pytest.mark.parametrize("parallel", [1, parallel_module.MIN_PARALLEL_CELLS], ids=["threads", "serial"])
 @pytest.mark.parametrize("way", WAYS)
 @example(shape=(2,) * 9, k=3, rows=100, seed=0)
 @example(shape=(300, 2, 40, 1, 7), k=2, rows=1, seed=0)
@@ -47,23 +50,23 @@ def names(shape):
 @PROPERTY
 def test_counts_are_exact(parallel, way, shape, k, rows, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cores, "PARALLEL", parallel)
-        patch.setattr(counting, "_STEP", 2560)
-        patch.setattr(cover, "_DIRECT", 1 << 8)
+        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
+        patch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=2560))
+        patch.setattr(plan_module, "_MAX_DIRECT_WORK", 1 << 8)
         sets = tuple(s for i in range(k + 1) for s in combinations(range(len(shape)), i))
         columns = records(shape, rows, seed)
-        flat = getattr(Cover(shape, sets), f"_{way}").count(columns, names(shape))
+        flat = getattr(MarginalPlan(shape, sets), f"_{way}").count(columns, names(shape))
     assert flat.dtype == np.int64
     np.testing.assert_array_equal(flat, np.concatenate([twin(columns, shape, s) for s in sets]))
 
 
 def test_marginals_share_tables_where_there_is_much_to_count():
-    found, sets = Cover.choose(WIDE, triples(WIDE))._shared, triples(WIDE)
+    found, sets = MarginalPlan.choose(WIDE, triples(WIDE))._shared, triples(WIDE)
     held = [s for node in found.shared for s in read_from(node)]
     assert len(found.shared) < len(sets) / 4
     assert sorted([*held, *found.alone]) == sorted(sets)
     for node in found.shared:
-        assert node.cells <= counting._SHARED
+        assert node.cells <= counting.SETTINGS.shared_table_cells
         assert all(set(s) <= set(node.axes) for s in read_from(node))
 
 
@@ -74,7 +77,7 @@ def read_from(node):
 @pytest.mark.parametrize("shape", [WIDE, WIDE * 2, (2,) * 16, (3, 2)])
 def test_the_tables_are_those_that_cost_least(shape):
     """And what is printed says which, and for how many records."""
-    plan = Cover.choose(shape, list(combinations(range(len(shape)), 2)))
+    plan = MarginalPlan.choose(shape, list(combinations(range(len(shape)), 2)))
     every = [way for way in (plan._alone, plan._whole, plan._shared) if way is not None]
     printed = [int(n.replace(",", "")) for n in re.findall(r"from ([\d,]+) records on", str(plan))]
     assert printed == [first for first, _ in plan._ways()]
@@ -86,19 +89,19 @@ def test_the_tables_are_those_that_cost_least(shape):
 
 def test_a_universe_that_is_small_beside_the_records_is_counted_once():
     """And one that is too large never."""
-    small, large = (Cover.choose((2,) * d, triples((2,) * d)) for d in (16, 30))
+    small, large = (MarginalPlan.choose((2,) * d, triples((2,) * d)) for d in (16, 30))
     assert small._tables(20_000) is small._whole
     assert large._whole is None
     assert large._tables(10**9) is large._shared
 
 
 def test_a_plan_prints_how_marginals_are_read_and_counted():
-    head, *rest = str(Cover.choose(WIDE, triples(WIDE))).splitlines()
+    head, *rest = str(MarginalPlan.choose(WIDE, triples(WIDE))).splitlines()
     assert head == "56 marginals of 4 x 5 x 6 x 3 x 2 x 7 x 4 x 3 cells, in one pass over them:"
     counted = rest[rest.index("counted from records, of which each adds one to every table:") :]
     assert counted[1:3] == ["  from 0 records on", "    56 for a marginal each"]
     assert counted[4:5] == ["    the universe, which is then read in the one pass"]
-    wider = str(Cover.choose(WIDE * 2, list(combinations(range(16), 2))))
+    wider = str(MarginalPlan.choose(WIDE * 2, list(combinations(range(16), 2))))
     assert re.search(r"records on\n    columns [-0-9, ]+: [\d,]+ cells", wider)
 
 
@@ -109,7 +112,7 @@ def test_a_code_that_its_column_has_not_is_named_and_writes_nothing(way, code):
     columns = records(shape, rows, 0)
     columns[1][-1] = code
     with pytest.raises(InvalidInput, match=r"column 'c1' has codes that it had not .* did a file change\?"):
-        getattr(Cover.choose(shape, triples(shape)), f"_{way}").count(columns, names(shape))
+        getattr(MarginalPlan.choose(shape, triples(shape)), f"_{way}").count(columns, names(shape))
 
 
 def test_many_cores_take_little_memory(monkeypatch):
@@ -119,6 +122,6 @@ def test_many_cores_take_little_memory(monkeypatch):
     monkeypatch.setattr(
         counting, "in_parallel", lambda work, n, touched, pieces: most.append(pieces) or [work(0, slice(0, n))]
     )
-    for cells in (1, counting._OWN // 5, counting._OWN * 2):
-        counting.count(records((2,), 3, 0), ["a"], (2,), {(0,): 0}, cells + 1)
+    for cells in (1, counting.SETTINGS.private_table_cells // 5, counting.SETTINGS.private_table_cells * 2):
+        counting.count_records(records((2,), 3, 0), ["a"], (2,), {(0,): 0}, cells + 1)
     assert most == [64, 4, 1]

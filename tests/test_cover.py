@@ -13,8 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
-from qrelease import cores, counting, cover
-from qrelease.cover import Cover
+from qrelease._util import parallel as parallel_module
+from qrelease.data.marginals import counting
+from qrelease.data.marginals import plan as plan_module
+from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput
 
 ADULT_LIKE = (3, 2, 5, 4, 2, 6)
@@ -43,7 +45,7 @@ def expand(factors, shape, sets):
 def assert_reads_and_writes(shape, sets, seed=0):
     """Sums of whole numbers are exact; those after scaling are of positive numbers, so their error is relative."""
     rng = np.random.default_rng(seed)
-    plan = Cover.choose(shape, sets)
+    plan = MarginalPlan.choose(shape, sets)
     table = rng.integers(0, 100, prod(shape)).astype(float)
     before = table.copy()
     found = plan.marginals(table)
@@ -66,8 +68,8 @@ def plans(draw):
     return shape, draw(st.lists(axes, min_size=1, max_size=12, unique=True))
 
 
-@pytest.mark.parametrize("direct", [0, cover._DIRECT], ids=["tree", "direct"])
-@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["threads", "serial"])
+@pytest.mark.parametrize("direct", [0, plan_module._MAX_DIRECT_WORK], ids=["tree", "direct"])
+@pytest.mark.parametrize("parallel", [1, parallel_module.MIN_PARALLEL_CELLS], ids=["threads", "serial"])
 @example(plan=((7,), [(0,)]))
 @example(plan=((7,), [()]))
 @example(plan=((2,) * 10, subsets(10, 3)))
@@ -79,8 +81,8 @@ def plans(draw):
 @PROPERTY
 def test_reads_and_writes_every_marginal(direct, parallel, plan):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cover, "_DIRECT", direct)
-        patch.setattr(cores, "PARALLEL", parallel)
+        patch.setattr(plan_module, "_MAX_DIRECT_WORK", direct)
+        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
         assert_reads_and_writes(*plan)
 
 
@@ -96,7 +98,7 @@ class Steps:
 
     def __init__(self, patch):
         self.cuts = self.found = 0
-        cut, gather = cover._choose_blocks, counting.gathered
+        cut, gather = plan_module._choose_blocks, counting.gathered
 
         def choose(*arguments):
             self.cuts += 1
@@ -107,7 +109,7 @@ class Steps:
                 self.found += 1
                 yield table
 
-        patch.setattr(cover, "_choose_blocks", choose)
+        patch.setattr(plan_module, "_choose_blocks", choose)
         patch.setattr(counting, "gathered", gathered)
 
 
@@ -116,7 +118,7 @@ class Steps:
 )
 def test_a_plan_for_thousands_of_marginals_prints_in_few_steps(monkeypatch, size, d, cuts, lines):
     """It cuts the table and those below it, and searches for nothing: that is left to those who read or count."""
-    steps, plan = Steps(monkeypatch), Cover((size,) * d, tuple(subsets(d, 3)))
+    steps, plan = Steps(monkeypatch), MarginalPlan((size,) * d, tuple(subsets(d, 3)))
     text = str(plan)
     assert (steps.cuts, steps.found) == (cuts, 0)
     assert len(text.splitlines()) == lines
@@ -131,7 +133,7 @@ def test_a_plan_for_thousands_of_marginals_prints_in_few_steps(monkeypatch, size
 
 
 def test_a_plan_for_few_marginals_names_the_tables_they_share(monkeypatch):
-    steps, plan = Steps(monkeypatch), Cover((4,) * 12, tuple(subsets(12, 3)))
+    steps, plan = Steps(monkeypatch), MarginalPlan((4,) * 12, tuple(subsets(12, 3)))
     text = str(plan)
     assert steps.found == len(plan._shared.shared) + len(plan._shared.alone) < len(plan.sets)
     assert all(f"    {node}\n" in f"{text}\n" for node in plan._shared.shared)
@@ -140,7 +142,7 @@ def test_a_plan_for_few_marginals_names_the_tables_they_share(monkeypatch):
 @pytest.mark.parametrize("shape", [(2,) * 14, ADULT_LIKE])
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_all_marginals_of_an_order(monkeypatch, shape, k):
-    monkeypatch.setattr(cover, "_DIRECT", 1 << 8)
+    monkeypatch.setattr(plan_module, "_MAX_DIRECT_WORK", 1 << 8)
     assert_reads_and_writes(shape, subsets(len(shape), k))
 
 
@@ -149,7 +151,7 @@ def test_all_marginals_of_an_order(monkeypatch, shape, k):
 def test_24_binary_attributes(dtype):
     """Every marginal of three is read in one pass, and so is an update."""
     shape, sets, rng = (2,) * 24, subsets(24, 3), np.random.default_rng(0)
-    plan, table = Cover.choose(shape, sets), rng.integers(0, 100, 1 << 24).astype(dtype)
+    plan, table = MarginalPlan.choose(shape, sets), rng.integers(0, 100, 1 << 24).astype(dtype)
     factors = np.ones(plan.offsets[-1])
     changed = [0, 700, 2023]
     for i in changed:
@@ -165,7 +167,7 @@ def test_24_binary_attributes(dtype):
 
 
 def test_a_table_of_counts_need_not_be_floats_or_contiguous():
-    plan = Cover.choose((4, 3), [(0,), (1,)])
+    plan = MarginalPlan.choose((4, 3), [(0,), (1,)])
     counts = np.arange(24)[::2]
     expected = [*counts.reshape(4, 3).sum(1), *counts.reshape(4, 3).sum(0)]
     np.testing.assert_array_equal(plan.marginals(counts), expected)
@@ -176,7 +178,7 @@ def test_a_table_of_counts_need_not_be_floats_or_contiguous():
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_can_use_a_cover_that_its_parent_used():
     """Servers fork their workers. Threads do not survive that, and nobody may wait for them."""
-    plan, table = Cover.choose((2,) * 22, subsets(22, 2)), np.ones(1 << 22)
+    plan, table = MarginalPlan.choose((2,) * 22, subsets(22, 2)), np.ones(1 << 22)
     plan.marginals(table)
     child = os.fork()
     if not child:
@@ -197,11 +199,11 @@ def test_a_forked_child_can_use_a_cover_that_its_parent_used():
 @pytest.mark.parametrize("sets", [[(1, 0)], [(0, 0)], [(2,)], [(-1,)], [(0,), (0,)]])
 def test_sets_of_columns_that_are_none(sets):
     with pytest.raises(InvalidInput, match="set of columns"):
-        Cover.choose((4, 3), sets)
+        MarginalPlan.choose((4, 3), sets)
 
 
 def test_tables_and_factors_of_other_sizes_reach_no_kernel():
-    cover = Cover.choose((4, 3), [(0,), (1,)])
+    cover = MarginalPlan.choose((4, 3), [(0,), (1,)])
     with pytest.raises(InvalidInput, match="over 12 cells is needed, got 5"):
         cover.marginals(np.ones(5))
     with pytest.raises(InvalidInput, match="12 cells and 7 factors are needed, got 12 and 6"):

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import PEOPLE, coded, full_matrix, repeated
 
-from qrelease import covering
-from qrelease.covering import radius
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.nets import Listed, Product, Thinned, quantiles, small_databases
-from qrelease.queries import Residuals
-from qrelease.synopses import WeightedRecords
-from qrelease.workload import Group, Workload
+from qrelease.inference import net_radius
+from qrelease.inference.net_radius import radius
+from qrelease.inference.nets import Listed, Product, Thinned, quantiles, small_databases
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.queries.families import Residuals
+from qrelease.queries.workload import Group, Workload
 
 
 def distance(net, workload, tables):
@@ -108,7 +108,7 @@ def test_cells_that_no_query_tells_apart_are_as_one():
 def test_rows_of_a_game_come_in_as_they_are_needed():
     rng = np.random.default_rng(0)
     payoffs = rng.random((3000, 6))
-    mixture, rows, weights = covering._game(payoffs)
+    mixture, rows, weights = net_radius._game(payoffs)
     value = (payoffs @ mixture).min()
     assert (weights @ payoffs[rows]).max() == pytest.approx(value, abs=1e-7)
     assert len(rows) < 500
@@ -134,13 +134,13 @@ def test_a_product_asked_net_by_net_is_as_far_as_the_worst_of_its_nets():
     assert distance(net, asked, found.witness[None, :])[0] == pytest.approx(found.lower)
     tables = np.random.default_rng(0).dirichlet(np.full(24, 0.1), 300)
     assert distance(net, asked, tables).max() <= found.upper
-    assert covering._searched(net, asked, covering._Limits(None, 1e-3, 3)).upper > 1.3 * found.upper
+    assert net_radius._searched(net, asked, net_radius._Limits(None, 1e-3, 3)).upper > 1.3 * found.upper
 
 
 def test_a_product_too_large_to_be_checked_as_one_is_checked_net_by_net():
     net = small_product(20, (2, 2, 2, 2, 2))
     asked = Workload.marginals(net.domain, 1)
-    assert len(net) * len(asked) * net.domain.size > covering.MAX_DISTANCES
+    assert len(net) * len(asked) * net.domain.size > net_radius.MAX_DISTANCES
     assert radius(net, asked).upper == pytest.approx(1 / 40, abs=1e-3)
     with pytest.raises(TooLarge, match="distances"):
         radius(net, Workload.marginals(net.domain, 3))
@@ -162,7 +162,7 @@ def across(draw):
 @settings(max_examples=12)
 def test_across_nets_no_table_is_further_than_the_bound(case):
     net, asked, rng = case
-    bound = covering._across(net, asked, 16)[0]
+    bound = net_radius._across(net, asked, 16)[0]
     s = net.domain.size
     sparse = rng.dirichlet(np.full(s, 0.05), 50)
     even = np.array([x / x.sum() for x in rng.integers(0, 2, (50, s)) if x.any()])
@@ -178,19 +178,19 @@ def test_the_bound_across_nets_is_that_of_all_marginals_there_can_be(r):
         low = np.prod(np.maximum(a - r, 0), axis=0)
         high = np.prod(np.minimum(a + r, 1), axis=0)
         attained = max((a.min(0) - low).max(), (high - np.maximum(a.sum(0) - p + 1, 0)).max())
-        assert attained <= covering._furthest(r, p)
-        assert p > 2 or attained > covering._furthest(r, p) - 0.01
-    assert covering._furthest(r, 1) == r
+        assert attained <= net_radius._furthest(r, p)
+        assert p > 2 or attained > net_radius._furthest(r, p) - 0.01
+    assert net_radius._furthest(r, 1) == r
 
 
 def test_the_bound_across_nets_is_near_to_what_is_attained():
     """Half of each of two opposite cells is as far as any table from products of bits: 1/4 and more."""
     net = small_product(3, (2, 2))
     pairs = Workload.marginals(net.domain, 2)
-    assert covering._across(net, pairs, 64)[0] == pytest.approx((1 / 2 + 1 / 6) ** 2, abs=2e-3)
+    assert net_radius._across(net, pairs, 64)[0] == pytest.approx((1 / 2 + 1 / 6) ** 2, abs=2e-3)
     assert radius(net, pairs).lower == pytest.approx(7 / 18, abs=1e-3)
     fine = small_product(9, (2, 2))
-    assert 1 / 4 < radius(fine, pairs, programs=100).lower < covering._across(fine, pairs, 64)[0] < 0.31
+    assert 1 / 4 < radius(fine, pairs, programs=100).lower < net_radius._across(fine, pairs, 64)[0] < 0.31
     three = small_product(5, (2, 2, 2))
     cells = Workload.marginals(three.domain, 3)
     assert radius(three, cells, programs=20).upper <= max(0.1 + 3**-0.5 * 2 / 3, (2 / 3 + 0.1) ** 3) + 1e-2
@@ -200,10 +200,10 @@ def test_across_nets_nothing_is_said_of_other_queries():
     net = small_product(3, (2, 2))
     corner, parity, weighted = [1, 1, 1, 0], [1, 0, 0, 1], [1, 0.5, 0, 0]
     for row in (corner, parity, weighted):
-        assert covering._across(net, Workload.vectors(net.domain, [row]), 8)[0] == math.inf
-    assert covering._across(net, Workload.vectors(net.domain, [[0, 0, 0.5, 0]]), 64)[0] < 0.5
+        assert net_radius._across(net, Workload.vectors(net.domain, [row]), 8)[0] == math.inf
+    assert net_radius._across(net, Workload.vectors(net.domain, [[0, 0, 0.5, 0]]), 64)[0] < 0.5
     assert (
-        covering._across(small_product(1, (3, 3)), Workload.marginals(coded(3, 3), 2), 64)[0] == math.inf
+        net_radius._across(small_product(1, (3, 3)), Workload.marginals(coded(3, 3), 2), 64)[0] == math.inf
     )  # 2/3 > 1/2
 
 
@@ -220,6 +220,6 @@ def test_what_cannot_be_checked_is_refused(monkeypatch):
     for wrong in ({"alpha": 0.0}, {"alpha": 1.0}, {"alpha": math.nan}, {"gap": 0.0}, {"programs": 0}):
         with pytest.raises(InvalidInput, match=next(iter(wrong))):
             radius(net, asked, **wrong)
-    monkeypatch.setattr(covering, "MAX_DISTANCES", 100)
+    monkeypatch.setattr(net_radius, "MAX_DISTANCES", 100)
     with pytest.raises(TooLarge, match="too large to be checked"):
         radius(net, asked)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from worlds import PEOPLE, coded, full_matrix, mixed
 
-from qrelease.dense import MAX_ENTRIES, check_dense, dense
 from qrelease.errors import TooLarge
-from qrelease.measure import RECORDS
-from qrelease.workload import Workload
+from qrelease.inference.measurement import RECORDS
+from qrelease.queries.dense import MAX_ENTRIES, check_dense, dense
+from qrelease.queries.workload import Workload
 
 
 @pytest.mark.parametrize(

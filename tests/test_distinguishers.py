@@ -23,16 +23,16 @@ from worlds import (
     true_answers,
 )
 
-from qrelease.distinguishers import PerturbedLeader, Select
-from qrelease.entropy import Entropy
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
-from qrelease.histogram import Histogram
-from qrelease.measure import noise_for
-from qrelease.noise import discrete_gaussian, discrete_laplace
-from qrelease.oracles import Conjunctions, Predicates
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.measurement import noise_for
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader, Select
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy import ZCDP, Neighbours, PureDP
-from qrelease.queries import Cells
-from qrelease.workload import Group, Workload
+from qrelease.queries.families import Cells
+from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
+from qrelease.queries.workload import Group, Workload
 
 
 @dataclass
@@ -344,7 +344,7 @@ def test_the_oracle_sees_measured_marginals_less_the_hypothesis_and_nothing_else
         np.testing.assert_array_equal(minus, -gaps)
 
 
-@pytest.mark.parametrize("oracle", [Conjunctions(), Predicates()], ids=str)
+@pytest.mark.parametrize("oracle", [ConjunctionOracle(), PredicateOracle()], ids=str)
 @pytest.mark.parametrize("low", [True, False])
 def test_with_a_large_budget_the_leader_is_the_worst_query_of_the_class(oracle, low):
     door = private(TABLE, PureDP(1e9))
@@ -403,7 +403,7 @@ def test_a_whole_group_is_promised_nothing():
 
 @pytest.mark.parametrize("relation", BOTH)
 @pytest.mark.parametrize("cost", [PureDP(0.5), ZCDP(0.05)])
-@pytest.mark.parametrize("oracle", [Conjunctions(), Predicates()], ids=str)
+@pytest.mark.parametrize("oracle", [ConjunctionOracle(), PredicateOracle()], ids=str)
 def test_the_leader_falls_short_by_no_more_than_promised(oracle, cost, relation):
     """2 max |q(noise)|, over many draws of the noise; and it is no more than ten times what it need be."""
     asked = Workload.marginals(coded(4, 5), [["a", "b"], ["a"]])
@@ -423,7 +423,7 @@ def test_the_leader_falls_short_by_no_more_than_promised(oracle, cost, relation)
     assert promised < 10 * np.quantile(reached, 1 - beta)
 
 
-@pytest.mark.parametrize("leader", [PerturbedLeader(Conjunctions()), Select("query")])
+@pytest.mark.parametrize("leader", [PerturbedLeader(ConjunctionOracle()), Select("query")])
 def test_a_promise_is_worse_for_a_smaller_cost_or_beta(leader):
     def promised(epsilon, beta):
         return leader.shortfall(ASKED, PureDP(epsilon), BOTH[0], beta)
@@ -434,7 +434,7 @@ def test_a_promise_is_worse_for_a_smaller_cost_or_beta(leader):
 
 def test_a_leader_that_cannot_work_says_so_beforehand():
     with pytest.raises(InvalidInput, match=r"noise beyond 2\^40"):
-        PerturbedLeader(Conjunctions()).shortfall(ASKED, PureDP(1e-20), BOTH[0], 0.1)
+        PerturbedLeader(ConjunctionOracle()).shortfall(ASKED, PureDP(1e-20), BOTH[0], 0.1)
     wide = Workload.marginals(coded(100, 100, 100), [["a", "b", "c"]])
     with pytest.raises(TooLarge, match="fewer columns"):
-        PerturbedLeader(Conjunctions()).shortfall(wide, PureDP(1.0), BOTH[0], 0.1)
+        PerturbedLeader(ConjunctionOracle()).shortfall(wide, PureDP(1.0), BOTH[0], 0.1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import attributes, domains
 
-from qrelease.domain import Attribute, Domain, readable
+from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput
 
 AGE = Attribute("age", "number", edges=(17, 20, 30, 31), integer=True, missing=("?", ""))
@@ -17,7 +17,9 @@ SEX = Attribute("sex", "category", categories=("F", "M"), missing=("?",))
 
 
 def test_import_is_light():
-    code = "import sys, qrelease.domain, qrelease.schema; print({'numpy', 'numba', 'scipy'} & set(sys.modules))"
+    code = (
+        "import sys, qrelease.data.domain, qrelease.data.schema; print({'numpy', 'numba', 'scipy'} & set(sys.modules))"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
 
@@ -39,6 +41,7 @@ def test_labels():
         (AGE, "30.0", 2),
         (AGE, " ?", 3),
         (AGE, "", 3),
+        (AGE, "nan", 3),
         (SHARE, "0.25", 1),
         (SHARE, "1", 1),
         (SHARE, "-0.0", 0),
@@ -58,7 +61,7 @@ def test_encode(attribute, text, code):
         (AGE, "31", "within the bins 17..30"),
         (AGE, "16", "within the bins 17..30"),
         (AGE, "20.5", "a whole number"),
-        (AGE, "nan", "a whole number"),
+        (AGE, "NAN", "a whole number"),
         (AGE, "inf", "a whole number"),
         (AGE, "2_0", "a whole number"),
         (SHARE, "1e400", "a number"),
@@ -120,13 +123,42 @@ def test_a_missing_day_is_compared_by_value():
         (("1", "1.0"), "1.0", "1.0"),
         (("1.0", "1"), "1 ", "1"),
         (("007",), "007.0", "007"),
+        (("007",), "7e0", "007"),
+        (("7", "007"), "007", "007"),
+        (("0", "TRUE"), "true", "TRUE"),
+        (("0", "1"), "True", "1"),
+        (("false", "true"), "1.0", "true"),
+        (("2020-01-31", "?"), "2020-01-31 00:00", "2020-01-31"),
+        (("2020-01-30T23:00:00Z", "?"), "2020-01-31T00:00:00+01:00", "2020-01-30T23:00:00Z"),
+        (("a", "nan"), "nan", "nan"),
+        (("a", "nan"), "NaN", "nan"),
     ],
 )
-def test_a_whole_number_may_stand_with_or_without_its_zero(categories, text, expected):
+def test_a_text_stands_for_what_it_means(categories, text, expected):
     assert Attribute("x", "category", categories=categories).encode(text) == categories.index(expected)
 
 
-@pytest.mark.parametrize("text", ["7", "007.00", "7e0", "v1", "1.0.0", "1_0", ""])
+def test_words_are_numbers_only_where_the_schema_does_not_list_them():
+    marked = Attribute("x", "number", edges=(0, 1, 2), integer=True, missing=("", "False"))
+    assert [marked.encode(t) for t in ("0", "0.0", "False", "false", "True", "1")] == [0, 0, 2, 2, 1, 1]
+    coded = Attribute("x", "coded", codes=2, missing=("0",))
+    assert [coded.encode(t) for t in ("FALSE", "true", "0e0")] == [2, 1, 2]
+
+
+def test_what_the_schema_tells_apart_must_be_spelled_as_there():
+    with pytest.raises(
+        InvalidInput, match=r"value '1\.00' may be one of several spellings that the schema tells apart"
+    ):
+        Attribute("x", "category", categories=("1", "1.0")).encode("1.00")
+
+
+@pytest.mark.parametrize("text", ["1970-01-31T00:30:00+01:00", "19700131T003000Z"])
+def test_a_day_of_a_time_zone_is_no_day(text):
+    with pytest.raises(InvalidInput, match="has an offset, and its day depends on the time zone"):
+        Attribute("day", "date", edges=(0, 31), missing=("",), outside="missing").encode(text)
+
+
+@pytest.mark.parametrize("text", ["8", "v1", "1.0.0", "1_0", "", "7 7"])
 def test_other_spellings_are_other_categories(text):
     with pytest.raises(InvalidInput, match="is not one of the 4 categories"):
         Attribute("x", "category", categories=("007", "v1.0", "1.0.0.0", "10")).encode(text)

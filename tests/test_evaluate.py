@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 from worlds import coded, mixed, private, random_table, records_of, table_of, true_answers
 
-from qrelease.comparison import NOTICE, Errors, Evaluation, Run
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluate import Truth, cost_of, evaluate, score, unbiased
-from qrelease.ledger import Ledger
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
+from qrelease.evaluation.evaluate import Truth, evaluate, score, unbiased
+from qrelease.evaluation.results import NOTICE, Errors, Evaluation, Run
+from qrelease.inference.residuals import Estimates, Plan
 from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.mwem import MWEM
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
-from qrelease.residuals import Estimates, Plan
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 DOMAIN = coded(3, 4, 2, 5)
 TABLE = random_table(DOMAIN, 500, seed=3)
@@ -175,19 +178,40 @@ def test_what_a_mechanism_refuses_is_found_before_the_first_run():
 
 
 def test_the_text_is_a_table_under_the_notice():
-    notice, subject, header, *lines, bound, floor = str(small()).splitlines()
+    notice, subject, header, *lines, floor = str(small()).splitlines()
     assert notice == NOTICE
     assert subject == (
         "small: 500 records, 71 queries on 6 marginals of 4 columns; add-remove, delta=1e-06; means of 2 trials"
     )
     assert header.split("  ")[0] == "epsilon"
+    lines = [line for line in lines if not line.startswith("unbiased")]
     assert len(lines) == 6
     assert len({len(line) for line in [header, *lines]}) == 1
     assert lines[1].split()[:2] == ["0.5", "laplace"]
     assert lines[1].split()[5] == "1.000"
-    assert bound.startswith("unbiased answers at the lower bound of their noise: avg L1 ")
     assert floor.startswith("as many rows drawn again from the table itself: avg L1 0.")
     assert repr(small(trials=1)).startswith(NOTICE)
+
+
+def test_the_bound_is_shown_where_nothing_is_below_it_and_only_there():
+    found = small(trials=1)
+    best = {e: min(found.error(m, e) for m in found.mechanisms) for e in found.epsilons}
+    every = {e: unbiased(PAIRS, ApproxDP(e, 1e-6), Neighbours.ADD_REMOVE, 500) for e in found.epsilons}
+    assert found.bounds == {e: bound for e, bound in every.items() if bound <= best[e]}
+    assert len(found.bounds) < len(every), "Laplace's noise is less where few answers are asked for"
+    assert ("unbiased answers at the lower bound of their noise: avg L1 " in str(found)) == bool(found.bounds)
+
+
+def test_a_mechanism_that_cannot_be_run_is_left_out_by_name():
+    domain = Domain.coded(dict.fromkeys("abcdef", 2))
+    table = random_table(domain, 50, seed=1)
+    given = {"mwem": MWEM(rounds=1), "smalldb": SmallDB(size=10**6)}
+    found = evaluate(table, Workload.marginals(domain, 1), given, [1], entropy=Entropy.insecure(1))
+    assert found.mechanisms == ("mwem", "laplace")
+    assert list(found.skipped) == ["smalldb"]
+    assert f"skipped: smalldb: {found.skipped['smalldb']}" in str(found)
+    with pytest.raises(QReleaseError):
+        evaluate(table, Workload.marginals(domain, 1), {"smalldb": SmallDB(size=10**6)}, [1])
 
 
 def test_means_are_over_trials_and_what_is_unknown_is_a_dash():

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from rules import NET
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed
 
-from qrelease import memory
-from qrelease.errors import InvalidInput, TooLarge
-from qrelease.hypotheses import Dual, Medians, single
-from qrelease.workload import Group, Workload
+from qrelease._util import memory
+from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
+from qrelease.inference.hypotheses import Dual
+from qrelease.inference.medians import Medians
+from qrelease.queries.workload import Group, Workload, single
 
 KINDS = ["entropic", "euclidean"]
 
@@ -104,7 +105,7 @@ def test_medians_answer_with_medians():
 
 
 def test_medians_of_too_many_answers_are_refused(monkeypatch):
-    monkeypatch.setattr("qrelease.hypotheses.MAX_ANSWERS", 100)
+    monkeypatch.setattr("qrelease.inference.medians.MAX_ANSWERS", 100)
     with pytest.raises(TooLarge, match="candidates are too many; at most 100"):
         Medians(NET, 60.0).answer(mixed())
 
@@ -129,13 +130,13 @@ def test_single_queries_of_a_group(group):
 
 def test_both_vectors_of_a_hypothesis_must_fit(monkeypatch):
     domain = coded(*[2] * 20)
-    monkeypatch.setattr(memory, "_LATER", 0)
+    monkeypatch.setattr(memory, "_LATER_BYTES", 0)
     monkeypatch.setattr(memory, "free", lambda: 15 << 20)
-    with pytest.raises(TooLarge, match=r"1,048,576 cells: about 16 MiB are needed"):
+    with pytest.raises(OutOfMemory, match=r"1,048,576 cells: about 16 MiB are needed"):
         Dual(domain, 1.0, "entropic")
     monkeypatch.setattr(memory, "free", lambda: 16 << 20)
     state = Dual(domain, 1.0, "entropic")
     assert state.values.size == domain.size
     monkeypatch.setattr(memory, "free", lambda: (8 << 20) - 1)
-    with pytest.raises(TooLarge, match="a copy of 1,048,576 cells"):
+    with pytest.raises(OutOfMemory, match="a copy of 1,048,576 cells"):
         _ = state.values

@@ -14,21 +14,24 @@ from rules import DISTINGUISHERS, MARGINAL_RULES, RULES, TABLE, ProjectedPercept
 from scipy import stats
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, full_matrix, mixed, private, random_table, table_of, true_answers
 
-from qrelease.curator import Curator
-from qrelease.distinguishers import PerturbedLeader, Select
-from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
-from qrelease.histogram import Histogram
-from qrelease.hypotheses import Dual, Medians
-from qrelease.ledger import Ledger
-from qrelease.measure import RECORDS
-from qrelease.mechanisms.iterative import MAX_ROUNDS, IterativeConstruction, Round, iterate
-from qrelease.nets import Listed, Product, quantiles, small_databases
-from qrelease.oracles import Conjunctions, Predicates
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.hypotheses import Dual
+from qrelease.inference.measurement import RECORDS
+from qrelease.inference.median_rule import Median
+from qrelease.inference.medians import Medians
+from qrelease.inference.multiplicative_weights import MultiplicativeWeights
+from qrelease.inference.nets import Listed, Product, quantiles, small_databases
+from qrelease.inference.update_rules import Hedge, Perceptron, Projection
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.iterative.construction import MAX_ROUNDS, IterativeConstruction, Round, iterate
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader, Select
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.synopses import WeightedRecords
-from qrelease.updates import Hedge, Median, MultiplicativeWeights, Perceptron, Projection
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 ASKED = mixed()
 TRUTH = true_answers(ASKED, TABLE)
@@ -272,8 +275,8 @@ PROMISES = [
     (IterativeConstruction(Hedge(0.3)), ZCDP(0.1)),
     (IterativeConstruction(Perceptron(0.2)), ZCDP(0.1)),
     (IterativeConstruction(ProjectedPerceptron(0.3)), PureDP(8.0)),
-    (IterativeConstruction(Projection(0.2), PerturbedLeader(Conjunctions())), ApproxDP(2.0, 1e-6)),
-    (IterativeConstruction(Projection(0.25), PerturbedLeader(Predicates())), ApproxDP(4.0, 1e-6)),
+    (IterativeConstruction(Projection(0.2), PerturbedLeader(ConjunctionOracle())), ApproxDP(2.0, 1e-6)),
+    (IterativeConstruction(Projection(0.25), PerturbedLeader(PredicateOracle())), ApproxDP(4.0, 1e-6)),
     (IterativeConstruction(Median(QUARTERS, 0.26, 0.25)), PureDP(2.0)),
 ]
 
@@ -344,7 +347,7 @@ def test_a_median_promises_nothing_unless_its_candidates_are_proved_to_be_close(
         draft, _ = released(mechanism, TABLES["skewed"], SINGLES, cost, BOTH[1])
         assert draft.choices["promise"]["error"] is None
     # Of queries that it was not proved for, as an oracle asks, nothing is known but by a theorem.
-    leader = PerturbedLeader(Predicates())
+    leader = PerturbedLeader(PredicateOracle())
     ends = quantiles(coded(3), 1 / 8)
     asked = Workload.prefixes(coded(3), "a")
     for rule, confined, unconfined in ((Median(ends, 0.2), True, False), (Median(ends, 0.2, 1 / 8), True, True)):
@@ -580,8 +583,8 @@ def test_a_distinguisher_that_finds_no_query_is_told_before_a_draw(found, messag
 def test_parts_that_are_none(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         IterativeConstruction(**arguments)
-    for oracle in (Conjunctions, None, 3):
-        with pytest.raises(InvalidInput, match=r"oracle must be an object such as Conjunctions\(\)"):
+    for oracle in (ConjunctionOracle, None, 3):
+        with pytest.raises(InvalidInput, match=r"oracle must be an object such as ConjunctionOracle\(\)"):
             PerturbedLeader(oracle)
 
 
@@ -589,10 +592,10 @@ def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge(monkeyp
     """Few queries on many cells: the candidates answer the queries, but not for every cell."""
     domain = coded(20, 20)
     rule = Median(small_databases(domain, 1), 0.2)
-    mechanism = IterativeConstruction(rule, PerturbedLeader(Conjunctions()))
+    mechanism = IterativeConstruction(rule, PerturbedLeader(ConjunctionOracle()))
     asked = Workload.predicates(domain, "a = 1 and b = 2")
     mechanism.check(asked, PureDP(1.0), BOTH[0])
-    monkeypatch.setattr("qrelease.hypotheses.MAX_ANSWERS", 1000)
+    monkeypatch.setattr("qrelease.inference.medians.MAX_ANSWERS", 1000)
     IterativeConstruction(rule).check(asked, PureDP(1.0), BOTH[0])
     with pytest.raises(TooLarge, match="400 answers of 400 candidates are too many"):
         mechanism.check(asked, PureDP(1.0), BOTH[0])
@@ -614,7 +617,7 @@ REFUSED = [
     (IterativeConstruction(Projection(0.1)), PureDP(1e-15), "noise beyond"),
     (IterativeConstruction(), PureDP(1e-15), "noise beyond"),
     (IterativeConstruction(), ZCDP(1e-30), "noise beyond"),
-    (IterativeConstruction(distinguisher=PerturbedLeader(Conjunctions())), PureDP(1e-15), "noise beyond"),
+    (IterativeConstruction(distinguisher=PerturbedLeader(ConjunctionOracle())), PureDP(1e-15), "noise beyond"),
     (IterativeConstruction(), PureDP(1e-320), "smallest float|noise beyond"),
     (IterativeConstruction(), 1.0, "the cost must be"),
     (IterativeConstruction(Median(Listed((WeightedRecords(coded(2), np.array([0]), np.ones(1), 1.0),)), 0.1)),

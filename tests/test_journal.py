@@ -17,10 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qrelease import ledger_store
 from qrelease.errors import LedgerError
-from qrelease.ledger import Ledger
-from qrelease.privacy import Neighbours, PureDP
+from qrelease.privacy import Neighbours, PureDP, ledger_store
+from qrelease.privacy.ledger import Ledger
 
 ONE = PureDP(1.0)
 
@@ -145,10 +144,10 @@ def open_session(path, seed):
     """A session over a table that its first hypothesis does not answer, and its ledger."""
     from worlds import coded
 
-    from qrelease.curator import Curator
-    from qrelease.entropy import Entropy
-    from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
-    from qrelease.table import Table
+    from qrelease.data.table import Table
+    from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
+    from qrelease.noise.entropy import Entropy
+    from qrelease.release.curator import Curator
 
     a = np.minimum(np.random.default_rng(0).geometric(0.6, 200_000) - 1, 7)
     ledger = Ledger.open(path, PureDP(4.0), neighbours=Neighbours.ADD_REMOVE)

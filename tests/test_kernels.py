@@ -15,9 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
-from qrelease import cover, kernels
-from qrelease.cover import Cover
-from qrelease.support import Support
+from qrelease.data.marginals import kernels
+from qrelease.data.marginals import plan as plan_module
+from qrelease.data.marginals.plan import MarginalPlan
+from qrelease.data.marginals.support import Support
 
 RNG_SEEDS = st.integers(0, 2**32 - 1)
 
@@ -143,7 +144,7 @@ def walsh_hadamard_across(y, width, low, high):
     butterflies(y.reshape(-1, width)[:, low:high].reshape((*[2] * levels, -1)), range(levels))
 
 
-def count(codes, sizes, digits, radices, starts, offsets, index, counts):
+def count_codes(codes, sizes, digits, radices, starts, offsets, index, counts):
     wrong = [i for i, (row, size) in enumerate(zip(codes, sizes, strict=True)) if (row >= size).any()]
     if wrong:
         return wrong[0]
@@ -301,8 +302,8 @@ def test_single_precision_is_summed_in_double(name):
 def test_trees_agree_with_their_twins(shape, seed, k):
     sets = [s for i in range(k + 1) for s in combinations(range(len(shape)), i)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cover, "_DIRECT", 0)
-        plan = Cover(shape, tuple(sets))
+        patch.setattr(plan_module, "_MAX_DIRECT_WORK", 0)
+        plan = MarginalPlan(shape, tuple(sets))
         tree, length = plan._tree, plan.offsets[-1]
         cells = plan._tree_cells
     rng = np.random.default_rng(seed)
@@ -425,7 +426,7 @@ def test_counts_agree_with_their_twin(shape, rows, seed):
     starts, (*offsets, end) = np.cumsum([0, *map(len, sets)]), np.cumsum([0, *sizes]).tolist()
     index = np.zeros(rows + 3, np.uint32)
     ours, theirs = run_both(
-        "count", codes, sizes_, digits, radices, starts, np.array(offsets), index, np.zeros(end, np.int64)
+        "count_codes", codes, sizes_, digits, radices, starts, np.array(offsets), index, np.zeros(end, np.int64)
     )
     np.testing.assert_array_equal(ours[7], theirs[7])
 
@@ -433,7 +434,7 @@ def test_counts_agree_with_their_twin(shape, rows, seed):
 def test_records_with_a_code_that_its_column_has_not_are_not_counted():
     one, sizes, counts = np.zeros(1, np.int64), np.array([9, 3], np.uint32), np.zeros(30, np.int64)
     codes = np.array([[0, 8, 2], [2, 3, 0]], np.uint32)
-    found = kernels.count(codes, sizes, one, sizes[:1], np.array([0, 1]), one, np.zeros(3, np.uint32), counts)
+    found = kernels.count_codes(codes, sizes, one, sizes[:1], np.array([0, 1]), one, np.zeros(3, np.uint32), counts)
     assert (found, counts.any()) == (1, False)
 
 
@@ -450,7 +451,7 @@ def test_records_with_a_code_that_its_column_has_not_are_not_counted():
 )
 @PROPERTY
 def test_systematic_agrees_with_its_twin(weights, marks, start, number):
-    """Of a piece on which all of its marks fall; the rest of a vector is `sampling`'s affair."""
+    """Of a piece on which all of its marks fall; `inference.sampling` cuts a vector into pieces."""
     w = np.array(weights, float)
     step = w.sum() / max(marks, 1)
     agree("systematic", w, 40, number * step, step, start, number, np.full(marks, -1))
@@ -466,10 +467,10 @@ def test_a_debug_run_stops_at_a_wrong_code(tmp_path):
     """`NUMBA_BOUNDSCHECK=1`, as in CI, with a cache of its own: what is cached does not know which mode it was for."""
     code = """
 import numpy as np
-from qrelease import kernels
+from qrelease.data.marginals import kernels
 one, codes, counts = np.zeros(1, np.int64), np.array([[0, 7]], np.uint32), np.zeros(3, np.int64)
 sizes = np.array([9], np.uint32)  # which lets the code pass
-kernels.count(codes, sizes, one, np.array([3], np.uint32), np.array([0, 1]), one, np.zeros(2, np.uint32), counts)
+kernels.count_codes(codes, sizes, one, np.array([3], np.uint32), np.array([0, 1]), one, np.zeros(2, np.uint32), counts)
 """
     debug = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=debug)

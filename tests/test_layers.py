@@ -1,142 +1,46 @@
-"""The layers of the house, read off the imports: no arrow runs up, and none crosses between the wings.
+"""The rooms of the house, read off the imports: who may import whom, through however many modules.
 
-Within a wing a module imports only from those listed before it, so that the list is also a reading order.
+An import inside a function counts like any other; a name in an annotation alone (`TYPE_CHECKING`) does not.
 """
 
 import ast
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import qrelease
-from qrelease.cli import COMMANDS
+from qrelease.apps.cli import COMMANDS
 
 ROOT = Path(qrelease.__file__).parent
 
-GROUND = ["errors", "memory"]
+MAY_IMPORT = {
+    "errors": set(),
+    "_util": {"errors"},
+    "privacy": {"errors", "_util"},
+    "noise": {"errors", "_util", "privacy"},
+    "data": {"errors", "_util"},
+    "queries": {"errors", "_util", "data"},
+    "inference": {"errors", "_util", "privacy", "noise", "data", "queries"},
+    "local": {"errors", "_util", "privacy", "noise", "data", "queries", "inference"},
+    "mechanisms": {"errors", "_util", "privacy", "noise", "data", "queries", "inference"},
+    "release": {"errors", "_util", "privacy", "noise", "data", "queries", "inference", "mechanisms"},
+    "evaluation": {"errors", "_util", "privacy", "noise", "data", "queries", "inference", "mechanisms", "release"},
+    "apps": {
+        *("errors", "_util", "privacy", "noise", "data", "queries", "inference", "mechanisms", "release"),
+        "evaluation",
+    },
+}
+"""The rooms, each with those below it that it may import from."""
 
-DATA = [
-    "rows",
-    "domain",
-    "schema",
-    "draft",
-    "conditions",
-    "predicate",
-    "queries",
-    "products",
-    "cores",
-    "kernels",
-    "record_kernels",
-    "counting",
-    "cover",
-    "sampling",
-    "constraints",
-    "rounding",
-    "replacement",
-    "workload",
-    "canonical",
-    "dense",
-    "support",
-    "histogram",
-    "encoding",
-    "table",
-    "data",
-]
+HOLDS_THE_TABLE = {"release.curator"}
+"""Modules of `release` that stand beside what is given away: the door to the private table."""
 
-PRIVACY = [
-    "privacy.costs",
-    "privacy.conversions",
-    "privacy.composition",
-    "privacy.filters",
-    "privacy.odometer",
-    "privacy.pld",
-    "privacy",
-    "ledger_store",
-    "ledger",
-    "analyst_store",
-    "analysts",
-    "entropy",
-    "exact",
-    "laws",
-    "samplers",
-    "noise",
-    "selection",
-    "sparse_vector",
-    "primitives",
-    "randomised_response",
-]
-
-RELEASE = [
-    "measure",
-    "residuals",
-    "strategies",
-    "contracts",
-    "promise",
-    "interactions",
-    "maxent",
-    "records",
-    "chains",
-    "databases",
-    "branching",
-    "vc",
-    "synopses",
-    "nets",
-    "covering",
-    "hypotheses",
-    "updates",
-    "oracles",
-    "distinguishers",
-    "conjunctions",
-    "tails",
-    "pricing",
-    "bought",
-    "learner",
-    "books",
-    "mechanisms",
-    "mechanisms.direct",
-    "mechanisms.laplace",
-    "mechanisms.gaussian",
-    "mechanisms.matrix",
-    "mechanisms.maxent",
-    "mechanisms.records",
-    "mechanisms.iterative",
-    "mechanisms.mwem",
-    "mechanisms.pmw_promise",
-    "mechanisms.pmw",
-    "mechanisms.online",
-    "mechanisms.choosing",
-    "mechanisms.smalldb",
-    "mechanisms.net",
-    "release",
-    "curator",
-]
-
-USE = [
-    "chart",
-    "pictures",
-    "report",
-    "archive",
-    "plot",
-    "comparison",
-    "rehearsal",
-    "auto",
-    "planning",
-    "evaluate",
-    "audit",
-    "server",
-    "cli",
-    "__main__",
-]
-
-# A release saves and shows itself by calling up, when it is asked to; it can be made and used without.
-ON_DEMAND = {("release", "archive"), ("release", "report")}
-
-MODULES = [*GROUND, *DATA, *PRIVACY, *RELEASE, *USE]
-
-BELOW = {"data": GROUND, "privacy": GROUND, "release": [*GROUND, *DATA, *PRIVACY], "use": MODULES[: -len(USE)]}
+LONGEST_CHAIN = 20
+"""Modules that import one another in a row, at most."""
 
 
 def name_of(file):
@@ -144,34 +48,7 @@ def name_of(file):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def place_of(name):
-    """The auditor is one place in the list, the server, and the command line: how their parts lean is their affair."""
-    return name.split(".")[0] if name.startswith(("audit.", "server.", "cli.")) else name
-
-
-FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py"))}
-
-PLACES = {place_of(name) for name in FILES}
-
-
-@cache
-def imports(place):
-    """The places that the modules of a place import from, each with whether that is at a module's top level."""
-    found = {}
-
-    def visit(node, top):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-                continue  # a name in an annotation is no arrow
-            for target in map(place_of, targets(child)):
-                found[target] = found.get(target, False) or top
-            visit(child, top and not isinstance(child, ast.FunctionDef))
-
-    for name, file in FILES.items():
-        if place_of(name) == place:
-            visit(ast.parse(file.read_text(encoding="utf-8")), top=True)
-    found.pop(place, None)
-    return found
+FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py")) if f.parent != ROOT or f.stem == "errors"}
 
 
 def targets(node):
@@ -192,60 +69,102 @@ def targets(node):
                 yield ".".join(inner)
 
 
-def test_every_module_has_its_place():
-    """A new module is written into the list above, where a reader finds what it may import."""
-    assert sorted(PLACES) == sorted(["", *MODULES])
+@cache
+def imports(name):
+    """The modules that a module imports, anywhere in its file."""
+    found = set()
+
+    def visit(node):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            found.update(targets(child))
+            visit(child)
+
+    visit(ast.parse(FILES[name].read_text(encoding="utf-8")))
+    return frozenset(found - {name})
 
 
-@pytest.mark.parametrize(
-    ("layer", "wing"), [("data", DATA), ("privacy", PRIVACY), ("release", RELEASE), ("use", USE)], ids=BELOW
-)
-def test_no_arrow_runs_up(layer, wing):
-    allowed = set(BELOW[layer])
-    for name in wing:
-        for target, top in imports(name).items():
-            if (name, target) in ON_DEMAND:
-                assert not top, f"{name} may import {target} on demand only"
-            else:
-                assert target in allowed, f"{name} may not import {target}"
-        allowed.add(name)
+@cache
+def reached(name):
+    """All modules that a module imports through however many others."""
+    found, left = set(), [name]
+    while left:
+        for target in imports(left.pop()):
+            if target not in found:
+                found.add(target)
+                left.append(target)
+    return frozenset(found)
 
 
-def test_errors_stand_on_nothing():
-    assert imports("errors") == {}
-    assert set(imports("memory")) == {"errors"}
+def room_of(name):
+    return name.split(".")[0]
 
 
-def test_the_wings_do_not_know_each_other():
-    for here, there in ((DATA, PRIVACY), (PRIVACY, DATA)):
-        assert not [(name, t) for name in here for t in imports(name) if t in there]
+def test_every_module_has_a_room():
+    """Beside the rooms there are only the package's public names, its command and its errors."""
+    assert {room_of(name) for name in FILES} == set(MAY_IMPORT)
+    assert {f.name for f in ROOT.glob("*.py")} == {"__init__.py", "__main__.py", "errors.py"}
+    assert len([f for f in ROOT.iterdir() if f.is_dir() and f.name != "__pycache__"]) <= 11
 
 
-def test_only_the_learning_mechanisms_are_iterative():
-    assert {name for name in PLACES if "mechanisms.iterative" in imports(name)} <= {
-        "mechanisms.mwem",
-        "mechanisms.pmw",
-        "planning",
-    }
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_only_from_those_below(room):
+    for name in FILES:
+        if room_of(name) == room:
+            above = {t for t in imports(name) if room_of(t) not in {room, *MAY_IMPORT[room]}}
+            assert not above, f"{name} may not import {above}"
 
 
-def test_a_mechanism_does_not_know_another():
-    pieces = {f"mechanisms.{piece}" for piece in ("direct", "iterative", "choosing", "pmw_promise")} | {"mechanisms"}
-    for name in RELEASE:
-        if name.startswith("mechanisms."):
-            assert not [t for t in imports(name) if t.startswith("mechanisms.") and t not in pieces]
+def test_no_module_imports_itself_through_others():
+    assert not [name for name in FILES if name in reached(name)]
+
+
+def test_chains_are_short():
+    depth = {}
+    for name in TopologicalSorter({name: imports(name) for name in FILES}).static_order():
+        depth[name] = 1 + max((depth[t] for t in imports(name)), default=0)
+    assert max(depth.values()) <= LONGEST_CHAIN, max(depth, key=depth.get)
+
+
+PUBLIC_ROOMS = [n for n in FILES if room_of(n) in {"inference", "release"} and n not in HOLDS_THE_TABLE]
+
+
+@pytest.mark.parametrize("name", PUBLIC_ROOMS)
+def test_what_is_made_of_measurements_reaches_no_table_and_no_noise(name):
+    """From a noisy measurement on, nothing can look at the records again or draw at random in the name of privacy."""
+    assert not reached(name) & {"data.table", "noise.samplers", "noise.kernels", "noise.entropy", "release.curator"}
 
 
 def test_the_private_table_is_seen_by_few():
     """`Private` and `Curator` are the door; what reads or compares tables stands outside on purpose."""
-    seen_by = {name for name in PLACES if "table" in imports(name)}
-    assert seen_by <= {"", "data", "measure", "curator", "rehearsal", "audit", "evaluate", "server", "cli"}
-    assert not {"table", "ledger", "entropy", "curator"} & set(imports("release"))
+    seen_by = {name for name in FILES if "data.table" in imports(name)}
+    assert {name for name in seen_by if room_of(name) not in {"evaluation", "apps"}} == {
+        "data.bundled",
+        "mechanisms.private_data",
+        "mechanisms.simulation",
+        "release.curator",
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if room_of(n) == "local"])
+def test_the_local_model_reaches_no_table(name):
+    """Its servers see reports that people randomised themselves."""
+    assert not reached(name) & {"data.table", "release.curator", "mechanisms.private_data"}
 
 
 def test_evaluation_enters_no_release():
     """It looks at the truth, so nothing that makes, stores or shows a release may know it."""
-    assert {name for name in PLACES if "evaluate" in imports(name)} <= {"", "cli"}
+    assert {room_of(name) for name in FILES if "evaluation.evaluate" in imports(name)} <= {"apps"}
+
+
+def test_a_mechanism_does_not_know_another():
+    """But `mwem` and `pmw` are iterative constructions, and `auto` chooses among all."""
+    mechanisms = {"laplace", "gaussian", "matrix", "maxent", "weighted_records", "auto", "small_db.small_db"}
+    mechanisms |= {"small_db.net", "iterative.construction", "iterative.mwem", "iterative.pmw", "online.session"}
+    mechanisms = {f"mechanisms.{name}" for name in mechanisms}
+    for name in mechanisms - {"mechanisms.auto"}:
+        assert imports(name) & mechanisms <= {"mechanisms.iterative.construction"}, name
 
 
 # --- light imports -----------------------------------------------------------------------------------------------
@@ -264,7 +183,7 @@ def loaded_by(code):
 
 @pytest.mark.parametrize(
     "module",
-    ["qrelease", *(f"qrelease.{m}" for m in ("errors", "privacy", "ledger", "domain", "schema"))],
+    ["qrelease", *(f"qrelease.{m}" for m in ("errors", "privacy", "privacy.ledger", "data.domain", "data.schema"))],
 )
 def test_a_public_schema_and_a_budget_need_nothing_heavy(module):
     assert not loaded_by(f"import {module}") & HEAVY
@@ -283,17 +202,17 @@ def test_a_public_schema_and_a_budget_need_nothing_heavy(module):
 def test_a_command_loads_no_other_and_its_help_nothing_heavy(arguments, commands):
     loaded = loaded_by(f"""
 import contextlib
-import qrelease.cli
+import qrelease.apps.cli
 with contextlib.suppress(SystemExit):
-    qrelease.cli.main({arguments})
+    qrelease.apps.cli.main({arguments})
 """)
     assert not loaded & HEAVY
-    assert {name for name in COMMANDS if f"qrelease.cli.{name}" in loaded} == commands
+    assert {name for name in COMMANDS if f"qrelease.apps.cli.{name}" in loaded} == commands
 
 
 def test_a_command_is_the_module_of_its_name():
-    modules = {file.stem for file in (ROOT / "cli").glob("*.py")}
-    assert modules == {*COMMANDS, "shared", "mechanisms", "__init__"}
+    modules = {file.stem for file in (ROOT / "apps" / "cli").glob("*.py")}
+    assert modules == {*COMMANDS, "shared", "ledgers", "mechanisms", "__init__"}
 
 
 def test_every_public_name_loads():

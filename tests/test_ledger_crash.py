@@ -26,9 +26,9 @@ from typing import Any
 import pytest
 
 from qrelease.errors import BudgetExceeded
-from qrelease.ledger import Charge, Entry, Ledger
 from qrelease.privacy import PureDP, split
 from qrelease.privacy.costs import round_up
+from qrelease.privacy.ledger import Charge, Entry, Ledger
 
 SHARES, KEYS, ROUNDS = 400, 600, 12  # a ledger lasts ROUNDS rounds and cannot hold all of its KEYS
 TOTAL = PureDP(1.0)

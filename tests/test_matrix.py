@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed, moved, private, random_table, true_answers
 
-from qrelease import archive
-from qrelease.audit import audit_mechanism, audit_sensitivity, table_pairs
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.ledger import Ledger
-from qrelease.measure import noise_for
+from qrelease.evaluation.audit import audit_mechanism, audit_sensitivity, table_pairs
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.strategies import Strategy, covariance, gram, lower_bound, variances
 from qrelease.mechanisms.matrix import Matrix, plan
-from qrelease.primitives import analytic_gaussian_sigma
+from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
-from qrelease.products import Product, Rows
-from qrelease.queries import Cells, Intervals
-from qrelease.strategies import Strategy, covariance, gram, lower_bound, variances
-from qrelease.workload import Group, Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.families import Cells, Intervals
+from qrelease.queries.products import Product, Rows
+from qrelease.queries.workload import Group, Workload
+from qrelease.release import reader
+from qrelease.release.curator import Curator
 
 ADD, SWAP = BOTH
 COST = ApproxDP(1.0, 1e-6)
@@ -241,7 +241,7 @@ def test_a_release_comes_back_from_its_files(tmp_path):
         assert release.parameters["bound"] <= release.parameters["error"]
         assert release.parameters["gap"] == release.parameters["error"] / release.parameters["bound"] - 1 < 1e-3
         release.save(tmp_path / str(i))
-        again = archive.load(tmp_path / str(i))
+        again = reader.load(tmp_path / str(i))
         for asked in (workload, Workload.predicates(domain, "a in 2..4", "c = 1") if i else workload):
             for one, two in zip(release.error_bars(asked), again.error_bars(asked), strict=True):
                 np.testing.assert_array_equal(one, two)

@@ -11,20 +11,23 @@ from hypothesis import strategies as st
 from worlds import BOTH, PROPERTY, coded, private, table_of
 
 import qrelease as qr
-from qrelease import archive, maxent
-from qrelease.auto import Auto
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput, TooLarge
-from qrelease.interactions import Interactions
-from qrelease.ledger import Ledger
-from qrelease.maxent import fit
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, OutOfMemory
+from qrelease.inference import maxent
+from qrelease.inference.interaction_basis import Interactions
+from qrelease.inference.maxent import fit
+from qrelease.inference.residual_synopses import Linear, Modelled
+from qrelease.inference.residuals import Estimates, Plan
+from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.maxent import Linear, MaxEnt, Modelled
-from qrelease.privacy import ApproxDP, Neighbours, PureDP
-from qrelease.residuals import Estimates, Plan
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.noise.calibration import calibrated
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release import writer
+from qrelease.release.curator import Curator
 
 ADD, SWAP = BOTH
 
@@ -206,7 +209,7 @@ def test_the_same_estimates_give_the_same_histogram():
 # --- the mechanism
 
 
-COST = ApproxDP(1.0, 1e-9)
+COST, RHO = ApproxDP(1.0, 1e-9), ZCDP(0.02)
 
 
 def release(table, workload, neighbours=ADD):
@@ -259,8 +262,8 @@ def test_all_triples_of_forty_columns_are_released_saved_and_loaded(tmp_path, mo
     noisy, half = made.error_bars()
     assert noisy.size == 9880 * 64
     assert 0.945 < np.mean(np.abs(noisy - true) <= half) < 0.955
-    monkeypatch.setattr(archive, "_LISTED", 1 << 19)
-    monkeypatch.setattr(archive, "MOST_ANSWERS", 1 << 19)
+    monkeypatch.setattr(writer, "LISTED_ANSWERS", 1 << 19)
+    monkeypatch.setattr(writer, "MOST_ANSWERS", 1 << 19)
     made.save(tmp_path / "out")
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["measurements.npy", "release.json", "report.html"]
     assert sum(f.stat().st_size for f in (tmp_path / "out").iterdir()) < 15 * noisy.size
@@ -278,12 +281,12 @@ def test_all_triples_of_forty_columns_are_released_saved_and_loaded(tmp_path, mo
 def test_what_fits_in_memory_without_a_fit_is_known_beforehand(monkeypatch):
     domain = coded(*(10,) * 30)
     asked = Workload.marginals(domain, 3)
-    monkeypatch.setattr("qrelease.memory.free", lambda: 250 << 20)  # of 4 million answers; with 122 to come
+    monkeypatch.setattr("qrelease._util.memory.free", lambda: 250 << 20)  # of 4 million answers; with 122 to come
     MaxEnt().check(asked, ApproxDP(1.0, 1e-9), ADD)
-    monkeypatch.setattr("qrelease.memory.free", lambda: 200 << 20)
+    monkeypatch.setattr("qrelease._util.memory.free", lambda: 200 << 20)
     table = Table(domain, [np.zeros(5, np.uint8)] * 30)
     with Ledger.open(None, ApproxDP(1.0, 1e-9)) as ledger:
-        with pytest.raises(TooLarge, match="cells of residuals: about"):
+        with pytest.raises(OutOfMemory, match="cells of residuals: about"):
             Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(), asked, ApproxDP(1.0, 1e-9))
         assert ledger.spent is None
 
@@ -294,13 +297,13 @@ def test_what_memory_is_free_decides_no_release(monkeypatch):
     asked, cost = Workload.marginals(domain, 2), ApproxDP(1.0, 1e-9)
     for mechanism in (MaxEnt(records=1000), Gaussian()):
         with monkeypatch.context() as patch:
-            patch.setattr("qrelease.memory.free", lambda: 1 << 20)
+            patch.setattr("qrelease._util.memory.free", lambda: 1 << 20)
             assert mechanism.no_table(asked) is None
-            patch.setattr("qrelease.memory.room", lambda: 1 << 20)
+            patch.setattr("qrelease._util.memory.room", lambda: 1 << 20)
             assert "more than this machine has" in mechanism.no_table(asked)
-    monkeypatch.setattr("qrelease.memory.free", lambda: 1 << 20)
+    monkeypatch.setattr("qrelease._util.memory.free", lambda: 1 << 20)
     for mechanism in (MaxEnt(records=1000), Auto(1000)):
-        with pytest.raises(TooLarge, match=r"the universe has .* cells: about .* are free"):
+        with pytest.raises(OutOfMemory, match=r"the universe has .* cells: about .* are free"):
             mechanism.check(asked, cost, ADD)
 
 
@@ -317,20 +320,24 @@ def test_triples_of_few_cells_are_measured_at_a_small_epsilon_too():
 
     def share(domain):
         asked = Workload.marginals(domain, 3)
-        plan = MaxEnt()._plan(asked, ApproxDP(0.1, 1e-9), Neighbours.ADD_REMOVE, 21_574)
-        return sum(prod(1 - 1 / domain.shape[a] for a in s) / v for s, v in plan.variances.items() if len(s) == 3)
+        cost = ApproxDP(0.1, 1e-9)
+        plan, noise = MaxEnt()._plan(asked, cost, Neighbours.ADD_REMOVE, 21_574), calibrated(1, cost)[0].variance
+        return noise * sum(
+            prod(1 - 1 / domain.shape[a] for a in s) / v for s, v in plan.variances.items() if len(s) == 3
+        )
 
     assert 0.2 < share(coded(*(2,) * 16)) < 0.3
     assert share(coded(*(8,) * 8)) < 0.1
 
 
-def test_a_marginal_of_more_weight_has_less_error():
+@pytest.mark.parametrize("cost", [ZCDP(0.02), PureDP(1.0)])
+def test_a_marginal_of_more_weight_has_less_error(cost):
     table = log_linear((3, 4, 2), 5_000, 0)
     asked = Workload.marginals(table.domain, 2)
     bars = {}
     for weights in (None, (100.0, 1.0, 1.0)):
-        with Ledger.open(None, COST) as ledger:
-            release = Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(weights=weights), asked, COST)
+        with Ledger.open(None, cost) as ledger:
+            release = Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(weights=weights), asked, cost)
         bars[weights] = np.split(release.error_bars()[1], asked.bounds[1:-1])
     first, *others = zip(*bars.values(), strict=True)
     assert (first[1] < 0.9 * first[0]).all()
@@ -342,9 +349,9 @@ def test_the_largest_variance_can_be_made_the_least():
     asked = Workload.marginals(table.domain, 2)
     largest = {}
     for objective in ("total", "largest"):
-        with Ledger.open(None, COST) as ledger:
+        with Ledger.open(None, RHO) as ledger:
             mechanism = MaxEnt(records=5_000, objective=objective)
-            release = Curator(table, ledger, Entropy.insecure(0)).release(mechanism, asked, COST)
+            release = Curator(table, ledger, Entropy.insecure(0)).release(mechanism, asked, RHO)
         largest[objective] = release.error_bars()[1].max()
     assert largest["largest"] < 0.99 * largest["total"]
 
@@ -373,18 +380,13 @@ def test_wrong_weights_and_objectives_cost_nothing(wrong, words):
         assert ledger.spent is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"cost": PureDP(1.0)}, "needs a delta above 0"),
-        ({"cost": ApproxDP(1.0, 0.0)}, "needs a delta above 0"),
-    ],
-)
-def test_what_it_refuses_is_refused_before_the_charge(arguments, message):
+@pytest.mark.parametrize("cost", [PureDP(1.0), ApproxDP(1.0, 0.0)])
+def test_the_least_largest_variance_needs_a_delta(cost):
     table = log_linear((2, 2), 10, 0)
-    ledger = Ledger.open(None, arguments["cost"])
-    with pytest.raises(InvalidInput, match=message):
-        Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(), Workload.marginals(table.domain, 1), **arguments)
+    ledger = Ledger.open(None, cost)
+    with pytest.raises(InvalidInput, match="is planned for Gaussian noise: give --delta"):
+        asked = Workload.marginals(table.domain, 1)
+        Curator(table, ledger, Entropy.insecure(0)).release(MaxEnt(objective="largest"), asked, cost)
     assert not any(e.kind == "charge" for e in ledger.history())
 
 

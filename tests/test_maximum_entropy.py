@@ -9,19 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, random_table, true_answers
 
-from qrelease import maxent
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
-from qrelease.histogram import Histogram
-from qrelease.ledger import Ledger
-from qrelease.maxent import fit
-from qrelease.measure import RECORDS, Measurement, Noise
-from qrelease.mechanisms.mwem import MWEM
+from qrelease.inference import maxent
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.maxent import fit
+from qrelease.inference.maximum_entropy_rule import MaximumEntropy, with_subsets
+from qrelease.inference.measurement import RECORDS, Measurement
+from qrelease.inference.residuals import Estimates
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.noise.distributions import Noise
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, PureDP
-from qrelease.residuals import Estimates
-from qrelease.updates import MaximumEntropy, subsets
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 PAIRS = Workload.marginals(PEOPLE, 2)
 
@@ -124,7 +125,7 @@ def test_it_starts_uniform_on_all_subsets():
     assert isinstance(state, Histogram)
     np.testing.assert_allclose(state.values, 1.0)
     assert set(state.sets) == {(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)}
-    assert subsets([(0, 2), (1,), (1, 2)]) == ((0, 2), (1,), (1, 2), (0,), (2,))
+    assert with_subsets([(0, 2), (1,), (1, 2)]) == ((0, 2), (1,), (1, 2), (0,), (2,))
 
 
 def test_columns_of_one_value_say_nothing():

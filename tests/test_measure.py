@@ -27,15 +27,18 @@ from worlds import (
     true_answers,
 )
 
-from qrelease import cores, measure
-from qrelease.entropy import Entropy
+from qrelease._util import parallel
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.measure import CONFIDENCE, RECORDS, Measurement, Noise, currency, noise_for
-from qrelease.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
+from qrelease.inference.measurement import RECORDS, Measurement, noise_for
+from qrelease.inference.residuals import Plan
+from qrelease.mechanisms import private_data
+from qrelease.noise.calibration import currency
+from qrelease.noise.distributions import CONFIDENCE, Noise
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import discrete_gaussian, discrete_laplace, rounded_gaussian
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
-from qrelease.queries import GRID
-from qrelease.residuals import Plan
-from qrelease.workload import Workload
+from qrelease.queries.families import GRID
+from qrelease.queries.workload import Workload
 
 COSTS = [PureDP(0.5), ZCDP(0.05)]
 
@@ -139,7 +142,7 @@ def test_every_measurement_has_the_noise_that_its_sensitivity_asks_for(name, cos
 @pytest.mark.parametrize("drawn", [1, 7, 20])
 def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
     """At such a cost there is hardly any noise."""
-    monkeypatch.setattr("qrelease.measure._DRAWN", drawn)
+    monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", drawn)
     cost = ZCDP(1e30)
     plan = Plan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
     for asked in (mixed(), plan.workload):
@@ -153,7 +156,7 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
 
 
 def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(monkeypatch):
-    monkeypatch.setattr("qrelease.measure._DRAWN", 40)
+    monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", 40)
     domain = coded(*[4] * 8)
     asked, table = Workload.marginals(domain, 3), table_of(domain, np.empty((0, 8), np.int64))
     assert len(asked.cuts(40)) > 50
@@ -163,10 +166,10 @@ def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(m
 
     found = {}
     for number in (1, 2, 5):
-        monkeypatch.setattr(cores, "cores", lambda number=number: number)
-        cores._pool.cache_clear()
+        monkeypatch.setattr(parallel, "cores", lambda number=number: number)
+        parallel._pool.cache_clear()
         found[number] = noise(Entropy.insecure(3))
-    cores._pool.cache_clear()
+    parallel._pool.cache_clear()
     np.testing.assert_array_equal(found[1], found[2])
     np.testing.assert_array_equal(found[1], found[5])
     sigma = math.sqrt(asked.moved(2, replace=False) / 0.2)
@@ -272,7 +275,7 @@ def test_a_selection_paid_in_zcdp_never_costs_more(rho):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "qrelease.selection.exponential_mechanism", lambda scores, epsilon, *rest: seen.append(epsilon) or 0
+            "qrelease.noise.selection.exponential_mechanism", lambda scores, epsilon, *rest: seen.append(epsilon) or 0
         )
         cost = ZCDP(float(rho))
         private(random_table(PEOPLE, 5, 0), cost, entropy=Probe()).select(SCORES, 1, cost, "exponential")
@@ -292,9 +295,9 @@ def test_queries_over_another_domain_are_refused_before_a_draw():
 def test_a_count_is_added_up_as_integers(monkeypatch):
     """Noise beyond 2^53 as a float would hide no record at all: n + Z would be rounded by where n is even."""
     door = private(random_table(coded(2), 3, 0))
-    monkeypatch.setattr(measure, "_draw", lambda *_: np.array([(1 << 53) + 1 - 3]))
+    monkeypatch.setattr(private_data, "_draw", lambda *_: np.array([(1 << 53) + 1 - 3]))
     assert door.count(PureDP(1.0))[0] == 1 << 53
-    monkeypatch.setattr(measure, "_draw", lambda *_: np.array([(1 << 53) + 1]))
+    monkeypatch.setattr(private_data, "_draw", lambda *_: np.array([(1 << 53) + 1]))
     assert door.count(PureDP(1.0))[0] == (1 << 53) + 4
 
 

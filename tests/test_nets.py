@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed
 
-from qrelease import nets
-from qrelease.domain import Attribute, Domain
+from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.histogram import Histogram
-from qrelease.nets import Averages, Listed, Product, Thinned, grid, quantiles, small_databases, thin
-from qrelease.synopses import WeightedRecords
-from qrelease.workload import Workload
+from qrelease.inference import nets
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.nets import Averages, Listed, Product, Thinned, grid, quantiles, small_databases, thin
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.queries.workload import Workload
 
 AGES = Domain((Attribute("age", "number", edges=(0, 20, 40, 60, 80), integer=True, missing=("?",)),))
 
@@ -48,7 +48,7 @@ def test_fractions_are_what_the_synopses_answer(name, monkeypatch):
     made = [net.synopsis(i, 10.0) for i in range(len(net))]
     np.testing.assert_allclose(found * 10, [y.answer(asked) for y in made], atol=1e-9)
     assert all(y.total == 10.0 for y in made)
-    monkeypatch.setattr(nets, "_CHUNK", 64)  # in many blocks it is the same
+    monkeypatch.setattr(nets, "BLOCK_ANSWERS", 64)  # in many blocks it is the same
     blocks = list(net.fractions(asked))
     assert name == "listed" or len(blocks) > 1
     np.testing.assert_allclose(np.concatenate(blocks), found, atol=1e-12)

@@ -12,13 +12,13 @@ import pytest
 import reference
 from scipy import stats
 
-from qrelease import laws
-from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
-from qrelease.exact import exp_negative, invert, log2e, uniform_below
-from qrelease.noise import (
-    MAX_SCALE,
-    MAX_VARIANCE,
+from qrelease.noise import exact_cdfs
+from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.exact_reals import exp_negative, invert, log2e, uniform_below
+from qrelease.noise.kernels import GAP, WEIGHT_ERROR, rate, weight
+from qrelease.noise.samplers import (
     bernoulli_exp,
     discrete_gaussian,
     discrete_laplace,
@@ -30,7 +30,6 @@ from qrelease.noise import (
     rounded_sampler,
     zeros_of,
 )
-from qrelease.samplers import GAP, WEIGHT_ERROR, below, rate, weight
 
 SCALES = [Fraction(1, 5), Fraction(1), Fraction(22, 7), Fraction(100), Fraction(12345, 2), Fraction(10**6)]
 SAMPLERS = {
@@ -194,11 +193,11 @@ def test_log2e():
 
 @pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("gamma", [Fraction(1, 300), Fraction(1, 3), Fraction(9)], ids=str)
-@pytest.mark.parametrize("law", [laws.laplace, laws.gaussian])
+@pytest.mark.parametrize("law", [exact_cdfs.laplace, exact_cdfs.gaussian])
 def test_laws_enclose_the_true_thresholds(law, gamma, folded):
     with decimal.localcontext(prec=60):
         q = (-Decimal(gamma.numerator) / gamma.denominator).exp()
-        weights = [q ** (v if law is laws.laplace else v * v) * (2 if folded and v else 1) for v in range(50_000)]
+        weights = [q ** (v if law is exact_cdfs.laplace else v * v) * (2 if folded and v else 1) for v in range(50_000)]
         weights = weights[: next((v for v, w in enumerate(weights) if w < Decimal(2) ** -220), None)]
         total, below_v = sum(weights), Decimal(0)
         found = law(gamma, folded, 128)
@@ -296,7 +295,7 @@ def test_the_kernels_bracket_the_true_chance_of_acceptance(name, scale):
 
 
 def test_an_undecided_comparison_draws_as_many_bits_as_it_takes():
-    law = partial(laws.coin, Fraction(1, 3))
+    law = partial(exact_cdfs.coin, Fraction(1, 3))
     lo = law(640)[0][0]
     words = [(lo >> 64 * i) % 2**64 for i in reversed(range(10))]
     assert invert(law, words[0], 64, Script([*words[1:-1], words[-1] + 5])) == 1
@@ -354,15 +353,16 @@ def test_draws_beyond_int64_are_kept_whole_and_reduced_modulo_2_to_the_64(monkey
     words = [1, 4, 2, 8, 3]
     drawn = draw(Huge(), 4, Script(words[:4] + words[4:]))
     assert drawn.tolist() == [3 - (1 << 70), 5, 5, 3 - (1 << 70)]
-    monkeypatch.setattr("qrelease.noise.laplace_sampler", lambda scale, signed: Huge())
+    monkeypatch.setattr("qrelease.noise.samplers.laplace_sampler", lambda scale, signed: Huge())
     assert discrete_laplace(1, 4, Script(words)).tolist() == [3, 5, 5, 3]
 
 
 def test_uniform_integers_below_a_bound():
-    counts = np.bincount(below(Entropy.insecure(19).words(60_000), 6), minlength=6)
+    entropy = Entropy.insecure(19)
+    drawn = [uniform_below(6, word, entropy) for word in entropy.words(60_000).tolist()]
+    counts = np.bincount(drawn, minlength=6)
     assert stats.chisquare(counts).pvalue > 1e-3
     assert stats.chisquare(counts + np.array([700, -700, 0, 0, 0, 0])).pvalue < 1e-6
-    assert below(np.array([2**64 // 3], dtype=np.uint64), 3).tolist() == [-1]
     assert uniform_below(3, 2**64 // 3, Script([2**64 // 3, 0])) == 0
     assert uniform_below(3, 2**64 // 3, Script([2**64 - 1])) == 1
     assert uniform_below(1, 2**64 - 1, Script()) == 0

@@ -15,28 +15,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, private, random_table, universe
 
-from qrelease import tails
-from qrelease.books import RENT, Books
-from qrelease.bought import Bought
-from qrelease.canonical import Asked, named
-from qrelease.conjunctions import Conjunctions, Everything, Parities
-from qrelease.curator import Curator
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
-from qrelease.histogram import Histogram
-from qrelease.learner import Learner
-from qrelease.ledger import Ledger
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.multiplicative_weights import MultiplicativeWeights
+from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.online import Online
-from qrelease.mechanisms.pmw import PrivateMultiplicativeWeights
-from qrelease.pricing import ALONE, Tariff
+from qrelease.mechanisms.online.canonical_group import QueryReader
+from qrelease.mechanisms.online.hypothesis import LEARNING, Hypothesis
+from qrelease.mechanisms.online.prices import ALONE, Prices
+from qrelease.mechanisms.online.purchased import PurchasedSynopsis
+from qrelease.mechanisms.online.purchasing import POLICY
+from qrelease.mechanisms.online.session import Online
+from qrelease.mechanisms.online.state import SessionState
+from qrelease.noise import tail_bounds
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, zcdp_epsilon
-from qrelease.products import Rows
-from qrelease.queries import Cells
-from qrelease.table import Table
-from qrelease.updates import MultiplicativeWeights
-from qrelease.workload import Group, Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.canonical import CanonicalQuery, named
+from qrelease.queries.classes import Conjunctions, Everything, Parities
+from qrelease.queries.families import Cells
+from qrelease.queries.products import Rows
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.curator import Curator
 
 SWAP, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 CAPS = [PureDP(50.0), ZCDP(50.0), ApproxDP(50.0, 1e-6)]
@@ -107,7 +109,7 @@ def test_a_canonical_form_is_equal_if_and_only_if_the_query_is(data):
     names = [named(DOMAIN, mask(r.reshape(-1)).groups[0])[0] for r in (row, other)]
     assert (names[0] == names[1]) == bool((row.reshape(-1) == other).all())
     assert all(a not in names[0].axes for a in free[:1])
-    assert Asked.from_text(names[0].to_text()) == names[0]
+    assert CanonicalQuery.from_text(names[0].to_text()) == names[0]
     group = names[0].group(DOMAIN)
     cube = group.queries.rows[0].reshape([DOMAIN.shape[a] for a in group.axes])
     wide = cube.reshape([n if a in group.axes else 1 for a, n in enumerate(DOMAIN.shape)])
@@ -201,7 +203,7 @@ def test_a_synopsis_is_bought_when_the_rent_is_due():
                 break
             paid += answer.cost.epsilon if answer.cost else 0.0
         price = answer.cost.epsilon
-        assert RENT * price <= paid <= RENT * price + session._books.tariff.alone
+        assert POLICY.synopsis_share * price <= paid <= POLICY.synopsis_share * price + session._state.prices.alone
         for query, _ in BOXES:
             session.answer(query)
         assert spent(session) == pytest.approx(start + paid + price)
@@ -226,11 +228,11 @@ def test_in_epsilon_and_delta_a_declared_synopsis_is_bought_outright(tmp_path, n
     with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as session:
         quote = session.quote("a = 0 and c = 1")
         session.answer("a = 0 and c = 1")
-        bought = session._books.purchases[-1]
+        bought = session._state.purchases[-1]
         assert quote.cost == bought.cost == ApproxDP(bought.cost.epsilon, 0.875e-6)
-        books = session._books
-        assert bought.cost.epsilon < books.tariff.table(0, tuple(range(6)), Conjunctions(2)).cost.epsilon
-        by_rho = books.tariff.residuals(0, tuple(range(6)), Conjunctions(2)).cost
+        state = session._state
+        assert bought.cost.epsilon < state.prices.table(0, tuple(range(6)), Conjunctions(2)).cost.epsilon
+        by_rho = state.prices.residuals(0, tuple(range(6)), Conjunctions(2)).cost
         assert bought.cost.epsilon < 0.95 * zcdp_epsilon(by_rho.rho, 1e-6)
         more = session.answer("a = 0 and b = 0 and c = 1")
         assert isinstance(more.cost, ZCDP)
@@ -283,8 +285,8 @@ def test_a_quote_has_each_synopsis_once():
 def test_a_synopsis_costs_no_less_than_one_for_some_of_its_columns_and_queries(gaussian, neighbours):
     """By which most need no price; up to what the search for the best residuals leaves open."""
     domain = coded(4, 3, 2)
-    tariff = Tariff(domain, neighbours, 400.0, 0.01, gaussian)
-    offer = tariff.residuals if gaussian else tariff.table
+    prices = Prices(domain, neighbours, 400.0, 0.01, gaussian)
+    offer = prices.residuals if gaussian else prices.table
     nested = [Conjunctions(k) for k in (1, 2, 3)] + ([] if gaussian else [Parities(), Everything()])
     sets = [axes for k in (1, 2, 3) for axes in itertools.combinations(range(3), k)]
     prices = {(axes, i): offer(0, axes, c).cost for axes in sets for i, c in enumerate(nested)}
@@ -296,8 +298,8 @@ def test_a_synopsis_costs_no_less_than_one_for_some_of_its_columns_and_queries(g
 
 def test_few_synopses_have_to_be_priced(monkeypatch):
     """Though most queries are on other columns than those before: without a bound, three prices for each union."""
-    table, priced = Tariff.table, []
-    monkeypatch.setattr(Tariff, "table", lambda *a: (priced.append(a[2]), table(*a))[1])
+    table, priced = Prices.table, []
+    monkeypatch.setattr(Prices, "table", lambda *a: (priced.append(a[2]), table(*a))[1])
     domain = coded(*[3] * 8)
     with opened(table=random_table(domain, 4_000, seed=1)) as session:
         for i in range(16):
@@ -305,7 +307,7 @@ def test_few_synopses_have_to_be_priced(monkeypatch):
             text = " and ".join(f"{name} = {i % 3}" for name in sorted(names))
             assert session.quote(text).source in ("measured", "cached")
             session.answer(text)
-        assert len(session._books.purchases) > 8
+        assert len(session._state.purchases) > 8
     assert 1 <= len(priced) <= 6
 
 
@@ -313,8 +315,8 @@ def test_what_noise_cannot_be_drawn_for_is_not_offered():
     """Else it would be paid for, and never answer."""
     domain = coded(300, 200, 10, 10)
     for records, offered in ((1e7, True), (1e8, False)):
-        tariff = Tariff(domain, ADD, 0.1 * records, 0.001, True)
-        for offer in (tariff.residuals, partial(tariff.approximate, delta=1e-7)):
+        prices = Prices(domain, ADD, 0.1 * records, 0.001, True)
+        for offer in (prices.residuals, partial(prices.approximate, delta=1e-7)):
             if offered:
                 offer(0, (0, 1, 2, 3), Conjunctions(2))
             else:
@@ -323,24 +325,24 @@ def test_what_noise_cannot_be_drawn_for_is_not_offered():
 
 
 def test_prices_are_those_of_the_tails():
-    tariff = Tariff(DOMAIN, ADD, 400.0, 0.01, False)
-    assert tariff.alone == pytest.approx(-math.log(ALONE * 0.01) / 400.5)
-    everything = tariff.table(0, (0, 1, 2), Everything())
-    conjunctions = tariff.table(0, (0, 1, 2), Conjunctions(3))
-    assert tariff.alone < conjunctions.cost.epsilon < everything.cost.epsilon
-    swapped = Tariff(DOMAIN, SWAP, 400.0, 0.01, False)
-    assert swapped.alone == tariff.alone
+    prices = Prices(DOMAIN, ADD, 400.0, 0.01, False)
+    assert prices.alone == pytest.approx(-math.log(ALONE * 0.01) / 400.5)
+    everything = prices.table(0, (0, 1, 2), Everything())
+    conjunctions = prices.table(0, (0, 1, 2), Conjunctions(3))
+    assert prices.alone < conjunctions.cost.epsilon < everything.cost.epsilon
+    swapped = Prices(DOMAIN, SWAP, 400.0, 0.01, False)
+    assert swapped.alone == prices.alone
     assert swapped.table(0, (0, 1, 2), Everything()).cost.epsilon == pytest.approx(2 * everything.cost.epsilon)
-    assert sum(tariff.share(i) for i in range(10_000)) < 0.25 * 0.01
+    assert sum(prices.share(i) for i in range(10_000)) < 0.25 * 0.01
     with pytest.raises(TooLarge, match="cells"):
-        Tariff(coded(2000, 2000), ADD, 400.0, 0.01, False).table(0, (0, 1), Everything())
+        Prices(coded(2000, 2000), ADD, 400.0, 0.01, False).table(0, (0, 1), Everything())
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_the_worst_box_is_that_of_the_least_largest_variance(neighbours):
     """Eight columns of four values: the certified optimum of the worst box is 9.71 times σ."""
-    tariff = Tariff(coded(*[4] * 8), neighbours, 2000.0, 0.001, True)
-    offer = tariff.residuals(0, tuple(range(8)), Conjunctions(3, ranges=True))
+    prices = Prices(coded(*[4] * 8), neighbours, 2000.0, 0.001, True)
+    offer = prices.residuals(0, tuple(range(8)), Conjunctions(3, ranges=True))
     worst = {ADD: 9.71, SWAP: 9.71 * math.sqrt(2)}[neighbours]
     z = 2000 * math.sqrt(2 * offer.cost.rho) / worst
     assert 5.4 < z < 5.75
@@ -353,10 +355,10 @@ def test_the_worst_box_is_that_of_the_least_largest_variance(neighbours):
 def test_an_answer_is_off_by_more_than_its_error_as_often_as_it_may_be(gaussian):
     """20 000 answers: a scale 30 % too large or too small is told."""
     domain, beta = coded(1000), 0.1
-    tariff = Tariff(domain, ADD, 500.0, beta, gaussian)
+    prices = Prices(domain, ADD, 500.0, beta, gaussian)
     door = private(Table(domain, (np.zeros(7, np.int64),)), ZCDP(1e3) if gaussian else PureDP(1e6))
     workload = Workload.marginals(domain, 1)
-    cost = tariff.cost(tariff.price(Cells(1000)))
+    cost = prices.cost(prices.price(Cells(1000)))
     noise = np.concatenate([door.measure(workload, cost)[0].values[1:] for _ in range(20)])
     rate = np.mean(np.abs(noise) > 500)
     assert 0.9 * ALONE * beta < rate < 1.07 * ALONE * beta
@@ -367,27 +369,27 @@ def test_an_answer_is_off_by_more_than_its_error_as_often_as_it_may_be(gaussian)
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_an_adversary_who_knows_the_noise_finds_no_answer_off_by_more(kind, neighbours):
     """All queries of the class at once, 300 times: seldom one is off; and with a scale 30 % larger it is often."""
-    tariff = Tariff(DOMAIN, neighbours, 300.0, 0.4, kind == "residuals")
+    prices = Prices(DOMAIN, neighbours, 300.0, 0.4, kind == "residuals")
     if kind == "residuals":
-        offer = tariff.residuals(0, (0, 1, 2), Conjunctions(3))
+        offer = prices.residuals(0, (0, 1, 2), Conjunctions(3))
     elif kind == "approximate":
-        offer = tariff.approximate(0, (0, 1, 2), Conjunctions(3), 1e-6)
+        offer = prices.approximate(0, (0, 1, 2), Conjunctions(3), 1e-6)
     else:
-        offer = tariff.table(0, (0, 1, 2), Conjunctions(3) if kind == "conjunctions" else Everything())
+        offer = prices.table(0, (0, 1, 2), Conjunctions(3) if kind == "conjunctions" else Everything())
     total = {"residuals": ZCDP(1e3), "approximate": ApproxDP(1e6, 1e-2)}.get(kind, PureDP(1e6))
     door = private(TABLE, total, neighbours)
     rows = np.array([row for _, row in BOXES])
     worst = []
     for _ in range(300):
-        bought = Bought(
+        bought = PurchasedSynopsis(
             DOMAIN, offer, door.measure(offer.workload, offer.cost), 4_000.0 if neighbours is SWAP else None
         )
-        noise = bought._read((0, 1, 2)) - EXACT.reshape(-1)
+        noise = bought.marginal((0, 1, 2)) - EXACT.reshape(-1)
         off = (
             np.abs(rows @ noise).max() if kind != "everything" else max(noise[noise > 0].sum(), -noise[noise < 0].sum())
         )
         worst.append(off / 300)
-    share = tariff.share(0)
+    share = prices.share(0)
     assert np.mean(np.array(worst) > 1) <= share + 3 * math.sqrt(share / 300)
     assert np.median(worst) > 0.4
     assert np.mean(1.5 * np.array(worst) > 1) > share
@@ -400,7 +402,7 @@ def test_a_sparse_vector_answers_where_the_hypothesis_is_right():
     table = Table(domain, tuple(rng.integers(0, 16, (2, 20_000))))
     exact = table.histogram()
     session = opened(Online(0.1, 1e-4), table=table)
-    session._books._rent = math.inf  # nobody lets a synopsis
+    session._state.policy.synopsis_share = math.inf  # nobody lets a synopsis
     sources = Counter()
     for _ in range(250):
         row = rng.integers(0, 2, domain.size)
@@ -408,9 +410,9 @@ def test_a_sparse_vector_answers_where_the_hypothesis_is_right():
         sources[answer.source] += 1
         assert abs(answer.value - row @ exact) <= answer.error
     assert sources["hypothesis"] > 150
-    kinds = Counter(p.kind for p in session._books.purchases)
+    kinds = Counter(p.kind for p in session._state.purchases)
     assert kinds["sparse"] >= 1
-    assert spent(session) < 0.5 * 250 * session._books.tariff.alone
+    assert spent(session) < 0.5 * 250 * session._state.prices.alone
 
 
 def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
@@ -418,17 +420,17 @@ def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
     domain = coded(16, 16)
     rng = np.random.default_rng(3)
     session = opened(Online(0.1, 1e-4), table=Table(domain, tuple(rng.integers(0, 16, (2, 20_000)))))
-    session._books._rent = math.inf
+    session._state.policy.synopsis_share = math.inf
 
     def vectors():
-        return sum(p.kind == "sparse" for p in session._books.purchases)
+        return sum(p.kind == "sparse" for p in session._state.purchases)
 
-    while session._open is None:
+    while not session.listening:
         session.answer(mask(rng.integers(0, 2, domain.size), domain))
     before = vectors()
-    monkeypatch.setattr("qrelease.sparse_vector._forks", 1_000)  # as after a fork, in the child
-    assert session._open is None
-    while session._open is None:
+    monkeypatch.setattr("qrelease.noise.sparse_vector._forks", 1_000)  # as after a fork, in the child
+    assert not session.listening
+    while not session.listening:
         query = mask(rng.integers(0, 2, domain.size), domain)
         quote = session.quote(query)
         answer = session.answer(query)
@@ -438,30 +440,30 @@ def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
 
 def test_families_of_too_many_long_names_are_refused(monkeypatch):
     with opened() as session:
-        monkeypatch.setattr("qrelease.books._NAMES", 8)
+        monkeypatch.setattr("qrelease.mechanisms.online.canonical_group.MAX_NAME_BYTES", 8)
         assert session.answers(Workload.marginals(DOMAIN, [["c"]]))
         with pytest.raises(TooLarge, match="too many to ask at a time"):
             session.answers(Workload.marginals(DOMAIN, 3))
 
 
 def test_an_error_that_rounding_may_reach_has_no_residuals():
-    tariff = Tariff(DOMAIN, ADD, 1.0, 0.001, True)
+    prices = Prices(DOMAIN, ADD, 1.0, 0.001, True)
     with pytest.raises(TooLarge, match="no room for the rounding"):
-        tariff.residuals(0, (0, 1), Conjunctions(2))
+        prices.residuals(0, (0, 1), Conjunctions(2))
 
 
 def test_a_sparse_vector_does_not_say_right_where_it_is_wrong():
     """Guesses that are off by E, in the direction that it is told least well: its part of β for a whole instance."""
-    tariff = Tariff(DOMAIN, ADD, 500.0, 0.9, False)
-    from qrelease.sparse_vector import SparseVector
+    prices = Prices(DOMAIN, ADD, 500.0, 0.9, False)
+    from qrelease.noise.sparse_vector import SparseVector
 
-    price, threshold = tariff.sparse(0, 4)
+    price, threshold = prices.sparse(0, 4)
     entropy, wrong, far = Entropy.insecure(2), 0, 0
     for _ in range(2_000):
         wrong += SparseVector(PureDP(price), 4, 1, entropy).ask_many([501, -501], threshold) is None
         far += SparseVector(PureDP(price), 4, 1, entropy).ask_many([350, -350], threshold) is None
-    assert wrong / 2_000 <= tariff.share(0) * 1.2
-    assert far / 2_000 > 2 * tariff.share(0)
+    assert wrong / 2_000 <= prices.share(0) * 1.2
+    assert far / 2_000 > 2 * prices.share(0)
 
 
 @pytest.mark.parametrize("ranges", [False, True])
@@ -509,12 +511,12 @@ def test_bounds_on_tails_hold_and_are_not_far_above():
     rows = np.array([row for _, row in BOXES])
     counts = Counter(rows.sum(axis=1).astype(int).tolist())
     worst = np.abs(noise @ rows.T).max(axis=1)
-    reach = tails.laplace_sums(counts, 0.01)
+    reach = tail_bounds.laplace_sums(counts, 0.01)
     assert np.quantile(worst, 0.99) < reach < 1.5 * np.quantile(worst, 0.99)
     norm = np.maximum(np.where(noise > 0, noise, 0).sum(axis=1), np.where(noise < 0, -noise, 0).sum(axis=1))
-    reach = tails.laplace_norm(24, 0.01)
+    reach = tail_bounds.laplace_norm(24, 0.01)
     assert np.quantile(norm, 0.99) < reach < 1.25 * np.quantile(norm, 0.99)
-    assert tails.gaussian_union(np.array([2.0, 0.0]), np.array([1.0, 5.0]), 0.05) == pytest.approx(
+    assert tail_bounds.gaussian_union(np.array([2.0, 0.0]), np.array([1.0, 5.0]), 0.05) == pytest.approx(
         2 * 1.959964, rel=1e-5
     )
 
@@ -529,7 +531,7 @@ def test_the_budget_is_never_exceeded_and_free_answers_go_on(cap, where):
     total, limit = (large, cap) if where == "cap" else (cap, large)
     ledger = Ledger.open(None, total, neighbours=SWAP)
     session = Curator(TABLE, ledger, Entropy.insecure(1)).open(ONLINE, limit)
-    session._books._rent = math.inf
+    session._state.policy.synopsis_share = math.inf
     known = []
     with pytest.raises(BudgetExceeded, match="requested"):
         for query, _ in BOXES:
@@ -648,13 +650,13 @@ def test_what_was_charged_before_a_crash_is_delivered_after_it(tmp_path, declare
 
 def _long(session, count):
     """Append so many paid answers to the journal, as if they had been asked: what they say, and their steps."""
-    rng, books, journal = np.random.default_rng(0), session._books, session._journal
-    first = len(books.purchases)
+    rng, state, journal = np.random.default_rng(0), session._state, session._journal
+    first = len(state.purchases)
     rows = rng.integers(0, 1 << 24, count)
-    cost = books.tariff.cost(books.tariff.alone).to_json()
+    cost = state.prices.cost(state.prices.alone).to_json()
     with journal.writing():
         for i, row in enumerate(rows.tolist()):
-            number, name = first + i, Asked((0, 1, 2), 1.0, row.to_bytes(3, "big")).to_text()
+            number, name = first + i, CanonicalQuery((0, 1, 2), 1.0, row.to_bytes(3, "big")).to_text()
             bought = {"buy": "answers", "cost": cost, "order": 5, "axes": [0, 1, 2], "asked": name}
             due = sorted({number, *rng.integers(first, number + 1, 3).tolist()})
             steps = [[at, [int(s)]] for at, s in zip(due, rng.integers(-1000, 1001, len(due)), strict=True)]
@@ -662,7 +664,7 @@ def _long(session, count):
             lines = [json.dumps(entry).encode() for entry in (bought, found)]
             for line in lines:
                 journal.append(line)
-            session._take_in(lines)
+            session._replay(lines)
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
@@ -670,7 +672,7 @@ def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(t
     """So many paid answers: whoever opens the session learns none of them again, before the first answer or in it."""
     path, cap = tmp_path / "l", PureDP(1e6)
     live = opened(cap=cap, path=path, key="s")
-    live._books._rent = math.inf
+    live._state.policy.synopsis_share = math.inf
     for query, _ in BOXES[:20]:
         live.answer(query)
         live.synopsis  # noqa: B018  takes part in what comes
@@ -683,7 +685,7 @@ def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(t
     for name in ("update", "multiply", "answer"):
         counted(name, getattr(Histogram, name))
     again = opened(cap=cap, path=path, key="s", seed=5)
-    again._books._rent = math.inf
+    again._state.policy.synopsis_share = math.inf
     assert not passes
     answer = again.answer(BOXES[100][0])
     assert answer.source == "measured"
@@ -694,7 +696,7 @@ def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(t
     hypothesis = live.synopsis.values
     assert np.ptp(hypothesis) > 100  # it has learned
     np.testing.assert_array_equal(again.synopsis.values, hypothesis)
-    assert (again.spent, len(again._books)) == (live.spent, len(live._books))
+    assert (again.spent, len(again._state)) == (live.spent, len(live._state))
     assert again.answer(BOXES[100][0]).value == answer.value
 
 
@@ -725,8 +727,8 @@ def test_prices_that_were_foreseen_are_waited_for_no_more_and_change_nothing(cap
     """The same is bought for the same stream, whether or not there is time to work prices out ahead."""
     domain, priced = coded(*[2] * 6), []
     method = "residuals" if isinstance(cap, ZCDP) else "table"
-    original = getattr(Tariff, method)
-    monkeypatch.setattr(Tariff, method, lambda *a: (priced.append(a), original(*a))[1])
+    original = getattr(Prices, method)
+    monkeypatch.setattr(Prices, method, lambda *a: (priced.append(a), original(*a))[1])
     texts = [f"{'abcdef'[i]} = 0 and {'abcdef'[i + 1 + j]} = 1" for i in range(5) for j in range(5 - i)]
 
     def stream(*, idle):
@@ -752,64 +754,74 @@ def test_steps_come_to_the_same_in_any_order_and_portions():
     queries = [named(domain, mask(rng.integers(0, 2, 24)).groups[0])[0] for _ in range(20)]
     queries += [named(domain, mask(rng.random(24)).groups[0])[0], Workload.marginals(domain, [["a", "c"]]).groups[0]]
     sizes = [1] * 21 + [8]
-    learners = [Learner(domain, 4_000.0, 30.0) for _ in range(2)]
-    for learner in learners:
+    hypotheses = [Hypothesis(domain, 4_000.0, 30.0) for _ in range(2)]
+    for hypothesis in hypotheses:
         for number, (query, k) in enumerate(zip(queries, sizes, strict=True)):
-            learner.measured(number, query, np.full(k, 100.0))
+            hypothesis.add_answers(number, query, np.full(k, 100.0))
     steps = [
         (int(n), rng.integers(-(2**18), 2**18, sizes[n]).tolist()) for n in rng.integers(0, len(queries), 300).tolist()
     ]
-    learners[0].moved(steps)
-    learners[0].settle()
+    hypotheses[0].add_steps(steps)
+    hypotheses[0].settle()
     for i in reversed(range(0, 300, 3)):
-        learners[1].guess(mask(np.arange(24) < 5).groups[0])
-        learners[1].moved(steps[i : i + 3])
-        learners[1].settle()
-    one, other = (learner.state for learner in learners)
+        hypotheses[1].guess(mask(np.arange(24) < 5).groups[0])
+        hypotheses[1].add_steps(steps[i : i + 3])
+        hypotheses[1].settle()
+    one, other = (hypothesis.histogram for hypothesis in hypotheses)
     np.testing.assert_array_equal(one.values, other.values)
     exponents = np.zeros(24)
     for number, step in steps:
-        group = queries[number].group(domain) if isinstance(queries[number], Asked) else queries[number]
+        group = queries[number].group(domain) if isinstance(queries[number], CanonicalQuery) else queries[number]
         part = group.queries.adjoint(np.array(step, float)) * group.queries.unit * 2.0**-20
         shape = [n if a in group.axes else 1 for a, n in enumerate(domain.shape)]
         exponents += np.broadcast_to(part.reshape(shape), domain.shape).reshape(-1)
     expected = np.exp(exponents) / np.exp(exponents).sum() * 4_000
     np.testing.assert_allclose(one.values, expected, rtol=1e-9)
-    guesses = [learner.guess(mask(np.arange(24) < 5).groups[0]) for learner in learners]
+    guesses = [hypothesis.guess(mask(np.arange(24) < 5).groups[0]) for hypothesis in hypotheses]
     np.testing.assert_allclose(guesses, expected[:5].sum(), rtol=1e-9)
+
+
+def condition(domain, text):
+    """The canonical query of a condition."""
+    return named(domain, Workload.predicates(domain, text).groups[0])[0]
 
 
 def test_steps_that_add_up_beyond_any_number_leave_a_hypothesis():
     """One cell takes e^-125 on each of twelve columns, and all other records with it."""
     domain = coded(*[2] * 12)
-    learner = Learner(domain, 4_000.0, 30.0)
+    hypothesis = Hypothesis(domain, 4_000.0, 30.0)
     for number, name in enumerate(domain.names):
-        learner.measured(number, named(domain, Workload.predicates(domain, f"{name} = 0").groups[0])[0], np.zeros(1))
-    learner.moved([(number, [-125 << 20]) for number in range(12)])
-    learner.settle()
-    state = learner.state
+        hypothesis.add_answers(
+            number, named(domain, Workload.predicates(domain, f"{name} = 0").groups[0])[0], np.zeros(1)
+        )
+    hypothesis.add_steps([(number, [-125 << 20]) for number in range(12)])
+    hypothesis.settle()
+    state = hypothesis.histogram
     assert state.values[-1] == pytest.approx(4_000)
     assert state.values[0] == pytest.approx(0)
-    _, steps = learner.lesson(12, named(domain, Workload.predicates(domain, "a = 0").groups[0])[0], np.array([2_000.0]))
+    _, steps = hypothesis.lesson(
+        12, named(domain, Workload.predicates(domain, "a = 0").groups[0])[0], np.array([2_000.0])
+    )
     assert all(abs(step) <= 1 << 20 for _, exponents in steps for step in exponents)
 
 
 def test_large_families_are_learned_once():
     domain = coded(8, 9)
-    learner = Learner(domain, 4_000.0, 30.0)
-    learner.measured(0, Workload.marginals(domain, 2).groups[0], np.full(72, 10.0))
-    learner.measured(1, Workload.marginals(domain, 1).groups[0], np.full(8, 10.0))
-    _, steps = learner.lesson(2, Workload.marginals(domain, 1).groups[1], np.full(9, 10.0))
+    hypothesis = Hypothesis(domain, 4_000.0, 30.0)
+    hypothesis.add_answers(0, Workload.marginals(domain, 2).groups[0], np.full(72, 10.0))
+    hypothesis.add_answers(1, Workload.marginals(domain, 1).groups[0], np.full(8, 10.0))
+    _, steps = hypothesis.lesson(2, Workload.marginals(domain, 1).groups[1], np.full(9, 10.0))
     assert [number for number, _ in steps] == [2, 1]
 
 
 def test_what_finds_no_room_is_not_learned(monkeypatch):
-    monkeypatch.setattr("qrelease.learner._FACTORS", 2)
+    few = replace(LEARNING, max_marginals=2)
+    monkeypatch.setattr("qrelease.mechanisms.online.hypothesis.LEARNING", few)
     with opened(cap=PureDP(1e6)) as session:
-        session._books._rent = math.inf
+        session._state.policy.synopsis_share = math.inf
         for text in ("a = 0", "b = 0", "c = 0", "a = 0 and c = 1"):
             session.answer(text)
-        assert session._books.learner._numbers == [0, 1]
+        assert session._state.hypothesis._replayed == [0, 1]
         assert session.synopsis.answer(Workload.predicates(DOMAIN, "c = 0"))[0] == pytest.approx(1_000)
 
 
@@ -819,23 +831,23 @@ def test_counting_the_records_costs_little_more_than_the_last_count(cap):
     paid = []
     for seed in range(40):
         with opened(Online(0.03, 0.01), cap, ADD, seed=seed) as session:
-            found = [p.entry["epsilon"] for p in session._books.purchases]
-            paid.append(sum(found) * 4_000 / session._books._enough)
-            assert found[-1] * session.records >= session._books._enough
+            found = [p.entry["epsilon"] for p in session._state.purchases]
+            paid.append(sum(found) * 4_000 / session._state.precise_count)
+            assert found[-1] * session.records >= session._state.precise_count
     assert np.mean(paid) < 2.3
 
 
 @pytest.mark.parametrize("declared", [None, Conjunctions(3)])
 def test_the_parts_of_beta_are_all_of_it(declared):
     with opened(Online(0.1, 0.01, declared)) as session:
-        tariff = session._books.tariff
-        parts = ALONE * tariff.beta + sum(tariff.share(i) for i in range(100_000))
-        assert 0.999 * 0.01 < parts + (tariff.share(None) if declared else 0) <= 0.01
+        prices = session._state.prices
+        parts = ALONE * prices.beta + sum(prices.share(i) for i in range(100_000))
+        assert 0.999 * 0.01 < parts + (prices.share(None) if declared else 0) <= 0.01
         if declared:
             session.answer("a = 0")
-            (bought,) = session._books.purchases
-            assert bought.cost == tariff.table(None, (0, 1, 2), declared).cost
-            assert bought.cost.epsilon < 0.97 * tariff.table(0, (0, 1, 2), declared).cost.epsilon
+            (bought,) = session._state.purchases
+            assert bought.cost == prices.table(None, (0, 1, 2), declared).cost
+            assert bought.cost.epsilon < 0.97 * prices.table(0, (0, 1, 2), declared).cost.epsilon
 
 
 def test_a_crash_while_the_records_are_counted_costs_no_more(tmp_path):
@@ -870,8 +882,8 @@ def test_whoever_writes_an_answer_down_first_gives_it(tmp_path):
     """Both bought or found the same purchase, and both drew: one answer, one charge."""
     path = tmp_path / "l"
     one, two = (opened(path=path, key="s", seed=s) for s in (1, 2))
-    (unit,) = one._units("b = 1")
-    number, bought = one._turn(unit)
+    (unit,) = QueryReader(DOMAIN).read("b = 1")
+    number, bought = one._find_or_buy(unit, None)
     assert bought
     second = two.answer("b = 1")
     one._deliver(number, unit)
@@ -931,10 +943,10 @@ def test_two_processes_pay_once_for_each_query(tmp_path):
         worker.join()
     assert found[0] == found[1]
     with opened(neighbours=ADD, path=path, key="s") as session:
-        asked = [p.entry["asked"] for p in session._books.purchases if p.kind == "answers"]
+        asked = [p.entry["asked"] for p in session._state.purchases if p.kind == "answers"]
         assert len(asked) == len(set(asked))
         assert session.spent == Ledger.open(path).spent
-        assert not session._books.owed
+        assert not session._state.owed
 
 
 def test_inside_a_transaction_all_is_one(tmp_path):
@@ -999,15 +1011,15 @@ def test_what_could_not_be_committed_was_not_bought(tmp_path):
 
 
 def test_who_was_interrupted_while_reading_answers_no_more(tmp_path, monkeypatch):
-    """Else the next purchase would take the number of one that the books have missed, and with it its answer."""
-    session, read = opened(path=tmp_path / "l", key="s"), Books.replay
+    """Else the next purchase would take the number of one that the state has missed, and with it its answer."""
+    session, read = opened(path=tmp_path / "l", key="s"), SessionState.replay
 
-    def interrupted(books, entries):
+    def interrupted(state, entries):
         if any(b'"buy"' in entry for entry in entries):
             raise KeyboardInterrupt
-        read(books, entries)
+        read(state, entries)
 
-    monkeypatch.setattr(Books, "replay", interrupted)
+    monkeypatch.setattr(SessionState, "replay", interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.answer("a = 0")
     monkeypatch.undo()

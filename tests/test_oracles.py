@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import PEOPLE, PROPERTY, coded
 
-from qrelease.domain import Attribute, Domain
+from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import TooLarge
-from qrelease.oracles import Conjunctions, Predicates
+from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
 
 PLAIN = Domain(
     (
@@ -46,7 +46,7 @@ LISTS = {domain: np.array(conjunctions(domain)) for domain in DOMAINS}
 @PROPERTY
 def test_the_best_conjunction_is_found(domain, seed, shift):
     weights = np.random.default_rng(seed).normal(size=domain.size) + shift
-    found = Conjunctions().best(domain, weights)
+    found = ConjunctionOracle().best(domain, weights)
     listed = LISTS[domain]
     assert found @ weights == pytest.approx((listed @ weights).max(), abs=1e-9)
     assert (listed == found).all(axis=1).any()
@@ -54,7 +54,7 @@ def test_the_best_conjunction_is_found(domain, seed, shift):
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
 def test_conjunctions_are_counted(domain):
-    assert Conjunctions().log_count(domain) == pytest.approx(math.log(len(LISTS[domain])))
+    assert ConjunctionOracle().log_count(domain) == pytest.approx(math.log(len(LISTS[domain])))
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -63,16 +63,16 @@ def test_the_best_predicate_is_found(seed):
     domain = coded(2, 5)
     weights = np.random.default_rng(seed).normal(size=10)
     every = np.array(list(itertools.product([0, 1], repeat=10)))
-    assert Predicates().best(domain, weights) @ weights == pytest.approx((every @ weights).max())
-    assert Predicates().log_count(domain) == pytest.approx(math.log(len(every)))
+    assert PredicateOracle().best(domain, weights) @ weights == pytest.approx((every @ weights).max())
+    assert PredicateOracle().log_count(domain) == pytest.approx(math.log(len(every)))
 
 
 def test_a_class_of_millions_is_searched_and_one_too_wide_is_refused():
     domain = Domain.coded({"age": 74, "hours": 99})
-    assert math.exp(Conjunctions().log_count(domain)) == pytest.approx((1 + 74 * 75 / 2) * (1 + 99 * 100 / 2))
+    assert math.exp(ConjunctionOracle().log_count(domain)) == pytest.approx((1 + 74 * 75 / 2) * (1 + 99 * 100 / 2))
     weights = np.full(domain.shape, -1.0)
     weights[20:31, 40:61] = 1.0
-    found = Conjunctions().best(domain, weights.reshape(-1))
+    found = ConjunctionOracle().best(domain, weights.reshape(-1))
     np.testing.assert_array_equal(found, weights.reshape(-1) > 0)
     with pytest.raises(TooLarge, match="sums; at most"):
-        Conjunctions().log_count(Domain.coded({"a": 100, "b": 100, "c": 100}))
+        ConjunctionOracle().log_count(Domain.coded({"a": 100, "b": 100, "c": 100}))

@@ -11,19 +11,18 @@ import pytest
 from test_sparse_vector import worst
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, mixed, neighbouring, private, random_table
 
-from qrelease.audit import audit
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
+from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted
-from qrelease.hypotheses import single
-from qrelease.ledger import Ledger
-from qrelease.measure import Measurement
-from qrelease.mechanisms import pmw_promise
-from qrelease.mechanisms.pmw import OnlineSession, PrivateMultiplicativeWeights
+from qrelease.evaluation.audit import audit
+from qrelease.inference.measurement import Measurement
+from qrelease.mechanisms.iterative import pmw_accuracy
+from qrelease.mechanisms.iterative.pmw import PMWSession, PrivateMultiplicativeWeights
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.sparse_vector import NumericSparse
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.sparse_vector import NumericSparse
-from qrelease.table import Table
-from qrelease.workload import Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload, single
+from qrelease.release.curator import Curator
 
 ONE, APPROX = PureDP(1.0), ApproxDP(1.0, 1e-9)
 SWAP = Neighbours.REPLACE_ONE
@@ -124,7 +123,7 @@ def test_the_textbooks_constants():
 def test_the_noise_keeps_what_is_said_of_it(cost, neighbours):
     """a, and what numbers are off by, are no less than what the exact tails of the discrete noise say."""
     for queries in (1, 50, 10**6):
-        setting = pmw_promise.Setting.of(DOMAIN, queries, 0.05, cost, neighbours, RECORDS)
+        setting = pmw_accuracy.Setting.of(DOMAIN, queries, 0.05, cost, neighbours, RECORDS)
         terms = setting.terms(None)
         calibration = NumericSparse.calibrate(terms.cost, terms.updates, 1 << 20)
         exact = max(calibration.alpha(2 * queries, setting.beta / 2))
@@ -136,14 +135,16 @@ def test_the_noise_keeps_what_is_said_of_it(cost, neighbours):
 
 def test_the_proofs_inequalities_hold_for_a_noisy_number_of_records():
     """⊥ is within 3αn and ⊤ has a gap of αn at least, wherever n is within m of ñ."""
-    setting = pmw_promise.Setting.of(DOMAIN, 50, 0.05, ONE, Neighbours.ADD_REMOVE, RECORDS)
+    setting = pmw_accuracy.Setting.of(DOMAIN, 50, 0.05, ONE, Neighbours.ADD_REMOVE, RECORDS)
     for alpha in (setting.least(), 0.3, 0.9):
         terms, a, m = setting.terms(alpha), setting.room(alpha), setting.miss
         t = terms.threshold / 2**20
         for n in (RECORDS - m, RECORDS, RECORDS + m):
             assert t + a <= 3 * alpha * n * (1 + 1e-12)
             assert t - a - m >= alpha * n * (1 - 1e-12)
-    assert setting.miss == pytest.approx(math.log(1 / (0.05 * pmw_promise.COUNTING)) / pmw_promise.COUNTING, abs=2)
+    assert setting.miss == pytest.approx(
+        math.log(1 / (0.05 * pmw_accuracy.COUNT_SHARE)) / pmw_accuracy.COUNT_SHARE, abs=2
+    )
 
 
 def test_error_is_three_times_the_least_alpha():
@@ -447,7 +448,7 @@ def test_a_delta_that_the_rule_does_not_hold_at_is_left():
 def test_nothing_private_in_a_repr():
     session = curator().open(PrivateMultiplicativeWeights(queries=9), ONE)
     session.answer("a = 0")
-    assert repr(session).startswith("<OnlineSession epsilon=1, alpha=0.15, 49")
+    assert repr(session).startswith("<PMWSession epsilon=1, alpha=0.15, 49")
     assert "8 queries left, INSECURE seed 1>" in repr(session)
 
 
@@ -493,14 +494,14 @@ def streams(cost=PAID, neighbours=SWAP):
     """The sparse vector of a session of thirteen updates, and the share of the cost that is its."""
     session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(alpha=0.9), cost)
     session.answer("a = 0")
-    share = 1.0 if neighbours is SWAP else 1 - pmw_promise.COUNTING
+    share = 1.0 if neighbours is SWAP else 1 - pmw_accuracy.COUNT_SHARE
     return session._stream, PureDP(cost.epsilon * share)
 
 
 def loss(calibration):
     """The largest privacy loss: of comparisons, whose two questions move in opposite directions, and of the numbers."""
     names = ("threshold", "query", "numeric")
-    one = replace(calibration, **{name: getattr(calibration, name) / pmw_promise.STEPS for name in names})
+    one = replace(calibration, **{name: getattr(calibration, name) / pmw_accuracy.STEPS for name in names})
     return worst(one, 1, monotone=False) + one.positives / float(one.numeric)
 
 
@@ -522,7 +523,7 @@ def twice_the_cost(cost, positives, sensitivity):
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_half_the_sensitivity_or_a_forgotten_half_of_epsilon_would_show(twin, neighbours):
     stream, share = streams(neighbours=neighbours)
-    assert loss(twin(share, stream.calibration.positives, pmw_promise.STEPS)) > 1.9 * share.epsilon
+    assert loss(twin(share, stream.calibration.positives, pmw_accuracy.STEPS)) > 1.9 * share.epsilon
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
@@ -531,8 +532,8 @@ def test_the_sparse_vector_is_the_one_that_the_charge_pays_for(cost, neighbours)
     session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(), cost)
     session.answer("a = 0")
     paid = cost if neighbours is SWAP else replace(cost, epsilon=session._terms.cost.epsilon)
-    assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw_promise.COUNTING))
-    assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw_promise.STEPS)
+    assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw_accuracy.COUNT_SHARE))
+    assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw_accuracy.STEPS)
     assert session._private.spends[-1].cost == paid
 
 
@@ -547,14 +548,14 @@ def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours
         seen.append((np.array(values), threshold))
 
     monkeypatch.setattr(NumericSparse, "ask_many", ask_many)
-    setting = pmw_promise.Setting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
+    setting = pmw_accuracy.Setting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
     terms = replace(setting.terms(0.5), records=8)
 
     def values_on(table):
         seen.clear()
         with Ledger.open(None, ONE, neighbours=neighbours) as ledger:
             journal = ledger.journal(ledger.charge(ONE, "session", "k"))
-            session = OnlineSession(private(table, ONE, neighbours), terms, journal, [], resumed=False)
+            session = PMWSession(private(table, ONE, neighbours), terms, journal, [], resumed=False)
             session._rule.update(session._state, [Measurement(asked[3].groups[0], np.array([7.0]), terms.noise)])
             for q in asked:
                 session.answer(q)
@@ -567,7 +568,7 @@ def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours
         there, again = values_on(other)
         assert thresholds == again == {terms.threshold}
         widest = max(widest, np.abs(here - there).max())
-    assert widest == pmw_promise.STEPS
+    assert widest == pmw_accuracy.STEPS
 
 
 # --- audits, and a twin that breaks the promise
@@ -582,7 +583,7 @@ def transcript(noise, updates):
     At last whether the two answers differ by 4, as they would without noise on four records in the first cell. A few
     records matter, and the threshold is low: privacy does not depend on whether the terms promise anything.
     """
-    terms = pmw_promise.Setting.of(TWO, 4, 0.05, ONE, SWAP, 10**9).terms(0.3)
+    terms = pmw_accuracy.Setting.of(TWO, 4, 0.05, ONE, SWAP, 10**9).terms(0.3)
     terms = replace(terms, records=4, updates=updates, threshold=1 << 20)
 
     def run(records, entropy):
@@ -594,7 +595,7 @@ def transcript(noise, updates):
                 journal = ledger.journal(charge)
                 source = private(table, ONE, SWAP, noise(entropy, number))
                 entries = [json.loads(e) for e in journal.entries]
-                session = OnlineSession(source, terms, journal, entries, resumed=number > 0)
+                session = PMWSession(source, terms, journal, entries, resumed=number > 0)
                 with contextlib.suppress(StreamHalted):
                     answers.append(session.answer(q))
             values = [a.value for a in answers]

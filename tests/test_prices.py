@@ -3,9 +3,9 @@
 import pytest
 from serving import Client, admit, spent, worker
 
-from qrelease.analysts import Analysts
-from qrelease.ledger import Ledger
 from qrelease.privacy import ApproxDP
+from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.ledger import Ledger
 
 WOMEN = {"where": "sex = 'F'"}
 TARGET = {"where": "age < 60 and grade in {0, 1}"}

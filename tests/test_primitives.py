@@ -9,18 +9,13 @@ import pytest
 from scipy.special import log_ndtr
 
 from qrelease.errors import InvalidInput
-from qrelease.primitives import analytic_gaussian_sigma, classic_gaussian_sigma, laplace_scale
+from qrelease.noise.calibration import analytic_gaussian_sigma, classic_gaussian_sigma
 
 
 def delta_of(sigma, epsilon):
     """Balle & Wang's δ at sensitivity 1, in floating point."""
     a, b = 0.5 / sigma - epsilon * sigma, -0.5 / sigma - epsilon * sigma
     return math.exp(log_ndtr(a)) - math.exp(epsilon + log_ndtr(b))
-
-
-def test_a_laplace_scale_is_the_exact_quotient():
-    assert laplace_scale(3, Fraction(1, 7)) == 21
-    assert laplace_scale(1, 0.1) == 1 / Fraction(0.1)
 
 
 # Least σ at sensitivity 1, by root-finding with 3 000 bits in mpmath.

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from strategies import attributes, domains
 from worlds import BOTH, PEOPLE, PROPERTY, coded, matrix, moved, repeated
 
-from qrelease import predicate, queries
-from qrelease.domain import Attribute, Domain
+from qrelease.data import predicates
+from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.privacy import Neighbours
-from qrelease.queries import GRID, Cells, Intervals, Vectors
-from qrelease.workload import Workload
+from qrelease.queries import families
+from qrelease.queries.families import GRID, Cells, Intervals, Vectors
+from qrelease.queries.workload import Workload
 
 # Grid multiples, whole numbers, and numbers that have to be rounded.
 ENTRIES = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1 - GRID]), st.floats(0, 1))
@@ -153,7 +154,7 @@ def test_large_families_of_vectors_have_an_upper_bound(order, values):
     family = Vectors.rounded(values, values.shape[1])
     w = matrix(family)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queries, "_PAIRS", 0)
+        patch.setattr(families, "_MAX_COMPARED_ROOT", 0)
         bound = family.sensitivity(order, replace=True)
         assert family.sensitivity(order, replace=False) == moved(w, order, Neighbours.ADD_REMOVE)
     exact, single = (moved(w, order, relation) for relation in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE))
@@ -210,7 +211,7 @@ def assert_texts_mean_the_queries(workload):
         assert len(set(texts)) == len(texts)
         shape = domain.shape
         for text, row in zip(texts, matrix(group.queries) * group.queries.unit, strict=True):
-            parsed = predicate.parse(text, domain)
+            parsed = predicates.parse(text, domain)
             sizes = [n if a in parsed.axes else 1 for a, n in enumerate(shape)]
             mask = np.broadcast_to(parsed.mask().reshape(sizes), shape)
             np.testing.assert_array_equal(mask.reshape(-1), row)

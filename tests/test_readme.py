@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qrelease.constraints import narrowed
-from qrelease.schema import load
+from qrelease.data.schema import load
+from qrelease.data.structural_zeros import narrowed
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -39,8 +39,10 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-# With a bar where the marginal was measured, which is drawn by the system's entropy.
-ANSWER = re.compile(r"-?[\d.]+( \(measured -?[\d.]+ ± [\d.]+\))?")
+FILES = ("answers.csv", "release.json", "report.html", "synthetic.csv")
+
+# With a second bar where the marginal was measured, which is drawn by the system's entropy.
+ANSWER = re.compile(r"-?[\d.]+ ± [\d.]+( \(measured -?[\d.]+ ± [\d.]+\))?")
 
 
 def test_the_first_two_lines_make_an_environment_and_are_run_by_ci() -> None:
@@ -55,10 +57,10 @@ def test_the_first_two_lines_make_an_environment_and_are_run_by_ci() -> None:
 def test_the_demo(tmp_path: Path) -> None:
     shown = run([sys.executable, "-W", "error", "-m", "qrelease", "demo"], tmp_path)
     assert "76,204,800 cells" in shown
-    (ratios,) = re.findall(r"^mwem +[\d.]+ +([\d.]+) +([\d.]+)", shown, re.MULTILINE)
+    (ratios,) = re.findall(r"^auto +[\d.]+ +([\d.]+) +([\d.]+)", shown, re.MULTILINE)
     assert max(map(float, ratios)) < 0.6  # of the error of Laplace, and of Gaussian noise
     files = sorted(file.name for file in (tmp_path / "demo-release").iterdir())
-    assert files == ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+    assert {*files} - {"measurements.npy", "synopsis.npz"} == {*FILES}
 
 
 def test_the_python_blocks_run(folder: Path) -> None:
@@ -85,26 +87,39 @@ def test_the_python_block_runs_on_a_frame_of_ones_own(folder: Path, library: str
 
 def test_the_command_lines_run(folder: Path) -> None:
     commands = next(b for b in blocks(README, "sh") if "schema draft" in b).replace("\\\n", "").splitlines()
-    inline = re.search(r"`(qrelease evaluate[^`]*)`", README.read_text(encoding="utf-8"))
-    assert inline is not None
-    for line in [*commands, " ".join(inline[1].split())]:
+    inline = re.findall(r"`(qrelease (?:evaluate|attack)[^`]* [^`]*)`", README.read_text(encoding="utf-8"))
+    assert len(inline) == 2
+    for line in [*commands, *(" ".join(command.split()) for command in inline)]:
         if line.startswith("#"):
             review(folder)
             continue
         command = line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1).replace("marginals:3", "marginals:2")
         run(["bash", "-c", command], folder)
     assert (folder / "error.svg").exists()
+    assert (folder / "attack.svg").exists()
 
 
 def test_the_documents_name_files_that_exist() -> None:
-    for document in (README, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "schema.md"):
+    for document in (README, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "schema.md", ROOT / "docs" / "attacks.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), target
 
 
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
-    attributes, rules = blocks(ROOT / "docs" / "schema.md", "toml")
+    attributes, rules, hierarchy = blocks(ROOT / "docs" / "schema.md", "toml")
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
     domain = load(tmp_path / "people.toml")
     assert str(domain) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
     assert len(narrowed(domain, domain.names).impossible) == 1
+    province = '[[attribute]]\nname = "province"\nkind = "category"\ncategories = ["N", "S"]\n'
+    (tmp_path / "municipalities.csv").write_text("code,province\n1,N\n2,S\n3,S\n")
+    (tmp_path / "people.toml").write_text(f"{province}\n{hierarchy}")
+    assert len(load(tmp_path / "people.toml").impossible) == 2
+
+
+def test_the_job_file_of_the_documentation_is_one(folder: Path) -> None:
+    (jobs,) = blocks(ROOT / "docs" / "budget.md", "toml")
+    run([sys.executable, "-m", "qrelease", "schema", "draft", "people.csv", "--out", "people.toml"], folder)
+    review(folder)
+    (folder / "jobs.toml").write_text(jobs.replace('"marginals:2"', '"marginals:1"'))
+    assert run([sys.executable, "-m", "qrelease", "run", "jobs.toml"], folder).count("wrote answers.csv") == 2

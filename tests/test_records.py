@@ -12,27 +12,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, mixed, private, random_table, true_answers
 
-from qrelease import chains, maxent, record_kernels
-from qrelease.audit import audit_sensitivity, table_pairs
-from qrelease.chains import Chains, fit, possible, settle
-from qrelease.constraints import masks
-from qrelease.curator import Curator
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
+from qrelease.data.domain import Domain
+from qrelease.data.marginals import record_kernels
+from qrelease.data.structural_zeros import masks
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.interactions import Interactions, singles
-from qrelease.ledger import Ledger
-from qrelease.measure import noise_for
+from qrelease.evaluation.audit import audit_sensitivity, table_pairs
+from qrelease.inference import dense_fit, maxent
+from qrelease.inference.dense_fit import settle
+from qrelease.inference.gibbs import Chains, Sampler, possible
+from qrelease.inference.interaction_basis import Interactions, singles
+from qrelease.inference.log_linear import finish, fit
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.sampling import systematic
+from qrelease.inference.weighted_records import Tables, WeightedCodes
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.records import Records, agreements
+from qrelease.mechanisms.weighted_records import Records, agreements
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.products import Product, Rows
-from qrelease.queries import Cells, Residuals
-from qrelease.records import Tables, WeightedCodes, systematic
-from qrelease.replacement import signs_replaced
-from qrelease.residuals import Estimates, Plan
-from qrelease.table import Table
-from qrelease.workload import Group, Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.families import Cells, Residuals
+from qrelease.queries.products import Product, Rows
+from qrelease.queries.workload import Group, Workload, signs_replaced
+from qrelease.release.curator import Curator
 
 ADD, SWAP = BOTH
 COST = ApproxDP(1.0, 1e-6)
@@ -71,6 +74,11 @@ def test_no_order_of_the_records_changes_a_marginal():
     assert (tables.marginals(codes, weights) == tables.marginals(codes[:, other], weights[other])).all()
 
 
+def sampler(tables, values, linked=(), impossible=None):
+    parts = np.split(values, tables.offsets[1:-1])
+    return Sampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
+
+
 def log_linear(seed, scale=1.0):
     """Tables of some sets, and the distribution (3, 2, 4) that they make."""
     rng = np.random.default_rng(seed)
@@ -86,8 +94,10 @@ def histogram(codes):
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])
-def test_a_sweep_leaves_the_model_and_leads_to_it(scale):
+@pytest.mark.parametrize("linked", [(), ((0, 1),), ((0, 2), (1, 2))])
+def test_a_sweep_leaves_the_model_and_leads_to_it(scale, linked):
     tables, values, chances = log_linear(3, scale)
+    moves = sampler(tables, values, linked)
     rng = np.random.default_rng(0)
     count = 60_000
     drawn = np.stack(np.unravel_index(rng.choice(24, count, p=chances), SHAPE)).astype(np.uint16)
@@ -95,20 +105,21 @@ def test_a_sweep_leaves_the_model_and_leads_to_it(scale):
     for codes, sweeps in ((drawn, 1), (far, 40)):
         before = codes.copy()
         for _ in range(sweeps):
-            tables.redraw(codes, values, rng)
+            moves.sweep(codes, rng)
         assert (codes != before).mean() > 0.2
         chi = ((histogram(codes) - count * chances) ** 2 / (count * chances)).sum()
         assert chi < 60  # 23 degrees of freedom; a model off by 30 % in one cell of 24 gives above 200
 
 
-def test_impossible_cells_are_never_drawn():
+@pytest.mark.parametrize("linked", [(), ((0, 1), (1, 2))])
+def test_impossible_cells_are_never_drawn(linked):
     tables, values, chances = log_linear(4)
     blocked = np.arange(24) % 3 == 1
     values[tables.offsets[4] :][blocked] = -np.inf
     rng = np.random.default_rng(1)
     codes = np.zeros((3, 20_000), np.uint16)
     for _ in range(20):
-        tables.redraw(codes, values, rng)
+        sampler(tables, values, linked).sweep(codes, rng)
     found = histogram(codes)
     assert not found[blocked].any()
     expected = 20_000 * chances[~blocked] / chances[~blocked].sum()
@@ -119,8 +130,19 @@ def test_a_record_without_another_choice_stays_what_it_is():
     tables = Tables((3, 4), [(0, 1)])
     codes = np.stack([np.arange(60) % 3, np.arange(60) % 4]).astype(np.uint16)
     before = codes.copy()
-    tables.redraw(codes, np.full(12, -np.inf), np.random.default_rng(0))
+    sampler(tables, np.full(12, -np.inf), [(0, 1)]).sweep(codes, np.random.default_rng(0))
     assert (codes == before).all()
+
+
+def test_columns_that_say_the_same_are_left_together():
+    """Drawn one at a time, neither of two equal columns could ever change."""
+    same, rng = np.where(np.eye(8, dtype=bool), 0.0, -30.0).reshape(-1), np.random.default_rng(0)
+    for linked, cells in (((), 1), (((0, 1),), 8)):
+        codes = np.zeros((2, 2_000), np.uint16)
+        for _ in range(5):
+            Sampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
+        assert (codes[0] == codes[1]).all()
+        assert len(np.unique(codes[0])) == cells
 
 
 def test_what_rounding_leaves_draws_no_impossible_cell():
@@ -213,10 +235,16 @@ def answers(fitted, domain, workload):
     return WeightedCodes(domain, fitted.chains.codes, fitted.chains.weights, fitted.total).answer(workload)
 
 
+def fitted_to(estimates, records, rounds=30, **options):
+    """A fit, and its last records."""
+    moving = fit(estimates, records // 2, rounds=rounds, rng=np.random.default_rng(0), **options)
+    return finish(estimates, records, rng=np.random.default_rng(1), start=moving, **options)
+
+
 def test_without_noise_the_fit_has_what_was_measured():
     table = random_table(coded(3, 2, 5, 4), 4_000, 2)
     estimates, workload = estimates_of(table, ZCDP(100.0))
-    fitted = fit(estimates, 20_000, rounds=40, rng=np.random.default_rng(0))
+    fitted = fitted_to(estimates, 20_000)
     off = np.abs(answers(fitted, table.domain, workload) - true_answers(workload, table))
     assert off.max() < 0.004 * 4_000
 
@@ -231,7 +259,7 @@ def test_of_distributions_with_those_pairs_it_is_the_one_of_largest_entropy():
             (away,) = {0, 1, 2} - set(axes)
             now = p.sum(axis=away, keepdims=True)
             p = p * np.divide(q.reshape(now.shape), now, out=np.zeros_like(now), where=now > 0)
-    fitted = fit(estimates, 40_000, rounds=40, rng=np.random.default_rng(0))
+    fitted = fitted_to(estimates, 40_000)
     whole = Workload.marginals(table.domain, 3)
     assert np.abs(answers(fitted, table.domain, whole) / fitted.total - p.reshape(-1)).max() < 0.01
 
@@ -239,21 +267,12 @@ def test_of_distributions_with_those_pairs_it_is_the_one_of_largest_entropy():
 def test_noise_is_not_fitted_and_more_rounds_change_hardly_anything():
     table = random_table(coded(4, 4, 4, 4), 500, 1)
     estimates, workload = estimates_of(table, ZCDP(1e-3))
-    asked = Workload.marginals(table.domain, 3)
-    true, true_pairs = true_answers(asked, table) / 500, true_answers(workload, table) / 500
-    seen = []
-
-    def error(chains, of=workload, exact=true_pairs):
-        made = WeightedCodes(table.domain, chains.codes, chains.weights, 1.0)
-        seen.append(np.abs(made.answer(of) - exact).sum())
-        return seen[-1]
-
-    done = fit(estimates, 20_000, rounds=60, rng=np.random.default_rng(0), seen=error)
-    noisy = np.abs(estimates.answer(workload)[0] / 500 - true_pairs).sum()
-    assert done.rounds < 60
-    assert max(seen[done.rounds // 2 :]) < 0.5 * noisy
-    more = fit(estimates, 20_000, rounds=30, rng=np.random.default_rng(1), start=done)
-    assert error(more.chains, asked, true) == pytest.approx(error(done.chains, asked, true), rel=0.01)
+    true = true_answers(workload, table)
+    found = [answers(fitted_to(estimates, 20_000, rounds), table.domain, workload) for rounds in (20, 60)]
+    noisy = np.abs(estimates.answer(workload)[0] - true).sum()
+    errors = [np.abs(said - true).sum() for said in found]
+    assert max(errors) < 0.5 * noisy
+    assert errors[1] == pytest.approx(errors[0], rel=0.1)
 
 
 def test_a_fit_goes_on_where_another_ended():
@@ -262,6 +281,8 @@ def test_a_fit_goes_on_where_another_ended():
     both, workload = estimates_of(table, ZCDP(10.0))
     begun = fit(first, 10_000, rounds=3, rng=np.random.default_rng(0))
     done = fit(both, 10_000, rounds=20, rng=np.random.default_rng(1), start=begun)
+    assert done.rounds == 23
+    done = finish(both, 20_000, rng=np.random.default_rng(2), start=done)
     assert np.abs(answers(done, table.domain, workload) - true_answers(workload, table)).max() < 30
 
 
@@ -288,11 +309,22 @@ def test_records_that_move_no_more_have_what_was_measured_of_columns_that_say_th
     b = np.where(rng.random(4_000) < 0.3, a % 5, rng.integers(5, size=4_000))
     table = Table(coded(12, 12, 5, 4), (a, (5 * a) % 12, b, rng.integers(4, size=4_000)))
     estimates, workload = estimates_of(table, ZCDP(100.0))
-    true, off = true_answers(workload, table), []
-    for last in (False, True):
-        fitted = fit(estimates, 10_000, rounds=20, rng=np.random.default_rng(0), last=last)
-        off.append(np.abs(answers(fitted, table.domain, workload) - true).sum())
-    assert off[1] < 0.3 * off[0]
+    true = true_answers(workload, table)
+    off = answers(fitted_to(estimates, 10_000), table.domain, workload) - true
+    assert np.abs(off).sum() < 0.02 * len(workload.sets) * 4_000
+
+
+@pytest.mark.parametrize("rho", [0.001, 0.01])
+def test_cells_that_are_empty_under_noise_are_found(rho):
+    """Of columns that determine each other; what is measured of them has a record in every other cell."""
+    a = np.random.default_rng(0).integers(16, size=20_000)
+    table = Table(coded(16, 16), (a, (a * 5) % 16))
+    estimates, workload = estimates_of(table, ZCDP(rho))
+    true = true_answers(workload, table)
+    measured = np.maximum(estimates.answer(workload)[0], 0)
+    found = answers(fitted_to(estimates, 10_000), table.domain, workload)
+    assert found[true == 0].sum() < 0.1 * measured[true == 0].sum()
+    assert np.abs(found - true).sum() < 0.5 * np.abs(measured - true).sum()
 
 
 def agreements_of(table, cost, signs):
@@ -316,19 +348,19 @@ def test_without_noise_signs_agree_as_often_as_was_measured():
     a, b = rng.integers(5, size=(2, 4_000))
     c = np.where(rng.random(4_000) < 0.6, a // 2, rng.integers(3, size=4_000))
     columns, measured, exact = agreements_of(Table(coded(5, 5, 3), (a, b, c)), ZCDP(200.0), ZCDP(200.0))
-    fitted = fit(columns, 20_000, rounds=20, rng=np.random.default_rng(0), contrasts=measured)
+    fitted = fitted_to(columns, 20_000, signs=measured)
     off = np.abs(signed(fitted.chains, columns.domain, measured) - exact / 4_000)
     assert off.max() < 0.005
     assert np.abs(exact).max() > 0.2 * 4_000  # which independent columns would not have
-    assert fitted.multiples.shape == (3,)
-    again = fit(columns, 20_000, rounds=1, rng=np.random.default_rng(1), contrasts=measured, start=fitted)
-    assert np.abs(again.multiples - fitted.multiples).max() < 0.05
+    assert fitted.signs.shape == (3, 4)
+    again = fit(columns, 20_000, rounds=1, rng=np.random.default_rng(1), signs=measured, start=fitted)
+    assert np.abs(again.signs - fitted.signs).max() < 0.3
 
 
 def test_noise_on_signs_is_not_fitted():
     codes = np.random.default_rng(4).integers(4, size=(5, 500))
     columns, measured, exact = agreements_of(Table(coded(4, 4, 4, 4, 4), tuple(codes)), ZCDP(10.0), ZCDP(1e-4))
-    fitted = fit(columns, 20_000, rounds=20, rng=np.random.default_rng(0), contrasts=measured)
+    fitted = fitted_to(columns, 20_000, signs=measured)
     noise = np.array([m.values[0] for m in measured]) - exact
     assert np.abs(500 * signed(fitted.chains, columns.domain, measured) - exact).sum() < 0.5 * np.abs(noise).sum()
 
@@ -376,7 +408,7 @@ def test_a_round_without_a_solution_leaves_the_last_one_with_its_records(monkeyp
         """Solves once, and then leads the records so far away that they are drawn anew."""
         if solved:
             model.move(model.interactions + 3 * np.random.default_rng(0).normal(size=len(model.target)))
-            assert model.chains.even < chains._WORN
+            assert model.chains.even < dense_fit.SETTINGS.worn_evenness
             model.fisher(np.random.default_rng(0))
             return np.inf, model.target
         error, z = solve(model, newton)
@@ -393,7 +425,7 @@ def test_a_round_without_a_solution_leaves_the_last_one_with_its_records(monkeyp
 def test_where_the_whole_of_j_gives_no_solution_the_fit_does_without(monkeypatch):
     table = random_table(coded(4, 3, 5), 2_000, 1)
     estimates, workload = estimates_of(table, ZCDP(0.02))
-    monkeypatch.setattr(chains, "by_evidence", lambda *_: None)
+    monkeypatch.setattr(dense_fit, "by_evidence", lambda *_: None)
     found = answers(settle(estimates, 8_000, rng=np.random.default_rng(1)), table.domain, workload)
     true, noisy = true_answers(workload, table), estimates.answer(workload)[0]
     assert np.abs(found - true).mean() < 1.2 * np.abs(noisy - true).mean()
@@ -512,7 +544,7 @@ def test_a_release(relation, at_once, cost):
 
 
 @pytest.mark.parametrize("relation", BOTH)
-@pytest.mark.parametrize("cost", [COST, ZCDP(0.1)])
+@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-2), ZCDP(0.1)])  # with a small delta, maxent spends epsilon alone
 def test_at_once_is_measured_what_the_histogram_of_maximum_entropy_is_fitted_to(relation, cost):
     table = random_table(coded(4, 3, 5, 2), 3_000, 5)
     workload = Workload.marginals(table.domain, 3)

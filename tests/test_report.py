@@ -11,30 +11,30 @@ import numpy as np
 import pytest
 from worlds import PEOPLE, coded, mixed, random_table
 
-from qrelease.auto import Auto
-from qrelease.chart import Series, bars, count, heat, histogram, text
-from qrelease.curator import Curator
-from qrelease.distinguishers import PerturbedLeader
-from qrelease.domain import Attribute, Domain
-from qrelease.entropy import Entropy
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded
-from qrelease.ledger import Ledger
-from qrelease.measure import Spend
+from qrelease.inference.nets import small_databases
+from qrelease.inference.update_rules import Projection
+from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.iterative import IterativeConstruction
+from qrelease.mechanisms.iterative.construction import IterativeConstruction
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader
+from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.mwem import MWEM
-from qrelease.mechanisms.net import Net
-from qrelease.mechanisms.smalldb import SmallDB
-from qrelease.nets import small_databases
-from qrelease.oracles import Predicates
+from qrelease.mechanisms.small_db.net import Net
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
-from qrelease.report import html
-from qrelease.table import Table
-from qrelease.updates import Projection
-from qrelease.vc import cover_radius
-from qrelease.workload import Workload
+from qrelease.privacy.costs import Spend
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.oracles import PredicateOracle
+from qrelease.queries.vc import small_database_error
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.report.page import html
+from qrelease.release.report.svg import Series, bars, count, heat, histogram, text
 
 EVIL = """<script>alert('1')</script> & "co"\x00\x1b"""
 
@@ -181,8 +181,8 @@ def test_the_promise_is_put_into_numbers_that_are_never_too_small(cost, factor, 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_what_a_theorem_promises_of_the_errors_is_said(neighbours):
     asked, cost = Workload.marginals(PEOPLE, 1), PureDP(50.0)
-    net, covered = small_databases(PEOPLE, 2), cover_radius(2, len(asked))
-    leader = IterativeConstruction(Projection(0.4), PerturbedLeader(Predicates()))
+    net, covered = small_databases(PEOPLE, 2), small_database_error(2, len(asked))
+    leader = IterativeConstruction(Projection(0.4), PerturbedLeader(PredicateOracle()))
     for mechanism in (SmallDB(size=3), Net(net, covered), IterativeConstruction(), leader):
         release = released(mechanism, asked, cost, neighbours, rows=5000)
         promised = mechanism.error(asked, 5000, cost, release.neighbours, beta=0.05)
@@ -199,26 +199,51 @@ def test_what_a_theorem_promises_of_the_errors_is_said(neighbours):
     nothing = released(IterativeConstruction(), asked, PureDP(0.01), neighbours)
     assert nothing.parameters["promise"] == {"error": None, "beta": 0.05}
     assert "promises nothing for so few records at this cost" in Page(html(nothing)).text
-    assert "How close the answers are" not in Page(html(mwem())).text
+    assert "By the theorem of this mechanism" not in Page(html(mwem())).text
 
 
-def test_a_model_with_error_bars_says_how_wide_they_are():
-    found = released(MaxEnt(), Workload.marginals(PEOPLE, 2) + Workload.ranges(PEOPLE, "grade"), ApproxDP(1.0, 1e-6))
+@pytest.mark.parametrize("mechanism", [MaxEnt(), MWEM(rounds=2), Laplace()], ids=lambda m: m.name)
+def test_the_page_says_how_accurate_the_answers_are(mechanism):
+    found = released(mechanism, Workload.marginals(PEOPLE, 2) + Workload.ranges(PEOPLE, "grade"), ApproxDP(1.0, 1e-6))
     page = html(found)
-    model, unbiased = np.nanmedian(found.model_bars()), np.median(found.error_bars()[1])
-    assert f"bars are narrower than <strong>± {count(model)} records</strong>, half of the others than ±" in page
-    assert f"than ± {count(unbiased)}.</p>" in page
+    section = page[page.index("<h2>How accurate is this") :].split("<h2>What was promised")[0]
+    bars = found.model_bars(Workload.marginals(PEOPLE, 2))
+    assert f"<td class=n>± {count(float(np.median(bars)))}</td>" in section
+    assert f"<td class=n>± {count(float(np.quantile(bars, 0.95)))}</td>" in section
+    assert "lie within the error bar of their measurement" in section
     row = page[page.index("<td>grade = 0</td>") :].split("</tr>")[0]
-    assert row.count("±") == 2  # of the model, and of the unbiased answer
-    assert "bars are narrower" not in html(mwem())
-    assert "What goes together" in page
+    assert row.count("±") == 2  # of the answer, and of the unbiased one
+
+
+def test_a_release_that_misses_its_own_measurements_says_so():
+    found = released(Laplace(), Workload.marginals(PEOPLE, 1), PureDP(5.0))
+    assert "misses its own measurements" not in html(found)
+    wrong = tuple(replace(m, values=m.values + 100) for m in found.measurements)
+    assert "<strong>This release misses its own measurements.</strong> Only" in html(replace(found, measurements=wrong))
+
+
+def test_answers_that_are_not_written_can_be_asked_for(monkeypatch):
+    monkeypatch.setattr("qrelease.release.report.page.MOST_ANSWERS", 3)
+    assert "unless <code>--answers</code> asks for it" in html(mwem())
+
+
+def test_bins_of_unequal_width_are_drawn_by_density():
+    domain = Domain((Attribute("age", "number", edges=(0, 10, 20, 40), integer=True),))
+    release = released(Laplace(), Workload.marginals(domain, 1), PureDP(1e6))
+    counts = release.answers()
+    page = html(release)
+    assert "drawn by density" in page
+    steps = re.search('class="bar" d="M([^Z]*)Z', page).group(1)
+    corners = [tuple(map(float, corner.split())) for corner in steps.split("L")]
+    areas = [(x - before) * (130 - y) for (before, _), (x, y) in zip(corners[:6:2], corners[1:6:2], strict=True)]
+    np.testing.assert_allclose(np.array(areas) / sum(areas), counts / counts.sum(), rtol=0.02)
 
 
 def test_a_choice_is_given_with_its_reasons():
     found = released(Auto(), Workload.marginals(PEOPLE, 2), PureDP(1.0))
     page = html(found)
     assert f"from public facts alone: <strong>{found.parameters['chosen']}</strong>" in page
-    assert "<td>maxent</td><td class=n></td><td>cannot run: Gaussian noise" in page
+    assert "<td>gaussian</td><td class=n></td><td>cannot run: Gaussian noise" in page
     assert "&#x27;predictions&#x27;" not in page
 
 

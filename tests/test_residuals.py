@@ -10,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed, moved, private, random_table, true_answers
 
-from qrelease.audit import audit_sensitivity, compare, enumerated, gaussian_law, table_pairs
-from qrelease.domain import Domain
-from qrelease.entropy import Entropy
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.measure import _SAMPLERS, noise_for
-from qrelease.primitives import analytic_gaussian_sigma
+from qrelease.evaluation.audit import audit_sensitivity, compare, enumerated, gaussian_distribution, table_pairs
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.residuals import Estimates, Plan, cell_variance, query_variances
+from qrelease.mechanisms.private_data import _SAMPLERS
+from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP
-from qrelease.queries import Cells, Residuals
-from qrelease.residuals import Estimates, Plan, cell_variance, query_variances
-from qrelease.workload import Group, Workload
+from qrelease.queries.families import Cells, Residuals
+from qrelease.queries.workload import Group, Workload
 
 ADD, SWAP = BOTH
 COST = ApproxDP(1.0, 1e-6)
@@ -433,7 +434,7 @@ def _listed(monkeypatch):
     """Discrete Gaussian noise takes every value in turn."""
 
     def drawn(variance, size, choices):
-        law = gaussian_law(variance)
+        law = gaussian_distribution(variance)
         return np.array([choices.draw(law) for _ in range(size)])
 
     monkeypatch.setitem(_SAMPLERS, "discrete Gaussian", drawn)

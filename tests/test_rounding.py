@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import PROPERTY, coded
 
-from qrelease import rounding
-from qrelease.cover import Cover
-from qrelease.histogram import Histogram
-from qrelease.rounding import marginals
-from qrelease.workload import Workload
+from qrelease.data.marginals.plan import MarginalPlan
+from qrelease.inference import controlled_rounding
+from qrelease.inference.controlled_rounding import marginals
+from qrelease.inference.histogram import Histogram
+from qrelease.queries.workload import Workload
 
 
 def random_histogram(shape, seed, total, dtype=None):
@@ -18,7 +18,7 @@ def random_histogram(shape, seed, total, dtype=None):
     rng = np.random.default_rng(seed)
     pairs = [(i, j) for j in range(len(shape)) for i in range(j)] or [(0,)]
     found = Histogram(coded(*shape), pairs, total, dtype)
-    found.multiply(rng.normal(size=Cover.choose(shape, pairs).offsets[-1]))
+    found.multiply(rng.normal(size=MarginalPlan.choose(shape, pairs).offsets[-1]))
     return found
 
 
@@ -30,7 +30,7 @@ def distance(state, columns, asked):
     """The mean L1 distance of the marginals, as fractions."""
     rows = len(columns[0])
     table = table_of(columns, state.domain.shape).astype(float)
-    gaps = np.abs(asked.answers(asked.cover.marginals(table)) / rows - state.answer(asked) / state.total)
+    gaps = np.abs(asked.answers(asked.marginal_plan.marginals(table)) / rows - state.answer(asked) / state.total)
     return np.add.reduceat(gaps, asked.bounds[:-1]).mean()
 
 
@@ -56,11 +56,11 @@ def test_every_cell_is_rounded_down_or_up_and_errors_never_grow(shape, rows, see
     shape = tuple(shape)
     state = random_histogram(shape, seed, 1000.0)
     scale = rows / state.values.sum()
-    cover = Cover.choose(shape, marginals(shape, rows))
+    cover = MarginalPlan.choose(shape, marginals(shape, rows))
     weights, expected = state.values, cover.marginals(state.values) * scale
     cells = state.draw(rows, np.random.default_rng(seed))
     before = np.bincount(cells, minlength=weights.size).astype(float)
-    rounding.settle(weights, scale, cells, cover, expected, np.random.default_rng(seed))
+    controlled_rounding.settle(weights, scale, cells, cover, expected, np.random.default_rng(seed))
     after = np.bincount(cells, minlength=weights.size).astype(float)
     assert after.sum() == rows
     assert (after >= np.floor(weights * scale - 1e-6)).all()
@@ -79,9 +79,9 @@ def test_it_is_the_same_for_the_same_generator():
 def test_as_many_orders_are_settled_as_there_is_time_and_room_for(monkeypatch):
     shape = (2, 3, 4, 5)
     assert [len(s) for s in marginals(shape, 100)] == [1] * 4 + [2] * 6 + [3] * 4
-    monkeypatch.setattr(rounding, "_CELLS", 100)
+    monkeypatch.setattr(controlled_rounding, "_CELLS", 100)
     assert max(map(len, marginals(shape, 100))) == 2  # 2·3 + … + 4·5 = 71 cells of two columns, 154 of three
-    monkeypatch.setattr(rounding, "_WORK", 500)
+    monkeypatch.setattr(controlled_rounding, "_WORK", 500)
     assert marginals(shape, 100) == [(0,), (1,), (2,), (3,)]
     assert marginals(shape, 1000) == [(0,)]
     assert marginals((7,), 10) == [(0,)]

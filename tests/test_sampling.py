@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import PROPERTY
 
-from qrelease import cores
-from qrelease.sampling import systematic
+from qrelease._util import parallel as parallel_module
+from qrelease.inference.sampling import systematic
 
 
 def twin(weights, rows, rng):
@@ -19,7 +19,7 @@ def twin(weights, rows, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["pieces", "one"])
+@pytest.mark.parametrize("parallel", [1, parallel_module.MIN_PARALLEL_CELLS], ids=["pieces", "one"])
 @example(weights=[0, 0, 7], rows=5, seed=0)
 @example(weights=[7, 0, 0], rows=5, seed=0)
 @example(weights=[1], rows=1, seed=0)
@@ -33,12 +33,12 @@ def twin(weights, rows, rng):
 def test_records_are_where_the_marks_fall(dtype, parallel, weights, rows, seed):
     w = np.array(weights, dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cores, "PARALLEL", parallel)
+        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
         found = systematic(w, rows, np.random.default_rng(seed))
     np.testing.assert_array_equal(found, twin(w, rows, np.random.default_rng(seed)))
 
 
-@pytest.mark.parametrize("parallel", [1, cores.PARALLEL], ids=["pieces", "one"])
+@pytest.mark.parametrize("parallel", [1, parallel_module.MIN_PARALLEL_CELLS], ids=["pieces", "one"])
 @given(cells=st.integers(1, 500), rows=st.integers(1, 2000), seed=st.integers(0, 2**32 - 1))
 @PROPERTY
 def test_every_cell_has_what_it_expects_up_or_down(parallel, cells, rows, seed):
@@ -46,7 +46,7 @@ def test_every_cell_has_what_it_expects_up_or_down(parallel, cells, rows, seed):
     weights = rng.exponential(size=cells) * (rng.random(cells) < 0.5)
     weights[rng.integers(cells)] = 1e-9  # not all are zero
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cores, "PARALLEL", parallel)
+        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
         found = systematic(weights, rows, rng)
     expected = rows * weights / weights.sum()
     assert (np.abs(np.bincount(found, minlength=cells) - expected) < 1 + 1e-9 * rows).all()
@@ -64,7 +64,7 @@ class Latest:
 @pytest.mark.parametrize("rows", [1, 3, 7, 1000])
 def test_what_lies_behind_the_last_weight_gets_nothing(monkeypatch, rows):
     """Though the last mark be rounded up to the whole sum."""
-    monkeypatch.setattr(cores, "PARALLEL", 1)
+    monkeypatch.setattr(parallel_module, "MIN_PARALLEL_CELLS", 1)
     weights = np.r_[np.full(30, 0.1), np.zeros(90)]
     assert systematic(weights, rows, Latest()).max() < 30
 

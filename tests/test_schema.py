@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import domains
 
-from qrelease.domain import Attribute, Domain
-from qrelease.draft import draft
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.schema import domain_from_json, domain_to_json, load, to_toml
+from qrelease.data.schema_draft import draft
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.schema import domain_from_json, domain_to_json, load, to_toml
-from qrelease.table import Table
 
 FULL = """
 [[attribute]]

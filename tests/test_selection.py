@@ -10,12 +10,12 @@ import pytest
 import reference
 from scipy import stats
 
-from qrelease import laws
-from qrelease.entropy import Entropy
 from qrelease.errors import InvalidInput
-from qrelease.exact import invert
-from qrelease.samplers import accept, pick, rate
-from qrelease.selection import exponential_mechanism, permute_and_flip, report_noisy_max
+from qrelease.noise import exact_cdfs
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.exact_reals import invert
+from qrelease.noise.kernels import accept, pick, rate
+from qrelease.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
 
 SCORES = np.array([0, 3, 5, 5, -40, 4])
 EPSILON = Fraction(1, 2)
@@ -155,7 +155,7 @@ def test_the_kernel_of_the_exponential_mechanism_agrees_with_exact_arithmetic():
     for i, scores, gamma in random_problems(300):
         word = int(Entropy.insecure(i).words(1)[0])
         index, decided = pick(scores, int(scores.max()), rate(gamma), np.uint64(word))
-        law = partial(laws.selection, tuple(int(scores.max()) - s for s in scores.tolist()), gamma)
+        law = partial(exact_cdfs.selection, tuple(int(scores.max()) - s for s in scores.tolist()), gamma)
         assert not decided or index == invert(law, word, 64, Script())
         sure += decided
     assert sure == 300
@@ -166,13 +166,13 @@ def test_the_kernel_of_permute_and_flip_agrees_with_exact_arithmetic():
         words = Entropy.insecure(i).words(scores.size)
         verdict = accept(scores, int(scores.max()), rate(gamma), words)
         for r in range(scores.size):
-            law = partial(laws.coin, gamma * (int(scores.max()) - int(scores[r])))
+            law = partial(exact_cdfs.coin, gamma * (int(scores.max()) - int(scores[r])))
             assert verdict[r] == 1 - invert(law, int(words[r]) >> 1, 63, Script())
 
 
 def test_a_word_at_a_boundary_is_undecided_and_the_next_bits_decide():
     scores, gamma = np.array([7, 9, 0, 9]), Fraction(1, 8)
-    law = partial(laws.selection, (2, 0, 9, 0), gamma)
+    law = partial(exact_cdfs.selection, (2, 0, 9, 0), gamma)
     for r, (lo, _) in enumerate(law(128)):
         first, second = divmod(lo, 2**64)
         assert not pick(scores, 9, rate(gamma), np.uint64(first))[1]
@@ -184,7 +184,7 @@ def test_a_word_at_a_boundary_is_undecided_and_the_next_bits_decide():
 
 def test_a_coin_at_its_bias_is_undecided_and_the_next_bits_decide():
     scores, gamma = np.array([3, 9]), Fraction(1, 8)
-    first, second = divmod(laws.coin(gamma * 6, 127)[0][0], 2**64)
+    first, second = divmod(exact_cdfs.coin(gamma * 6, 127)[0][0], 2**64)
     words = [first << 1, 0]
     assert accept(scores, 9, rate(gamma), np.array(words, dtype=np.uint64)).tolist() == [2, 1]
     # A last word of 0 takes the first of those with heads.
@@ -193,7 +193,10 @@ def test_a_coin_at_its_bias_is_undecided_and_the_next_bits_decide():
 
 
 def test_exact_arithmetic_alone_has_the_law():
-    entropy, law = Entropy.insecure(40), partial(laws.selection, tuple(5 - s for s in SCORES.tolist()), EPSILON / 2)
+    entropy, law = (
+        Entropy.insecure(40),
+        partial(exact_cdfs.selection, tuple(5 - s for s in SCORES.tolist()), EPSILON / 2),
+    )
     picks = [invert(law, w, 64, entropy) for w in entropy.words(20_000).tolist()]
     assert p_value(np.bincount(picks, minlength=6), exponential_law(SCORES, 0.25)) > 1e-3
 

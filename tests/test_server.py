@@ -20,27 +20,27 @@ from hypothesis import strategies as st
 from serving import CAP, GENEROUS, TABLE, Client, Reply, admit, spent, worker
 from worlds import PEOPLE, PROPERTY, coded
 
-from qrelease import analyst_store, ledger_store
-from qrelease.analyst_store import RequestRow
-from qrelease.analysts import Account, Analysts, Revoked
-from qrelease.cli import main
-from qrelease.conjunctions import Conjunctions
-from qrelease.curator import Curator
-from qrelease.entropy import Entropy
-from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
-from qrelease.histogram import Histogram
-from qrelease.ledger import Ledger, SharedJournal
-from qrelease.mechanisms.online import Online, PayingSession
-from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
-from qrelease.server import run
-from qrelease.server.api import ENDPOINTS, document
-from qrelease.server.app import FEW, Limits
-from qrelease.server.desk import Desk
-from qrelease.server.limits import Rates
-from qrelease.server.protocol import HEAD, Server, configured
-from qrelease.server.run import outlook
-from qrelease.server.service import Service, asked
-from qrelease.server.synthetic import records
+from qrelease.apps.cli import main
+from qrelease.apps.server import processes
+from qrelease.apps.server.app import LEAST_BURST, Limits
+from qrelease.apps.server.http_bounds import MAX_HEAD_BYTES, Server, configured
+from qrelease.apps.server.openapi import ENDPOINTS, document
+from qrelease.apps.server.processes import outlook
+from qrelease.apps.server.questions import read_question
+from qrelease.apps.server.rate_limit import Rates, network
+from qrelease.apps.server.service import Service
+from qrelease.apps.server.synthetic import records
+from qrelease.apps.server.transactions import SETTINGS, Transactions
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory, TooLarge
+from qrelease.inference.histogram import Histogram
+from qrelease.mechanisms.online.session import Online, OnlineSession
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_store
+from qrelease.privacy.analyst_store import RequestRow
+from qrelease.privacy.analysts import AnalystAccount, Analysts, Revoked
+from qrelease.privacy.ledger import Ledger, SharedJournal
+from qrelease.queries.classes import Conjunctions
+from qrelease.release.curator import Curator
 
 WOMEN = {"where": "sex = 'F'"}
 YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
@@ -130,9 +130,9 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
 
 def test_alike_queries_are_quoted_once(server, monkeypatch):
     """Of a request: a batch of repetitions keeps nobody waiting, and what a price takes is worked out once."""
-    quote, takes, seen = PayingSession.quote, Account.takes, []
-    monkeypatch.setattr(PayingSession, "quote", lambda *a: (seen.append("quote"), quote(*a))[1])
-    monkeypatch.setattr(Account, "takes", lambda *a: (seen.append("takes"), takes(*a))[1])
+    quote, takes, seen = OnlineSession.quote, AnalystAccount.takes, []
+    monkeypatch.setattr(OnlineSession, "quote", lambda *a: (seen.append("quote"), quote(*a))[1])
+    monkeypatch.setattr(AnalystAccount, "takes", lambda *a: (seen.append("takes"), takes(*a))[1])
     spellings = ["sex = 'F'", "not sex = 'M'", "sex in {'F'}", "grade = 1"]
     quotes = server.post("/v1/quote", {"queries": [{"where": s} for s in spellings] * 10}).json["quotes"]
     assert seen.count("quote") == 2
@@ -171,8 +171,38 @@ def test_a_history_is_ones_own(server, path):
 
 
 def test_a_universe_too_large_for_a_hypothesis_has_no_synthetic_records(server, monkeypatch):
-    monkeypatch.setattr(Service, "synopsis", property(lambda _: (_ for _ in ()).throw(TooLarge("too many cells"))))
-    assert "no synthetic records: too many" in problem(server.get("/v1/synthetic"), 404)
+    monkeypatch.setattr("qrelease.mechanisms.online.hypothesis.MAX_HYPOTHESIS_CELLS", TABLE.domain.size - 1)
+    assert "no synthetic records: the universe has" in problem(server.get("/v1/synthetic"), 404)
+
+
+def test_whether_there_are_synthetic_records_follows_from_public_sizes_alone(server, monkeypatch, caplog):
+    """A private table takes memory: whatever fails for want of it is one and the same 503, and logs no size."""
+    found = set()
+    for where in ("qrelease.apps.server.app.records", "qrelease.mechanisms.online.session.OnlineSession.synopsis"):
+        for error in (OutOfMemory("64 MiB are free"), MemoryError("of 20 000"), TooLarge("cells"), InvalidInput("no")):
+
+            def full(*_, error=error):
+                raise error
+
+            with monkeypatch.context() as patch:
+                patch.setattr(where, property(full) if "synopsis" in where else full)
+                reply = server.get("/v1/synthetic")
+            found.add((reply.status, reply.content, tuple(sorted(reply.headers.items()))))
+    ((status, content, _),) = found
+    assert (status, json.loads(content)["detail"]) == (503, "not now; ask again")
+    assert not any(c.isdigit() for record in caplog.records for c in record.getMessage())
+    assert server.get("/v1/synthetic?rows=3").status == 200
+
+
+def test_a_query_for_which_there_is_no_memory_is_undone_and_tells_nothing(server, path, monkeypatch):
+    def full(*_):
+        raise OutOfMemory("64 MiB are free")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("qrelease.mechanisms.online.session.OnlineSession.answers", full)
+        assert problem(server.ask(WOMEN), 503) == "not now; ask again, under the same key"
+    assert spent(path) == 0
+    assert server.ask(WOMEN).status == 200
 
 
 # --- keys
@@ -258,11 +288,13 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
     with worker(path) as app:
         price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
         poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
-        problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
+        detail = problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
+        assert f"1 of 2 answers were found before, for which {price['epsilon']:.6g} of your budget was charg" in detail
         budget = poor.get("/v1/budget").json
         assert budget["requests"] == 0
         assert budget["analyst"]["spent"] == price
         assert poor.ask(WOMEN).json["answers"][0]["source"] == "cached"
+        assert problem(poor.post("/v1/batch", {"queries": [YOUNG, WOMEN]}), 402).endswith("; nothing was charged")
 
 
 # --- tokens
@@ -374,14 +406,14 @@ def head(*lines):
 
 
 def test_heads_are_bounded_and_what_is_no_http_is_a_problem_too(path, caplog):
-    long = "x: " + "y" * HEAD
+    long = "x: " + "y" * MAX_HEAD_BYTES
     with worker(path) as app:
         good, tall, many, wide, cut, odd, what = over_sockets(
             app,
-            head("x: " + "y" * (HEAD - 200)),
+            head("x: " + "y" * (MAX_HEAD_BYTES - 200)),
             head(long),
-            head(*["x: y"] * (HEAD // 5)),
-            head().replace(b"/health", b"/" + b"h" * HEAD),
+            head(*["x: y"] * (MAX_HEAD_BYTES // 5)),
+            head().replace(b"/health", b"/" + b"h" * MAX_HEAD_BYTES),
             head(long)[:-4],
             head("Transfer-Encoding: gzip"),
             b"what?\r\n\r\n",
@@ -415,10 +447,92 @@ def test_what_is_said_twice_is_not_heard(path):
 
 
 def test_too_many_connections_are_told_to_come_again(path, monkeypatch):
-    monkeypatch.setattr("qrelease.server.protocol.CONNECTIONS", 0)
+    monkeypatch.setattr("qrelease.apps.server.http_bounds.MAX_CONNECTIONS", 0)
     with worker(path) as app:
         (reply,) = over_sockets(app, head())
     assert "too many connections" in problem(reply, 503)
+
+
+def test_idle_connections_of_one_address_lock_nobody_out(path, monkeypatch, caplog):
+    """However many are open: the oldest idle one without a good token makes room; one with a good token is kept."""
+    monkeypatch.setattr("qrelease.apps.server.http_bounds.MAX_CONNECTIONS", 8)
+
+    async def talk(app, token):
+        async def asked(reader, writer):
+            writer.write(
+                head(f"Authorization: Bearer {token}").replace(b"/health", b"/v1/schema").replace(b"close", b"x")
+            )
+            status = int((await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)).split()[1])
+            await reader.read(1 << 16)
+            return status
+
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = Server(configured(app, 1, strangers=3))
+            task = asyncio.create_task(serving.serve(sockets=[listening]))
+            where = listening.getsockname()
+            known = await asyncio.open_connection(*where)
+            statuses = [await asked(*known)]
+            idle = [await asyncio.open_connection(*where) for _ in range(40)]
+            late = await asyncio.open_connection(*where)
+            statuses += [await asked(*late), await asked(*known)]
+            open_now = len(serving.server_state.connections)
+            ended = [await asyncio.wait_for(reader.read(), 20) for reader, _ in idle[:36]]
+            for _, writer in (known, late, *idle):
+                writer.close()
+            serving.should_exit = True
+            await task
+            return statuses, open_now, ended
+
+    with worker(path) as app:
+        statuses, open_now, ended = asyncio.run(talk(app, admit(path, "ada")))
+    assert statuses == [200, 200, 200]
+    assert open_now <= 2 + 3
+    assert ended == [b""] * 36
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "whose"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::", "2001:db8:1:3::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_addresses_are_counted_by_whose_they_are(host, whose):
+    assert network(host) == whose
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_anything_is_bought(
+    tmp_path, capsys, neighbours
+):
+    (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,2\n" * 100)
+    (tmp_path / "people.json").write_text('{"a": 2, "b": 3}')
+    ledger = tmp_path / "people.ledger"
+    given = f"serve --data {tmp_path}/people.csv --schema {tmp_path}/people.json --ledger {ledger} --records 200"
+    for alpha, reason in (
+        ("0.001", "alpha * records must be at least 2"),
+        ("0.02", "alpha=0.02 of 200 records is out of"),
+    ):
+        assert (
+            main([*given.split(), "--port", "0", "--neighbours", neighbours, "--epsilon", "0.5", "--alpha", alpha]) == 2
+        )
+        message = capsys.readouterr().err
+        assert reason in message
+        assert message.count("\n") == 1
+        assert not ledger.exists()
+
+
+def test_a_session_is_gone_on_with_whatever_number_of_records_is_given(path):
+    with Ledger.open(path, CAP) as ledger:
+        curator = Curator(TABLE, ledger, Entropy.insecure(1))
+        first = curator.open(Online(), CAP, key="k").answer("sex = 'F'")
+        again = curator.open(Online(records=20_000), CAP, key="k").answer("sex = 'F'")
+        assert (again.value, again.source) == (first.value, "cached")
 
 
 def test_every_problem_is_in_the_document(server):
@@ -475,7 +589,9 @@ def test_a_batch_may_be_larger_than_what_may_be_asked_at_once(path):
         assert refused.headers["retry-after"] == "60"
 
 
-@pytest.mark.parametrize(("rate", "burst"), [(200.0, 400), (1000.0, 2000), (50.0, 100), (1.0, FEW), (0.001, FEW)])
+@pytest.mark.parametrize(
+    ("rate", "burst"), [(200.0, 400), (1000.0, 2000), (50.0, 100), (1.0, LEAST_BURST), (0.001, LEAST_BURST)]
+)
 def test_what_may_be_asked_at_once_follows_the_rate(rate, burst):
     limits = Limits.at(rate)
     assert (limits.rate, limits.burst) == (rate, burst)
@@ -509,7 +625,7 @@ def test_a_bucket_fills_up_again():
 
 
 def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
-    monkeypatch.setattr("qrelease.server.app.MAX_SUM", 10)
+    monkeypatch.setattr("qrelease.apps.server.app.MAX_REQUEST_CELLS", 10)
     assert server.post("/v1/quote", {"queries": [{"marginal": ["age", "sex"]}, WOMEN]}).status == 200
     refused = server.post("/v1/batch", {"queries": [{"marginal": ["age", "sex"]}, WOMEN, WOMEN]})
     assert "span at most 10 cells" in problem(refused, 422)
@@ -518,7 +634,7 @@ def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
 
 def test_what_is_kept_for_an_analyst_is_bounded(server, path, monkeypatch):
     server.ask(WOMEN, "k")
-    monkeypatch.setattr("qrelease.analysts.ROOM", 600)
+    monkeypatch.setattr("qrelease.privacy.analysts.MAX_STORED_BYTES", 600)
     server.ask(WOMEN, "l")
     sizes = []
     for i in range(5):
@@ -567,7 +683,7 @@ def test_an_idle_worker_keeps_up_with_the_others(path, monkeypatch):
 
 def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
     """From when its body is there until its reply: one that trickles in keeps nobody from learning."""
-    seen, do = [], Desk.do
+    seen, do = [], Transactions.do
     with worker(path) as app:
         ada = Client(app, admit(path, "ada"))
         assert ada.ask(WOMEN).status == 200
@@ -586,7 +702,7 @@ def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
                 await going.wait()
                 return await do(*arguments)
 
-            monkeypatch.setattr(Desk, "do", held)
+            monkeypatch.setattr(Transactions, "do", held)
             headers = {"content-type": "application/json", "idempotency-key": "k"}
             coming = asyncio.create_task(ada.exchange("POST", "/v1/query", [json.dumps(YOUNG).encode()], headers))
             await arrived.wait()
@@ -650,7 +766,7 @@ def test_synthetic_records_are_drawn_beside_the_desk_and_one_request_waits_for_a
         begun.set()
         return b"rows" if going.wait(10) else b""
 
-    monkeypatch.setattr("qrelease.server.app.records", slow)
+    monkeypatch.setattr("qrelease.apps.server.app.records", slow)
     with worker(path, limits=replace(GENEROUS, seconds=0.5)) as app:
         ada = Client(app, admit(path, "ada"))
         assert ada.ask(WOMEN).status == 200
@@ -681,7 +797,7 @@ def test_of_many_synthetic_records_too_each_cell_has_its_share(monkeypatch):
     state = Histogram(PEOPLE, [(0,), (1, 2)], 1.0)
     state.multiply(np.random.default_rng(0).normal(size=state.logs.shape))
     whole, expected = 20_000, 20_000 * state.values
-    monkeypatch.setattr("qrelease.server.synthetic.SETTLED", 0)
+    monkeypatch.setattr("qrelease.apps.server.synthetic.MAX_ROUNDED_WORK", 0)
     monkeypatch.setattr(Histogram, "sample", lambda *_: 1 / 0)
     found = records(state, whole, "csv", np.random.default_rng(1)).decode().splitlines()
     assert found[0] == ",".join(PEOPLE.names)
@@ -694,7 +810,7 @@ def test_of_many_synthetic_records_too_each_cell_has_its_share(monkeypatch):
 
 def test_many_synthetic_records_do_not_fall_on_one_value_of_a_column(monkeypatch):
     """As they would at equal distances, where these are a multiple of how often its values come round."""
-    monkeypatch.setattr("qrelease.server.synthetic.SETTLED", 0)
+    monkeypatch.setattr("qrelease.apps.server.synthetic.MAX_ROUNDED_WORK", 0)
     rows = 1 << 12
     drawn = json.loads(records(Histogram(coded(*[2] * 16), [(0,)], 1.0), rows, "json", np.random.default_rng(2)))[
         "rows"
@@ -703,7 +819,7 @@ def test_many_synthetic_records_do_not_fall_on_one_value_of_a_column(monkeypatch
 
 
 def test_a_response_holds_so_many_values(server, monkeypatch):
-    monkeypatch.setattr("qrelease.server.app.MAX_VALUES", 3 * len(PEOPLE))
+    monkeypatch.setattr("qrelease.apps.server.app.MAX_VALUES", 3 * len(PEOPLE))
     assert len(server.get("/v1/synthetic?rows=3").json["rows"]) == 3
     assert problem(server.get("/v1/synthetic?rows=4"), 400).endswith("ask for 3 rows")
 
@@ -746,7 +862,7 @@ def test_no_body_makes_it_fail(tmp_path):
 
 def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monkeypatch, caplog):
     with monkeypatch.context() as patch:
-        patch.setattr(Account, "record", lambda *_: 1 / 0)
+        patch.setattr(AnalystAccount, "record", lambda *_: 1 / 0)
         assert "same key" in problem(server.ask(WOMEN, "k"), 500)
         patch.setattr(Service, "budget", lambda *_: 1 / 0)
         assert problem(server.get("/v1/budget"), 500) == "a fault of the server; ask again"
@@ -758,16 +874,16 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monk
 
 
 def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, monkeypatch):
-    answers = PayingSession.answers
+    answers = OnlineSession.answers
 
-    def slow(session, unit):
+    def slow(session, *asked):
         time.sleep(0.3)
-        return answers(session, unit)
+        return answers(session, *asked)
 
     with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
         ada = Client(app, admit(path, "ada"))
         with monkeypatch.context() as patch:
-            patch.setattr(PayingSession, "answers", slow)
+            patch.setattr(OnlineSession, "answers", slow)
             reply = ada.ask(WOMEN, "k")
             problem(reply, 503)
             assert reply.headers["retry-after"] == "1"
@@ -796,7 +912,7 @@ def test_who_waited_in_vain_is_passed_over(path, monkeypatch):
 
 
 def test_a_queue_has_an_end(path, monkeypatch):
-    monkeypatch.setattr("qrelease.server.desk.WAITING", 0)
+    monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, max_waiting=0))
     with worker(path) as app:
         problem(Client(app, admit(path, "ada")).ask(WOMEN), 503)
 
@@ -864,13 +980,13 @@ def test_workers_that_end_at_once_are_not_replaced_for_ever(monkeypatch):
         if len(slept) == 100:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run.os, "fork", fork)
-    monkeypatch.setattr(run.os, "waitpid", lambda process, _: (process, 1 << 8))
-    monkeypatch.setattr(run.os, "kill", lambda *_: None)
-    monkeypatch.setattr(run.time, "sleep", sleep)
+    monkeypatch.setattr(processes.os, "fork", fork)
+    monkeypatch.setattr(processes.os, "waitpid", lambda process, _: (process, 1 << 8))
+    monkeypatch.setattr(processes.os, "kill", lambda *_: None)
+    monkeypatch.setattr(processes.time, "sleep", sleep)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        run._supervise(None, None, listening, 2)
-    assert len(started) == 2 + run.SPARE
+        processes._supervise(None, None, listening, 2)
+    assert len(started) == 2 + processes.SPARE_WORKERS
 
 
 def test_a_worker_that_was_at_work_is_replaced_at_once_however_often_it_is_killed(monkeypatch, caplog):
@@ -886,15 +1002,15 @@ def test_a_worker_that_was_at_work_is_replaced_at_once_however_often_it_is_kille
 
     def sleep(_):
         pause(0.002)
-        if not told and (len(said()) > 2 * run.SPARE or time.monotonic() > until):
+        if not told and (len(said()) > 2 * processes.SPARE_WORKERS or time.monotonic() > until):
             told.append("to stop")
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "_work", work)
-    monkeypatch.setattr(run.time, "sleep", sleep)
+    monkeypatch.setattr(processes, "_work", work)
+    monkeypatch.setattr(processes.time, "sleep", sleep)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        run._supervise(None, None, listening, 2)
-    assert len(said()) > 2 * run.SPARE
+        processes._supervise(None, None, listening, 2)
+    assert len(said()) > 2 * processes.SPARE_WORKERS
 
 
 def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
@@ -913,7 +1029,7 @@ def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
 
 
 def test_what_an_analyst_turns_out_not_to_cover_is_undone(server, path, monkeypatch):
-    monkeypatch.setattr(Account, "admits", lambda *_: None)
+    monkeypatch.setattr(AnalystAccount, "admits", lambda *_: None)
     poor = Client(server.app, admit(path, "poor", 1e-9))
     problem(poor.ask(WOMEN), 500)
     assert spent(path) == 0
@@ -921,11 +1037,11 @@ def test_what_an_analyst_turns_out_not_to_cover_is_undone(server, path, monkeypa
 
 
 def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
-    answers, bad = PayingSession.answers, asked(PEOPLE, {"where": "grade = 1"}).unit
+    answers, bad = OnlineSession.answers, read_question(PEOPLE, {"where": "grade = 1"}).group
 
-    def failing(session, unit):
-        found = answers(session, unit)
-        return 1 / 0 if unit.asked == bad.asked else found
+    def failing(session, group, purse):
+        found = answers(session, group, purse)
+        return 1 / 0 if group.queries == bad.queries else found
 
     async def together():
         bodies = [{"where": f"grade = {i}"} for i in range(3)]
@@ -935,7 +1051,7 @@ def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
             *(server.exchange("POST", "/v1/query", [json.dumps(b).encode()], h) for b, h in asked)
         )
 
-    monkeypatch.setattr(PayingSession, "answers", failing)
+    monkeypatch.setattr(OnlineSession, "answers", failing)
     replies = asyncio.run(together())
     assert [r.status for r in replies] == [200, 500, 200]
     costs = [r.json["answers"][0]["cost"] for r in (replies[0], replies[2])]
@@ -955,7 +1071,7 @@ def test_a_fault_tells_nothing(server, monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("a private number: 17")
 
-    monkeypatch.setattr("qrelease.server.app.asked", fail)
+    monkeypatch.setattr("qrelease.apps.server.app.read_question", fail)
     assert "17" not in problem(server.ask({"where": "grade = 2"}), 500)
     assert caplog.messages == ["a fault: RuntimeError"]
 
@@ -1001,7 +1117,8 @@ def test_a_damaged_ledger_is_noticed(path):
 
 def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
     """The same statements in the same order, whatever the noise: what takes time is the same."""
-    monkeypatch.setattr("qrelease.server.desk.LULL", 3600.0)  # else it looks what other workers wrote, now and then
+    # Else it reads what other workers wrote, now and then.
+    monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, pause_seconds=3600.0))
     found = {}
     for seed in range(6):
         seen, connect = [], ledger_store._connect
@@ -1053,13 +1170,15 @@ def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
 
 def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path, monkeypatch):
     """A worker may take the token for good a moment longer, but nothing is bought with it."""
-    monkeypatch.setattr("qrelease.server.app.REVOKED_WITHIN", 3600.0)
+    monkeypatch.setattr("qrelease.apps.server.app.TOKEN_SECONDS", 3600.0)
     assert server.ask(WOMEN).status == 200
     before = spent(path)
     with Ledger.open(path) as ledger:
         Analysts(ledger).revoke("ada")
     assert server.ask(YOUNG).status == 401
     assert spent(path) == before
+    for page in ("schema", "budget", "history", "history/1", "synthetic"):
+        assert server.get(f"/v1/{page}").status == 401, "at once, and everywhere"
 
 
 # --- the page and the document
@@ -1074,7 +1193,7 @@ def test_pages_are_self_contained_and_locked_down(server):
         assert reply.status == 200
         assert "default-src 'none'" in reply.headers["content-security-policy"]
         assert reply.headers["x-content-type-options"] == "nosniff"
-    for file in (files("qrelease.server") / "static").iterdir():
+    for file in (files("qrelease.apps.server") / "static").iterdir():
         text = file.read_text(encoding="utf-8")
         assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}
         assert not re.search(r"innerHTML|eval\(|style=|onclick|document\.write", text)

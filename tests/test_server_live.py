@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from serving import TABLE, admit, spent
 
-from qrelease import schema
-from qrelease.encoding import write_csv
+from qrelease.data import schema
+from qrelease.data.sources.csv import write_csv
 
 pytestmark = pytest.mark.slow
 

@@ -18,18 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from qrelease.entropy import Entropy
-from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.errors import InvalidInput, QReleaseError, StreamHalted
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.sparse_vector import AboveThreshold, Calibration, NumericSparse, Sparse, SparseVector, Stream
 from qrelease.privacy import ZCDP, ApproxDP, PureDP, optimal_delta
-from qrelease.sparse_vector import (
-    AboveThreshold,
-    Calibration,
-    NumericSparse,
-    Sparse,
-    SparseVector,
-    Stream,
-    StreamHalted,
-)
 
 CALIBRATIONS = {
     "above threshold": AboveThreshold.calibrate(PureDP(1), 1),

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed
 
 from qrelease.errors import InvalidInput
-from qrelease.measure import RECORDS
-from qrelease.synopses import Scaled, WeightedRecords
-from qrelease.workload import Workload
+from qrelease.inference.measurement import RECORDS
+from qrelease.inference.synopsis import Scaled
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.queries.workload import Workload
 
 
 def records(seed, count=5, total=30.0):

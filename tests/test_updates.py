@@ -10,12 +10,15 @@ from rules import ADVERSARIES, BOUNDED, NET, ProjectedPerceptron, barely, cells_
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed, random_table, true_answers
 
 from qrelease.errors import InvalidInput
-from qrelease.hypotheses import Dual
-from qrelease.measure import Measurement, Noise
-from qrelease.nets import Listed
-from qrelease.synopses import WeightedRecords
-from qrelease.updates import Hedge, Median, MultiplicativeWeights, Perceptron, Projection, furthest_off
-from qrelease.workload import Workload
+from qrelease.inference.hypotheses import Dual
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.median_rule import Median
+from qrelease.inference.multiplicative_weights import MultiplicativeWeights
+from qrelease.inference.nets import Listed
+from qrelease.inference.update_rules import Hedge, Perceptron, Projection, furthest_off
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.noise.distributions import Noise
+from qrelease.queries.workload import Workload
 
 
 def measured(workload, answers, noise):

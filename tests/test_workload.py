@@ -22,17 +22,17 @@ from worlds import (
     true_answers,
 )
 
-from qrelease import workload as module
-from qrelease.curator import Curator
-from qrelease.domain import Attribute, Domain
-from qrelease.entropy import Entropy
+from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.histogram import Histogram
-from qrelease.ledger import Ledger
+from qrelease.inference.histogram import Histogram
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Neighbours, PureDP
-from qrelease.queries import GRID, Cells, Intervals, Residuals, Vectors
-from qrelease.workload import Group, Workload
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries import workload as module
+from qrelease.queries.families import GRID, Cells, Intervals, Residuals, Vectors
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.curator import Curator
 
 
 def exact_answers(workload, table):

@@ -7,10 +7,10 @@ from serving import Client, admit, worker
 from worlds import coded, random_table
 
 import qrelease as qr
-from qrelease.distinguishers import Select
-from qrelease.mechanisms.records import Records
-from qrelease.nets import quantiles
-from qrelease.updates import Hedge
+from qrelease.inference.nets import quantiles
+from qrelease.inference.update_rules import Hedge
+from qrelease.mechanisms.iterative.distinguishers import Select
+from qrelease.mechanisms.weighted_records import Records
 
 PURE, APPROX = qr.PureDP(1.0), qr.ApproxDP(1.0, 1e-9)
 WIDE, SMALL, LINE = coded(*[4] * 8), coded(3, 2), coded(5)

@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from qrelease.domain import Attribute, Domain
-from qrelease.entropy import Entropy
-from qrelease.measure import Private
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Filter, Neighbours, PureDP
-from qrelease.queries import Vectors
-from qrelease.table import Table
-from qrelease.workload import Group, Workload
+from qrelease.queries.families import Vectors
+from qrelease.queries.workload import Group, Workload
 
 PROPERTY = settings(max_examples=60)
 

@@ -1,31 +1,15 @@
-"""The bundled table, UCI Adult (Becker & Kohavi 1996, CC BY 4.0; see ATTRIBUTION.md beside this file)."""
+"""The public domain and the private table, read and counted; and `adult`, the bundled table."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qrelease.table import Table
-
-ADULT_CSV = Path(__file__).with_name("adult.csv.xz")
-ADULT_SCHEMA = Path(__file__).with_name("adult.toml")
-
-CATEGORICAL = (
-    "workclass",
-    "education",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "native-country",
-    "income",
-)
-"""The nine columns without numbers: a universe of 76 204 800 cells, missing ones included."""
+    from qrelease.data.bundled import adult as adult
 
 
-def adult(columns: Sequence[str] | None = None) -> "Table":
-    """The 48 842 records of UCI Adult in 13 columns, or in some of them, in the order given."""
-    from qrelease.table import Table
+def __getattr__(name: str) -> Any:
+    """`adult`, loaded on first use: whoever imports the domain alone does not load the table."""
+    if name == "adult":
+        from qrelease.data.bundled import adult
 
-    return Table.read_csv(ADULT_CSV, ADULT_SCHEMA, columns)
+        return adult
+    raise AttributeError(f"module 'qrelease.data' has no attribute {name!r}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from qrelease.contracts import Draft
 from qrelease.errors import InvalidInput
-from qrelease.measure import Private
-from qrelease.mechanisms.direct import check_answers, measure_all, promised_error, unfitted
-from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
-from qrelease.privacy.costs import check_cost
-from qrelease.workload import Workload
+from qrelease.mechanisms.additive_noise import check_answers, measure_all, promised_error, unfitted
+from qrelease.mechanisms.base import MechanismResult
+from qrelease.mechanisms.private_data import Private
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.queries.workload import Workload
 
 
 @final
@@ -39,7 +38,7 @@ class Gaussian:
         """Why no histogram can be fitted to the answers, if none can."""
         return unfitted(workload)
 
-    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+    def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """One draw for each answer."""
         return measure_all(private, workload, cost)
 

@@ -8,27 +8,23 @@ has a much smaller error. (Li, Miklau, Hay, McGregor & Rastogi 2015; McKenna, Mi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NoReturn, final
+from functools import lru_cache
+from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from qrelease import memory
-from qrelease.contracts import Draft
-from qrelease.cover import Axes
-from qrelease.domain import Domain
+from qrelease._util import memory
+from qrelease._util.typing import Axes, Floats
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.measure import Measurement, Private, half_widths, noise_for
-from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
-from qrelease.privacy.costs import check_cost
-from qrelease.products import Product, Rows
-from qrelease.strategies import MOST_CELLS, Strategy, covariance, gram, variances
-from qrelease.workload import Group, Workload
-
-Floats = npt.NDArray[np.float64]
+from qrelease.inference.least_squares import LeastSquares
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.strategies import MOST_CELLS, Strategy, gram
+from qrelease.mechanisms.base import MechanismResult
+from qrelease.mechanisms.private_data import Private
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.queries.products import Product
+from qrelease.queries.workload import Group, Workload
 
 _UNIT, _FACTOR_UNIT = 2.0**-16, 2.0**-12
 """The grid of a strategy, and of a factor of one, whose grids multiply. It adds less than 0.1 % to an error."""
@@ -117,18 +113,18 @@ class Matrix:
         check_cost(cost)
         if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
             raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use laplace")
-        memory.check(memory.ANSWER * len(workload), f"{len(workload):,} answers", "ask fewer")
+        memory.check(memory.ANSWER_BYTES * len(workload), f"{len(workload):,} answers", "ask fewer")
         noise_for(plan(workload).measured, cost, neighbours)
 
     def no_table(self, workload: Workload) -> str:
         """There never is one."""
         return "least squares give answers alone, whose cells may be negative"
 
-    def release(self, private: Private, workload: Workload, cost: Cost) -> Draft:
+    def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """One draw for each row of the strategy."""
         chosen = plan(workload)
         (measurement,) = private.measure(chosen.measured, cost)
-        records = float(len(private.table)) if private.neighbours is Neighbours.REPLACE_ONE else None
+        records = None if private.public_records is None else float(private.public_records)
         synopsis = LeastSquares.of(workload.domain, measurement, records)
         choices = {
             "error": chosen.error,
@@ -137,105 +133,4 @@ class Matrix:
             "certificate": [weights.tolist() for weights in chosen.certificate],
             "no_table": self.no_table(workload),
         }
-        return Draft(synopsis, (measurement,), choices)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class LeastSquares:
-    """Estimates of every cell of one marginal, from noisy answers to integer rows over it: linear and unbiased.
-
-    Cells may be negative, so there is no table. Any query on columns of the marginal has an answer and an error bar.
-
-    measurement  of `Rows`, or of a `Product` of them
-    total        the number of records: public, or the sum of the estimates
-    """
-
-    domain: Domain
-    measurement: Measurement
-    total: float
-    has_table = False
-
-    @classmethod
-    def of(cls, domain: Domain, measurement: Measurement, records: float | None) -> LeastSquares:
-        """`records`: n, where it is public."""
-        found = cls(domain, measurement, 0.0)
-        return cls(domain, measurement, float(found._table.sum()) if records is None else records)
-
-    @property
-    def _rows(self) -> Sequence[Rows]:
-        queries = self.measurement.group.queries
-        factors = queries.factors if isinstance(queries, Product) else (queries,)
-        rows = [f for f in factors if isinstance(f, Rows)]
-        if len(rows) < len(factors):
-            raise InvalidInput("least squares are for measurements of integer rows")
-        return rows
-
-    @cached_property
-    def _covariances(self) -> list[Floats]:
-        return [covariance(rows) for rows in self._rows]
-
-    @cached_property
-    def _table(self) -> Floats:
-        """The estimates, one axis a column of the marginal."""
-        cube = self.measurement.values.reshape([r.count for r in self._rows])
-        for axis, (rows, inverse) in enumerate(zip(self._rows, self._covariances, strict=True)):
-            solution = inverse @ (rows.rows.T * rows.unit)
-            cube = np.moveaxis(np.tensordot(solution, cube, (1, axis)), 0, axis)
-        return cube.reshape([self.domain.shape[a] for a in self.measurement.group.axes])
-
-    def answer(self, workload: Workload) -> Floats:
-        """(k,) counts. `InvalidInput` for another domain, and for columns that the marginal does not have."""
-        if workload.domain != self.domain:
-            raise InvalidInput("the workload is over another domain than this release")
-        return np.concatenate([self._group(g) for g in workload.groups])
-
-    def _group(self, asked: Group) -> Floats:
-        axes = self.measurement.group.axes
-        if not set(asked.axes) <= set(axes):
-            names = ", ".join(self.domain.names[a] for a in asked.axes)
-            raise InvalidInput(f"no released marginal contains the columns {names}; this release has no table")
-        away = tuple(i for i, a in enumerate(axes) if a not in asked.axes)
-        return asked.queries.apply(self._table.sum(axis=away).reshape(-1)) * asked.queries.unit
-
-    def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
-        """The answers (k,) and half-widths (k,) of their 95 % error bars; NaN for columns that the marginal lacks."""
-        held = set(self.measurement.group.axes)
-        values, widths = [], []
-        for group in workload.groups:
-            inside = set(group.axes) <= held
-            missing = np.full(group.queries.count, np.nan)
-            values.append(self._group(group) if inside else missing)
-            widths.append(half_widths(self._variances(group)) if inside else missing)
-        return np.concatenate(values), np.concatenate(widths)
-
-    def _variances(self, asked: Group) -> Floats:
-        axes = self.measurement.group.axes
-        blocks = [[i] for i in range(len(axes))] if len(self._covariances) > 1 else [list(range(len(axes)))]
-        kept, factor = [], self.measurement.variance
-        for block, full in zip(blocks, self._covariances, strict=True):
-            shape = [self.domain.shape[axes[i]] for i in block]
-            away = [place for place, i in enumerate(block) if axes[i] not in asked.axes]
-            cube = full.reshape(shape * 2).sum(axis=(*away, *(len(shape) + place for place in away)))
-            if len(away) == len(block):
-                factor *= float(cube)
-            else:
-                kept.append(cube.reshape(math.isqrt(cube.size), -1))
-        return factor * variances(asked.queries, kept)
-
-    def sample(self, rows: int, rng: np.random.Generator) -> NoReturn:
-        """There are none."""
-        raise InvalidInput("this release has answers but no table")
-
-    def to_json(self) -> dict[str, Any]:
-        """The total: the rest is in the measurement."""
-        return {"type": "least squares", "total": self.total}
-
-    @classmethod
-    def from_json(cls, domain: Domain, content: Mapping[str, Any], measurements: Sequence[Measurement]) -> LeastSquares:
-        """What `to_json` described, with the measurement that the manifest lists by itself, last."""
-        *_, measurement = measurements  # before it there may be the number of records
-        made = cls(domain, measurement, float(content["total"]))
-        if not all(np.isfinite(inverse).all() for inverse in made._covariances):
-            raise InvalidInput("the measured rows do not determine the cells")
-        return made
+        return MechanismResult(synopsis, (measurement,), choices)

@@ -7,28 +7,39 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
+from qrelease._util.validate import count, positive_probability, probability, real
 from qrelease.errors import InvalidInput
-from qrelease.privacy.costs import (
-    ZCDP,
-    ApproxDP,
-    Cost,
-    PureDP,
-    check_cost,
-    count,
-    positive_probability,
-    probability,
-    real,
-    round_up,
-)
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_up
 
 _ROUNDING = 2.0**-47  # covers a dozen roundings, each below 2^-51 of its result
 
 
 def compose(costs: Iterable[Cost]) -> Cost:
-    """Basic composition: Σε, (Σε, Σδ) (Dwork & Roth 2014, Theorem 3.16) or Σρ (Bun & Steinke 2016).
+    """Basic composition: the sum of costs, rounded up.
 
-    Pure and approximate costs sum to an approximate one; pure and zCDP costs to zCDP, a pure ε as ε²/2.
-    `InvalidInput` if there is no cost, if approximate costs meet zCDP, or if Σδ reaches 1.
+    Parameters
+    ----------
+    costs
+        At least one. Pure and approximate costs may be mixed, and pure and zCDP ones, where a pure ε counts as ε²/2.
+
+    Returns
+    -------
+    Cost
+        Σε, or (Σε, Σδ) if a cost is approximate, or Σρ if one is zCDP.
+
+    Raises
+    ------
+    InvalidInput
+        Without costs, where approximate costs meet zCDP, and where Σδ reaches 1.
+
+    References
+    ----------
+    Dwork & Roth 2014, Theorem 3.16; Bun & Steinke 2016, Lemma 1.7.
+
+    Examples
+    --------
+    >>> compose([PureDP(0.5), ApproxDP(0.5, 1e-9)])
+    ApproxDP(epsilon=1.0, delta=1e-09)
     """
     parts = list(costs)
     for cost in parts:
@@ -59,6 +70,23 @@ def group_privacy(cost: Cost, size: int) -> Cost:
     The δ is the sum of e^{iε}δ over i < g, which iterating the definition gives; Dwork & Roth 2014, after
     Theorem 2.2, bound it by g·e^{(g−1)ε}δ. For zCDP see Bun & Steinke 2016. `InvalidInput` if δ would reach
     1: no promise.
+
+    Parameters
+    ----------
+    cost
+        What one person is promised.
+    size
+        g, the number of people in the group, at least 1.
+
+    Returns
+    -------
+    Cost
+        Of the same kind, rounded up.
+
+    Examples
+    --------
+    >>> group_privacy(PureDP(0.25), 4)
+    PureDP(epsilon=1.0)
     """
     check_cost(cost)
     g = count("a group's size", size)
@@ -92,6 +120,30 @@ def advanced_composition(cost: PureDP | ApproxDP, k: int, slack: float) -> Appro
 
     Dwork & Roth 2014, Theorem 3.20. `compose` can be better for few mechanisms, `optimal_composition`
     always is.
+
+    Parameters
+    ----------
+    cost
+        Of each mechanism.
+    k
+        How many there are, at least 1.
+    slack
+        δ', in (0, 1).
+
+    Returns
+    -------
+    ApproxDP
+        The cost of all of them together, rounded up.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range, and for an ε above 700.
+
+    Examples
+    --------
+    >>> print(f"{advanced_composition(PureDP(0.01), 1000, 1e-6):.4g}")
+    epsilon=1.763, delta=1e-06
     """
     check_cost(cost, PureDP, ApproxDP)
     k, slack = count("k", k), positive_probability("slack", slack)
@@ -146,6 +198,30 @@ def optimal_composition(cost: PureDP, k: int, delta: float) -> ApproxDP:
 
     Kairouz, Oh & Viswanath 2015, Theorem 3.3, inverted by bisection. At δ = 0 it is basic composition.
     Time O(k).
+
+    Parameters
+    ----------
+    cost
+        ε₀, of each mechanism.
+    k
+        How many there are, at least 1.
+    delta
+        The δ at which the ε is wanted.
+
+    Returns
+    -------
+    ApproxDP
+        The cost of all of them together, rounded up.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Examples
+    --------
+    >>> print(f"{optimal_composition(PureDP(0.01), 1000, 1e-6):.4g}")
+    epsilon=1.365, delta=1e-06
     """
     check_cost(cost, PureDP)
     delta, k = probability("delta", delta), count("k", k)

@@ -10,18 +10,9 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 
+from qrelease._util.validate import positive, positive_probability, real
 from qrelease.errors import InvalidInput
-from qrelease.privacy.costs import (
-    ZCDP,
-    ApproxDP,
-    PureDP,
-    check_cost,
-    positive,
-    positive_probability,
-    real,
-    round_down,
-    round_up,
-)
+from qrelease.privacy.costs import ZCDP, ApproxDP, PureDP, check_cost, round_down, round_up
 
 # Each of the roundings below, those of libm included, errs by less than 2^-51 of its own result, and a
 # formula has a dozen of them: 2^-47 times the sum of the sizes of its terms covers all.
@@ -136,6 +127,14 @@ def zcdp_account(epsilon: float, delta: float) -> tuple[Fraction, Fraction]:
 
     t = _root(excess)
     return 1 + Fraction(t), max(Fraction(epsilon) - Fraction(_offset(t, delta)), Fraction(0))
+
+
+def zcdp_offset(alpha: Fraction, delta: float) -> Fraction:
+    """What ε needs beyond a Rényi divergence of order α > 1, for (ε, δ)-DP; rounded up. α − 1 must be a float.
+
+    ln(1 − 1/α) + ln(1/(αδ))/(α − 1) (Canonne, Kamath & Steinke 2020, §2.3).
+    """
+    return Fraction(_offset(float(alpha - 1), positive_probability("delta", delta)))
 
 
 def _offset(t: float, delta: float) -> float:

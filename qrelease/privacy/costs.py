@@ -10,14 +10,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from qrelease._util.validate import positive, probability
 from qrelease.errors import InvalidInput
 
 
 class Neighbours(enum.Enum):
-    """Which two databases count as neighbours (Dwork & Roth 2014, §2.3)."""
+    """Which two databases count as neighbours (Dwork & Roth 2014, §2.3).
+
+    Examples
+    --------
+    >>> Neighbours.parse("add-remove")
+    <Neighbours.ADD_REMOVE: 'add-remove'>
+    """
 
     ADD_REMOVE = "add-remove"
     """One record added or removed; the number of records is private."""
@@ -32,67 +38,6 @@ class Neighbours(enum.Enum):
         except ValueError:
             allowed = " or ".join(repr(n.value) for n in cls)
             raise InvalidInput(f"neighbours must be {allowed}, got {value!r}") from None
-
-
-def real(name: str, value: object) -> float:
-    """A finite number as the float that equals it, else `InvalidInput`.
-
-    NumPy's real scalars are numbers like any other. Booleans, text, NaN, infinities, and fractions that no
-    float equals are not.
-    """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInput(f"{name} must be a number, got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InvalidInput(f"{name} must be finite, got {number}")
-    if number != value:
-        raise InvalidInput(f"{name} must be a float or equal to one, got {value}")
-    return number
-
-
-def positive(name: str, value: object) -> float:
-    """A finite number above 0 as a float, else `InvalidInput`."""
-    number = real(name, value)
-    if number <= 0:
-        raise InvalidInput(f"{name} must be positive, got {value}")
-    return number
-
-
-def probability(name: str, value: object) -> float:
-    """A number in [0, 1) as a float, else `InvalidInput`."""
-    number = real(name, value)
-    if not 0 <= number < 1:
-        raise InvalidInput(f"{name} must be in [0, 1), got {value}")
-    return abs(number)  # -0.0 becomes 0.0
-
-
-def positive_probability(name: str, value: object) -> float:
-    """A number in (0, 1) as a float, else `InvalidInput`."""
-    number = real(name, value)
-    if not 0 < number < 1:
-        raise InvalidInput(f"{name} must be in (0, 1), got {value}")
-    return number
-
-
-def accuracy(name: str, value: object) -> float:
-    """A number from 1e-100 to below 1 as a float, whose square has an inverse in the floats' range; `InvalidInput`."""
-    number = positive_probability(name, value)
-    if number < 1e-100:
-        raise InvalidInput(f"{name} must be at least 1e-100, got {value}")
-    return number
-
-
-def count(name: str, value: object) -> int:
-    """A whole number from 1 to 2^53, Python's or NumPy's, else `InvalidInput`."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
-    number = int(value)
-    if not 1 <= number <= 2**53:
-        raise InvalidInput(f"{name} must be from 1 to 2^53, got {number}")
-    return number
 
 
 class _Readable:
@@ -120,7 +65,23 @@ class _Readable:
 
 @dataclass(frozen=True, slots=True)
 class PureDP(_Readable):
-    """ε-differential privacy, ε > 0 (Dwork, McSherry, Nissim & Smith 2006)."""
+    """ε-differential privacy, ε > 0 (Dwork, McSherry, Nissim & Smith 2006).
+
+    Parameters
+    ----------
+    epsilon
+        ε, a positive finite number.
+
+    Raises
+    ------
+    InvalidInput
+        For an ε that is not positive and finite.
+
+    Examples
+    --------
+    >>> PureDP(1)
+    PureDP(epsilon=1.0)
+    """
 
     epsilon: float
 
@@ -130,7 +91,25 @@ class PureDP(_Readable):
 
 @dataclass(frozen=True, slots=True)
 class ApproxDP(_Readable):
-    """(ε, δ)-differential privacy, ε > 0 and 0 ≤ δ < 1 (Dwork et al. 2006)."""
+    """(ε, δ)-differential privacy, ε > 0 and 0 ≤ δ < 1 (Dwork et al. 2006).
+
+    Parameters
+    ----------
+    epsilon
+        ε, a positive finite number.
+    delta
+        δ, from 0 to below 1. It should be far below one over the number of people.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Examples
+    --------
+    >>> print(ApproxDP(1.0, 1e-9))
+    epsilon=1, delta=1e-09
+    """
 
     epsilon: float
     delta: float
@@ -142,7 +121,23 @@ class ApproxDP(_Readable):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(_Readable):
-    """ρ-zero-concentrated DP, ρ > 0: Rényi divergence ≤ ρα at every order α > 1 (Bun & Steinke 2016)."""
+    """ρ-zero-concentrated DP, ρ > 0: Rényi divergence ≤ ρα at every order α > 1 (Bun & Steinke 2016).
+
+    Parameters
+    ----------
+    rho
+        ρ, a positive finite number.
+
+    Raises
+    ------
+    InvalidInput
+        For a ρ that is not positive and finite.
+
+    Examples
+    --------
+    >>> ZCDP(0.5)
+    ZCDP(rho=0.5)
+    """
 
     rho: float
 
@@ -172,6 +167,22 @@ def cost_from_json(data: object) -> Cost:
     raise InvalidInput(f"a cost must have epsilon, or epsilon and delta, or rho, got {data!r}")
 
 
+def cost_of(epsilon: float, delta: float | None = None) -> PureDP | ApproxDP:
+    """The cost that a pair of numbers means: pure ε where δ is None or 0, else (ε, δ).
+
+    Raises `InvalidInput` for numbers that are no cost.
+
+    Examples
+    --------
+    >>> cost_of(1.0), cost_of(1.0, 1e-9)
+    (PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-09))
+    """
+    if delta is None:
+        return PureDP(epsilon)
+    cost = ApproxDP(epsilon, delta)
+    return cost if cost.delta else PureDP(epsilon)
+
+
 def round_down(exact: Fraction) -> float:
     """The largest float that is not above a fraction of the floats' range."""
     near = float(exact)
@@ -190,9 +201,29 @@ def round_up(exact: Fraction) -> float:
 def split(cost: _Kind, weights: Sequence[float]) -> tuple[_Kind, ...]:
     """Shares of a cost in proportion to positive weights, whose exact sum never exceeds the whole.
 
-    Every share is rounded down to a float, so where the whole can be spent, all its shares can, to the last
-    one. Both parts of an `ApproxDP` are split. `InvalidInput` if there is no weight, a weight is not
-    positive, or a share would be below the smallest float.
+    Every share is rounded down to a float, so where the whole can be spent, all its shares can, to the last one.
+
+    Parameters
+    ----------
+    cost
+        What is split; of an `ApproxDP` both parts are.
+    weights
+        Positive numbers, (k,).
+
+    Returns
+    -------
+    tuple
+        The k shares, costs of the same kind.
+
+    Raises
+    ------
+    InvalidInput
+        Without weights, for one that is not positive, and for a share below the smallest float.
+
+    Examples
+    --------
+    >>> split(PureDP(1.0), [1, 3])
+    (PureDP(epsilon=0.25), PureDP(epsilon=0.75))
     """
     check_cost(cost)
     parts = [Fraction(positive("a weight", w)) for w in weights]
@@ -208,3 +239,15 @@ def _share(cost: _Kind, part: Fraction) -> _Kind:
     if any(share[name] == 0 < whole[name] for name in whole):
         raise InvalidInput(f"a share of {cost} must not be below the smallest float, got weight {float(part):g}")
     return type(cost)(**share)
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One entry of the manifest: what was drawn, and its part of the cost."""
+
+    what: str
+    cost: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        return {"what": self.what, **self.cost.to_json()}

@@ -22,11 +22,40 @@ limits are fixed, from public costs alone, at the first zCDP spend:
 With zCDP spends alone the limit is exactly `zcdp_of(total)`. Where the mix is known beforehand, it is
 better to spend an `ApproxDP` share and run the zCDP part under a filter of its own.
 
-**Why it holds.** Let L be the privacy loss since the account was opened, R and E the sums of ρ and ε since
-then. exp((α−1)(L − αR − E)) is a supermartingale, since the conditional Rényi divergence of order α of a
-step is at most αρᵢ or εᵢ. So E exp((α−1)L) ≤ exp((α−1)·room) at any stopping time, and at this one fixed
-order that makes the account (ε₀, δ₀)-DP (Canonne, Kamath & Steinke 2020, §2.3): it is one spend of the
-basic filter of step 1.
+A larger ε, also one that was chosen in view of the answers so far, adds just its increase to the room: α and δ₀
+stay those of the opening. To choose α anew for the larger ε would be choosing it after seeing the losses, as in the
+check of the end sums above, and fails with more than twice the δ in the same way.
+
+**Why it holds.** Fix two neighbours; P is the law of everything that is seen on the one, Q on the other. All that
+was chosen, costs and totals, is a function of what was seen before it. Let ε* and δ* be the totals at the end; they
+may depend on the answers. Claim: P(S) ≤ E_Q[e^ε*; S] + E_P[δ*] for every event S. So it is (ε, δ)-DP where the
+totals never exceed ε and δ, and where ε alone was raised it holds at the one δ, for whatever ε the run ends with.
+
+*Step 1, the δ of single spends.* For an (εᵢ, δᵢ) spend with densities p and q replace p by min(p, e^εᵢ q). That
+takes mass at most δᵢ, and the loss ln p/q is at most εᵢ in what is left. In the whole run it takes at most
+E_P[Σδᵢ]. Call the rest P' and let L = ln P'/Q from the opening of the account on: without an account, all losses
+sum to at most Σεᵢ ≤ ε*, and the claim holds as Σδᵢ ≤ δ*.
+
+*Step 2, the account.* Let R and E be the sums of ρ and ε since it was opened. Given the past at the opening, α and δ₀
+are constants, and M = exp((α−1)(L − αR − E)) begins at 1 and is a supermartingale under P': given what was seen, the
+next cost is fixed and its Rényi divergence of order α is at most αρᵢ or εᵢ. So E M ≤ 1 at any stopping time. Write
+c = ln(1 − 1/α) + ln(1/(αδ₀))/(α − 1) and e = ε* − before, where `before` is Σε until the opening. The rule says
+αR + E ≤ e − c at the end, whatever e has become. As (1 − e^−x)₊ ≤ exp((α−1)x)·(1 − 1/α)^(α−1)/α for all x
+(Canonne, Kamath & Steinke 2020, §2.3), E_P'[(1 − exp(e − L))₊] ≤ E[exp((α−1)(L − e))]·(1 − 1/α)^(α−1)/α ≤
+E[M]·exp(−(α−1)c)·(1 − 1/α)^(α−1)/α ≤ δ₀. With the at most `before` that was lost until the opening, what P' has
+above e^ε* Q is at most δ₀ on average, and Σδᵢ + δ₀ ≤ δ*. ∎
+
+*A raised δ* is one more possible failure: what was added is for later (ε, δ) spends, and never backs an account that
+is open. The claim has the average of δ* then, which is at most the largest δ that could have come of it. For each d
+fixed beforehand the failures in runs that end with δ* ≤ d have probability at most d together: a run that stops
+where δ would be raised beyond d has spent at most d.
+
+*Pure totals.* The loss is at most Σε ≤ ε* for certain, however ε* came about. From ε to (ε, δ), what was spent until
+then counts as spends of step 1 with δᵢ = 0.
+
+*zCDP totals.* E exp((α−1)(L − αρ*)) ≤ 1 at each order by itself, with ρ* the total at the end. But ρ-zCDP is used by
+choosing the order for the ρ, so it holds for a ρ that is fixed beforehand. A zCDP total is not raised any more once
+something was spent (`check_raise`).
 """
 
 import math
@@ -36,22 +65,31 @@ from fractions import Fraction
 from functools import lru_cache
 
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon
+from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon, zcdp_offset
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_down, round_up
 
-_ZERO, _SMALLEST = Fraction(0), Fraction(math.ulp(0.0))
+_ZERO, _SMALLEST, _ABOVE_ALL_FLOATS = Fraction(0), Fraction(math.ulp(0.0)), Fraction(2) ** 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RhoAccount:
     """The zCDP account of an (ε, δ) total, opened by the first zCDP spend; exact, see the rule above.
 
     before   Σε of the spends until then.
     delta    δ₀, the delta that backs the account: all that was left then.
+    order    α, the order best for what was left then; 1 where nothing was, and then there is no room.
     """
 
     before: Fraction
     delta: Fraction
+    order: Fraction
+
+    @classmethod
+    def opened(cls, total: ApproxDP, before: Fraction, delta: Fraction) -> "RhoAccount":
+        """The account that is opened under a total: its order is a function of these alone, and stays."""
+        most, backing = round_down(Fraction(total.epsilon) - before), round_down(delta)
+        order = zcdp_account(most, backing)[0] if most > 0 and backing > 0 else Fraction(1)
+        return cls(before, delta, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +105,7 @@ class Tally:
     epsilon: Fraction = _ZERO
     delta: Fraction = _ZERO
     rho: Fraction = _ZERO
-    account: Account | None = None
+    account: RhoAccount | None = None
 
 
 def after(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
@@ -113,7 +151,7 @@ def _exact(value: float, times: int = 1) -> Fraction:
 
 def _open_account(total: ApproxDP, tally: Tally) -> Tally:
     backing = _exact(total.delta) - tally.delta
-    return replace(tally, delta=_exact(total.delta), account=Account(tally.epsilon, backing))
+    return replace(tally, delta=_exact(total.delta), account=RhoAccount.opened(total, tally.epsilon, backing))
 
 
 def _left(total: Cost, tally: Tally) -> tuple[Fraction, ...]:
@@ -126,23 +164,58 @@ def _left(total: Cost, tally: Tally) -> tuple[Fraction, ...]:
         case ApproxDP(epsilon, delta):
             left = _exact(epsilon) - tally.epsilon
             if tally.account:
-                alpha, room = _order(epsilon, tally.account)
-                left = room - (tally.epsilon - tally.account.before) - alpha * tally.rho
+                left = _exact(epsilon) - _certified(tally, tally.account)
             return left, _exact(delta) - tally.delta
 
 
+def _certified(tally: Tally, account: RhoAccount) -> Fraction:
+    """Σε of all spends and αΣρ + c: the ε that the proof above gives at the account's δ₀."""
+    return tally.epsilon + account.order * tally.rho + _offset(account)
+
+
 @lru_cache(maxsize=256)
-def _order(epsilon: float, account: Account) -> tuple[Fraction, Fraction]:
-    """The order α of an account and its room; no room where nothing was left to open it with."""
-    most, backing = round_down(Fraction(epsilon) - account.before), round_down(account.delta)
-    return zcdp_account(most, backing) if most > 0 and backing > 0 else (Fraction(1), _ZERO)
+def _offset(account: RhoAccount) -> Fraction:
+    """c of the proof above, rounded up; more than any total where nothing was left to open the account with."""
+    if account.order == 1:
+        return _ABOVE_ALL_FLOATS
+    return zcdp_offset(account.order, round_down(account.delta))
+
+
+def promised(total: Cost, tally: Tally) -> Cost:
+    """The total; or a larger ε that holds instead, where more was spent than the order of the account allows.
+
+    That is so only of sums from a version that chose the order anew when a total was raised: what it let be spent
+    is certified at the order of the opening, by the proof above, for the ε returned here. Nothing more can be
+    spent before the total is raised beyond that.
+    """
+    if isinstance(total, ApproxDP) and tally.account and _left(total, tally)[0] < 0:
+        return ApproxDP(round_up(_certified(tally, tally.account)), total.delta)
+    return total
+
+
+def check_raise(total: Cost, tally: Tally, new: Cost) -> None:
+    """`InvalidInput` if a total may not become the new one: it must be larger, of its kind or (ε, δ) in place of ε.
+
+    A zCDP total is raised only while nothing is spent. Why, and what the others promise then, is said above.
+    """
+    check_cost(new)
+    now, then = new.to_json(), total.to_json()
+    same = isinstance(new, ZCDP) == isinstance(total, ZCDP)
+    if not same or now == then or any(now.get(name, -1.0) < value for name, value in then.items()):
+        raise InvalidInput(f"a raised total must be larger than {total} and of its kind, got {new}")
+    if isinstance(total, ZCDP) and tally.rho:
+        raise InvalidInput(
+            f"a zCDP total must be raised before anything is spent, got {new} after {spent(total, tally)}: zCDP holds"
+            " for a rho that was fixed before the answers"
+        )
 
 
 def spent(total: Cost, tally: Tally) -> Cost | None:
     """What the spends so far come to, as a cost of the total's kind rounded up; None if nothing was spent.
 
     With zCDP spends under an (ε, δ) total it is the (ε, δ) of the same spends fixed in advance, at the
-    total's δ.
+    total's δ: a measure of how much was used. It is no promise by itself, since it takes the order that is best for
+    what the spends came to; where they were chosen in view of answers, the promise is that of the total.
     """
     if tally == Tally():
         return None
@@ -195,6 +268,23 @@ def remaining(total: Cost, tally: Tally) -> Cost | None:
             return ApproxDP(left[0], left[1])
 
 
+def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:
+    """The largest cost in ρ that still fits, rounded down; None if none does, or the total never holds one."""
+    match total:
+        case PureDP():
+            return None
+        case ZCDP():
+            left = _left(total, tally)[0]
+        case ApproxDP(_, delta):
+            if not tally.account and tally.delta >= _exact(delta):
+                return None
+            opened = tally if tally.account else _open_account(total, tally)
+            order = opened.account.order if opened.account else _ZERO
+            left = _left(total, opened)[0] / order if order > 1 else _ZERO
+    found = round_down(max(left, _ZERO))
+    return ZCDP(found) if found else None
+
+
 def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
     left = remaining(total, tally)
@@ -211,7 +301,30 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
 
 
 class Filter:
-    """A total that adaptively chosen costs never exceed together; safe for threads, O(1) a spend."""
+    """A total that adaptively chosen costs never exceed together; safe for threads, O(1) a spend.
+
+    Parameters
+    ----------
+    total
+        What all that is spent may cost together. Under an `ApproxDP` total costs of every kind may be mixed.
+
+    Raises
+    ------
+    InvalidInput
+        For a total that is not a cost.
+
+    References
+    ----------
+    Rogers, Roth, Ullman & Vadhan 2016; Whitehouse, Ramdas, Rogers & Wu 2023. The rule and its proof are at the top of
+    this module.
+
+    Examples
+    --------
+    >>> budget = Filter(PureDP(1.0))
+    >>> budget.spend(PureDP(0.75))
+    >>> budget.admits(PureDP(0.5)), budget.remaining
+    (False, PureDP(epsilon=0.25))
+    """
 
     def __init__(self, total: Cost) -> None:
         check_cost(total)

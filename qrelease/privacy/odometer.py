@@ -4,8 +4,9 @@ import math
 import threading
 from fractions import Fraction
 
+from qrelease._util.validate import positive_probability
 from qrelease.errors import InvalidInput
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, positive_probability, round_up
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_up
 
 _ROUNDING = 2.0**-47  # covers a dozen roundings, each below 2^-51 of its result
 
@@ -20,7 +21,27 @@ class Odometer:
     in Differential Privacy*). With R = Σρ and Z the loss of the zCDP spends, exp(λ(Z − R) − λ²R) is a
     supermartingale for every λ > 0, so its average over λ ~ |N(0, 1/v)| is one too, and Ville's inequality
     bounds it at all times by 1/slack. v makes the bound tightest where Σρ = `near`, where it is about 5 %
-    above ρ + 2√(ρ ln(1/slack)).
+    above ρ + 2√(ρ ln(1/slack)). `slack` and `near` are fixed before the first spend it counts, so nothing in the bound
+    is chosen in view of the losses that it bounds.
+
+    Parameters
+    ----------
+    slack
+        The probability, in (0, 1), with which the ε shown may at some moment be too small.
+    near
+        The Σρ at which the bound is to be tightest.
+
+    Raises
+    ------
+    InvalidInput
+        For a slack outside (0, 1), or a `near` that is no `ZCDP`.
+
+    Examples
+    --------
+    >>> odometer = Odometer(1e-9, near=ZCDP(0.1))
+    >>> odometer.spend(ZCDP(0.1))
+    >>> print(f"{odometer.spent:.3g}")
+    epsilon=3.1, delta=1e-09
     """
 
     def __init__(self, slack: float, near: ZCDP) -> None:

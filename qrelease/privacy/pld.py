@@ -10,8 +10,9 @@ and `gaussian_delta` have no such limit.
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from qrelease._util.validate import count, positive, positive_probability, real
 from qrelease.errors import InvalidInput
-from qrelease.privacy.costs import ApproxDP, PureDP, check_cost, count, positive, positive_probability, real
+from qrelease.privacy.costs import ApproxDP, PureDP, check_cost
 
 _LEAST_DELTA, _ROUNDING, _ROUNDING_EACH = 1e-12, 1e-13, 1e-15
 _LEAST_RATIO, _LARGEST_RATIO = 1e-6, 10

@@ -1,0 +1,53 @@
+"""The public names, once: `__init__.py` reads them here, and so do type checkers."""
+
+import os
+from collections.abc import Sequence
+
+from qrelease import data as data
+from qrelease.data.domain import Attribute as Attribute
+from qrelease.data.domain import Domain as Domain
+from qrelease.data.schema_draft import draft as draft
+from qrelease.data.table import Table as Table
+from qrelease.errors import BudgetExceeded as BudgetExceeded
+from qrelease.errors import InvalidInput as InvalidInput
+from qrelease.errors import LedgerError as LedgerError
+from qrelease.errors import OutOfMemory as OutOfMemory
+from qrelease.errors import QReleaseError as QReleaseError
+from qrelease.errors import RowsChangedWarning as RowsChangedWarning
+from qrelease.errors import TooLarge as TooLarge
+from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
+from qrelease.evaluation.planning import plan as plan
+from qrelease.inference.fitted import check_fitted as check_fitted
+from qrelease.inference.fitted import fitted as fitted
+from qrelease.inference.measurement import Measurement as Measurement
+from qrelease.mechanisms.auto import Auto as Auto
+from qrelease.mechanisms.base import MechanismResult as MechanismResult
+from qrelease.mechanisms.gaussian import Gaussian as Gaussian
+from qrelease.mechanisms.iterative.construction import IterativeConstruction as IterativeConstruction
+from qrelease.mechanisms.iterative.mwem import MWEM as MWEM
+from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights as PrivateMultiplicativeWeights
+from qrelease.mechanisms.laplace import Laplace as Laplace
+from qrelease.mechanisms.matrix import Matrix as Matrix
+from qrelease.mechanisms.maxent import MaxEnt as MaxEnt
+from qrelease.mechanisms.online.session import Online as Online
+from qrelease.mechanisms.private_data import Private as Private
+from qrelease.mechanisms.small_db.net import Net as Net
+from qrelease.mechanisms.small_db.small_db import SmallDB as SmallDB
+from qrelease.mechanisms.weighted_records import Records as Records
+from qrelease.noise.entropy import Entropy as Entropy
+from qrelease.privacy import ZCDP as ZCDP
+from qrelease.privacy import ApproxDP as ApproxDP
+from qrelease.privacy import Cost as Cost
+from qrelease.privacy import Neighbours as Neighbours
+from qrelease.privacy import PureDP as PureDP
+from qrelease.privacy import split as split
+from qrelease.privacy.ledger import Ledger as Ledger
+from qrelease.queries.classes import Conjunctions as Conjunctions
+from qrelease.queries.workload import Workload as Workload
+from qrelease.release.curator import Curator as Curator
+from qrelease.release.reader import load as load
+from qrelease.release.release import Release as Release
+
+def read_csv(
+    path: str | os.PathLike[str], schema: Domain | str | os.PathLike[str], columns: Sequence[str] | None = None
+) -> Table: ...

@@ -1,0 +1,166 @@
+"""How much memory this process may still take, and the refusal of work that needs more.
+
+A refusal has to come before the charge, so it rests on what can be known by then: the sizes of public things. What it
+is compared with is the least that any limit leaves, the machine's, the container's, or the process's own.
+
+What is left is less by the private table, record for record. So it may refuse, by an `OutOfMemory` that ends the work
+and that the data holder alone sees, but it never decides what is in a release. What exceeds the limits themselves is
+`TooLarge`, which is public; within `unused` that is all that is checked.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+from qrelease.errors import OutOfMemory, TooLarge
+
+_ROOT = Path("/")
+
+ANSWER_BYTES = 160
+"""Bytes that an answer takes until it is written, exact, noisy, processed, and as text in the manifest: measured."""
+
+_USABLE_SHARE = 0.8
+"""The share of the memory left that may be taken: the rest is for whatever else is running."""
+
+LIBRARY_BYTES = 128 << 20
+"""Bytes of numpy, scipy, numba and LLVM. Without them they fail in many ways, few of which are one line."""
+
+_LATER_BYTES = 128 << 20
+"""Bytes for what is loaded, compiled and written besides whatever a caller counts."""
+
+_LIBRARY_ADDRESS_BYTES = 128 << 20
+"""Address space that libraries reserve without ever using it."""
+
+_THREAD_ADDRESS_BYTES = 96 << 20
+"""Address space that each thread reserves without ever using it."""
+
+
+_UNUSED = ContextVar("unused", default=False)
+
+
+@contextmanager
+def unused() -> Iterator[None]:
+    """Within it, `check` goes by what there would be if nobody had taken any, and so does not depend on the records."""
+    token = _UNUSED.set(True)
+    try:
+        yield
+    finally:
+        _UNUSED.reset(token)
+
+
+def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
+    """Raise unless so many bytes may still be taken.
+
+    ahead  whether libraries are to be loaded and files to be written besides, as before a charge; what passes then
+           passes at work too
+
+    `TooLarge` if they are more than the machine and its limits have, which is public; `OutOfMemory`, which names both
+    sizes, if they are more than this process may take now.
+    """
+    needed += _LATER_BYTES * ahead
+    needs = f"{what}: about {size(needed)} are needed"
+    if needed > _left(room(), ahead=ahead, empty=True):
+        raise TooLarge(f"{needs}, more than this machine has; {advice}")
+    left = _left(free(), ahead=ahead, empty=False)
+    if needed > left and not _UNUSED.get():
+        raise OutOfMemory(f"{needs} and {size(left)} are free; {advice}")
+
+
+def _left(left: int, *, ahead: bool, empty: bool) -> int:
+    """Bytes that are left of so many, less the address space that libraries are still to take where it is limited.
+
+    empty  whether to go by what there would be if nobody had taken any
+    """
+    spaces = (limit - (0 if empty else used) - _reserved() for limit, used in _of_process()) if ahead else ()
+    return min([left, *(max(0, int(_USABLE_SHARE * space)) for space in spaces)])
+
+
+def free() -> int:
+    """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves."""
+    return max(0, int(_USABLE_SHARE * min(limit - used for limit, used in _limits())))
+
+
+def room() -> int:
+    """Bytes that might be taken if nobody had taken any: of the machine and the limits alone, so public."""
+    return max(0, int(_USABLE_SHARE * min(limit for limit, _ in _limits())))
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: `1.2 GiB`, `300 MiB`."""
+    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
+
+
+def _limits() -> Iterator[tuple[int, int]]:
+    """Each limit, and how much of it is used."""
+    yield from _of_machine()
+    yield from _of_groups()
+    yield from _of_process()
+
+
+def _of_machine() -> Iterator[tuple[int, int]]:
+    fields = _fields(_ROOT / "proc/meminfo")
+    available = fields.get("MemAvailable:")
+    if available is not None:
+        total = fields.get("MemTotal:", available)
+        yield total * 1024, (total - available) * 1024
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 0
+    else:
+        yield 8 << 30, 0
+
+
+def _of_groups() -> Iterator[tuple[int, int]]:
+    """The limits of the control groups, v1 and v2, from this process's group up to the root.
+
+    Cached pages of files count as used there and are given back under pressure: the inactive ones are free.
+    """
+    for line in _text(_ROOT / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, limit, used, cached = "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            root, cached = "sys/fs/cgroup/memory", "total_inactive_file"
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        group = _ROOT / root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            texts = _text(folder / limit).strip(), _text(folder / used).strip()
+            if all(map(str.isdecimal, texts)):
+                yield int(texts[0]), int(texts[1]) - _fields(folder / "memory.stat").get(cached, 0)
+            if folder == _ROOT / root:
+                break
+
+
+def _of_process() -> Iterator[tuple[int, int]]:
+    """`ulimit -v` and `ulimit -d`, where there are such limits."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    used = _fields(_ROOT / "proc/self/status")
+    for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY and name in used:
+            yield limit, used[name] * 1024
+
+
+def _reserved() -> int:
+    """Bytes of address space that libraries and threads will take."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _LIBRARY_ADDRESS_BYTES + _THREAD_ADDRESS_BYTES * threads
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """The lines `name number …` of a file of the kernel's."""
+    rows = (line.split() for line in _text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
+
+
+def _text(path: Path) -> str:
+    """The content of a file of the kernel's; nothing where there is none."""
+    with suppress(OSError):
+        return path.read_text(encoding="ascii", errors="replace")
+    return ""

@@ -1,0 +1,69 @@
+"""Work on slices of arrays, on all cores, and memory that suits vector instructions."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+MIN_PARALLEL_CELLS = 1 << 21
+"""Cells from which on a pass uses all cores: with fewer, starting the others costs about as much as it saves."""
+
+_MAX_PIECES = 16
+"""Pieces that a pass on all cores is cut into."""
+
+PAGE_BYTES = 4096
+
+
+def in_parallel(
+    work: Callable[[int, slice], Result], length: int, touched: int, most: int = _MAX_PIECES
+) -> list[Result]:
+    """The results of `work` on consecutive pieces of range(length), in order.
+
+    The pieces do not depend on the number of cores, so neither does a sum of floats over them, to the last bit.
+
+    work     is given a piece's number and its slice
+    touched  cells that the whole work reads or writes: with fewer than `MIN_PARALLEL_CELLS` there is one piece
+    most     pieces at most, where each needs memory of its own
+    """
+    pieces = max(min(most, length), 1) if touched >= MIN_PARALLEL_CELLS else 1
+    cuts = [slice(length * i // pieces, length * (i + 1) // pieces) for i in range(pieces)]
+    return at_once(lambda i: work(i, cuts[i]), range(pieces))
+
+
+def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The results of `work` on each item, in order, on threads: numba kernels release the interpreter lock."""
+    if len(items) == 1 or cores() == 1:
+        return [work(item) for item in items]
+    return [*_pool(os.getpid()).map(work, items)]
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:  # a forked child has none of its parent's threads
+    return ThreadPoolExecutor(cores(), thread_name_prefix="qrelease")
+
+
+def aligned(cells: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    """An uninitialised vector (cells,) that begins on a page: vector instructions are fastest on whole cache lines."""
+    size = np.dtype(dtype).itemsize
+    raw = np.empty(cells * size + PAGE_BYTES, np.uint8)
+    begin = -raw.ctypes.data % PAGE_BYTES
+    return raw[begin : begin + cells * size].view(dtype)
+
+
+def filled(cells: int, value: float) -> npt.NDArray[np.float64]:
+    """A vector (cells,) of float64 that begins on a page and holds one value everywhere."""
+    found: npt.NDArray[np.float64] = aligned(cells)
+    found.fill(value)
+    return found

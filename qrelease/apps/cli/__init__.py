@@ -1,0 +1,130 @@
+"""The command line: thin, and a command is loaded only when it is asked for.
+
+A command is the module of its name. Its `options(parser)` declares its options, the default `run`, a function of the
+parsed arguments that returns an exit code, or None for 0, and the default `uncharged`, where it charges a ledger: what
+is said of that when it is interrupted. Once a charge was made, `run` sets `charged`, which is said after every error.
+What is heavy is imported inside that function, so that no `--help` waits for numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from qrelease.errors import QReleaseError
+
+COMMANDS = {
+    "demo": "Release the bundled Adult table; show its error.",
+    "schema": "Draft a schema for a table.",
+    "plan": "What each mechanism promises, and what a target costs. Reads no data.",
+    "release": "Release a synthetic table and answers, for one charge.",
+    "run": "Make the releases of a job file that are missing, under one budget.",
+    "answer": "Answer further queries from a release, at no cost.",
+    "evaluate": "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes.",
+    "ledger": "Look at a budget, or raise its total.",
+    "attack": "NOT PRIVATE: what attacks recover from rounded and released answers, for the data holder's eyes.",
+    "serve": "Answer analysts over HTTP, from one session (extra: server).",
+    "analyst": "Who may ask a server, and for how much.",
+    "audit": "Try to convict a mechanism: run it on neighbouring inputs.",
+    "warmup": "Compile everything now, so that no later command has to: once, some 20 s.",
+}
+
+STAYS = "a charge that was made stays spent (qrelease ledger show)"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 if it did its work, 2 with one line on standard error for a mistake that can be mended.
+
+    `audit` ends with 1 when it convicts.
+    """
+    given = sys.argv[1:] if argv is None else argv
+    arguments = _parser(given).parse_args(given)
+    run: Callable[[argparse.Namespace], int | None] = arguments.run
+
+    def stands(*, quiet: bool = False) -> str:
+        """Whether a charge was made, after a semicolon; `quiet` where none was."""
+        told: str = getattr(arguments, "charged", "")
+        if not told and not quiet:
+            told = getattr(arguments, "uncharged", "")
+        return f"; {told}" if told else ""
+
+    try:
+        with _interruptible():
+            code = run(arguments)
+        sys.stdout.flush()
+    except QReleaseError as error:
+        print(f"qrelease: {error}{stands(quiet=True)}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        from qrelease._util import memory
+
+        left = memory.size(memory.free())
+        advice = "use fewer columns or coarser bins"
+        print(f"qrelease: out of memory, {left} are left: {advice}{stands()}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        named = error.filename or "a file"
+        print(f"qrelease: {named}: {error.strerror or error}{stands(quiet=True)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"qrelease: interrupted{stands()}", file=sys.stderr)
+        return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
+    return code or 0
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a command runs, let the signals that end a process end it as Ctrl-C does: nothing is left half-written."""
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    found = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    mine = [number for number in found if signal.getsignal(number) is signal.SIG_DFL]  # nohup's SIGHUP stays ignored
+    for number in mine:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argparse, but a wrong option is one line too."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        parser.exit(message=f"qrelease {version('qrelease')}\n")
+
+
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """It knows the names of all commands, and the options of those that are named in what is given."""
+    parser = _Parser(
+        prog="qrelease",
+        description="Release a synthetic table, or answers to a workload of queries, under differential privacy.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name in given:
+            import_module(f"qrelease.apps.cli.{name}").options(command)
+    return parser

@@ -1,0 +1,41 @@
+"""`qrelease attack`."""
+
+import argparse
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from qrelease.apps.cli.shared import DATA, check_memory
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=_attack)
+    parser.add_argument("data", type=Path, help=f"what the release was made from: a {DATA}")
+    parser.add_argument("--release", type=Path, required=True, metavar="FOLDER", help="the folder of a release")
+    parser.add_argument("--secret", required=True, metavar="COLUMN", help="what the attacker wants to know")
+    parser.add_argument("--value", help="of that column; default: the one that nearest to half of the people have")
+    parser.add_argument("--people", type=int, default=2000, help="how many are attacked; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample and the questions; default: %(default)s")
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw what was recovered")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+
+
+def _attack(arguments: argparse.Namespace) -> None:
+    check_memory()
+    from qrelease.data.table import Table
+    from qrelease.evaluation.attacks.picture import check_svg
+    from qrelease.evaluation.attacks.study import study
+    from qrelease.release.reader import load
+
+    if arguments.picture is not None:
+        check_svg(arguments.picture)
+    release = load(arguments.release)
+    table = Table.read(arguments.data, release.domain)
+    found = study(table, release, arguments.secret, arguments.value, people=arguments.people, seed=arguments.seed)
+    print(found.to_json_lines() if arguments.json else found)
+    if find_spec("cvxpy") is None:
+        print("qrelease: no linear programme without cvxpy: pip install 'qrelease[attack]'", file=sys.stderr)
+    if arguments.picture is not None:
+        arguments.picture.write_text(found.picture(), encoding="utf-8")
+        print(f"drew {arguments.picture}", file=sys.stderr)

@@ -1,0 +1,96 @@
+"""`qrelease audit`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
+from qrelease.apps.cli.shared import NEIGHBOURS, elapsed, entropy_of, seed_option
+from qrelease.errors import InvalidInput
+from qrelease.privacy.costs import cost_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from qrelease.mechanisms.online.session import Online
+    from qrelease.privacy import Cost
+    from qrelease.release.curator import Curator
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=_audit)
+    parser.add_argument(
+        "mechanism",
+        help=f"{', '.join(MECHANISMS)} on tiny tables, or MODULE:FUNCTION, called as f(data, entropy)",
+    )
+    parser.add_argument(
+        "--doors",
+        action="store_true",
+        help="attack whole releases of a mechanism, or with `online` a whole session: all that can be observed of"
+        " neighbouring tables, by Python, the command line or HTTP, is compared under the same insecure noise",
+    )
+    parser.add_argument("--first", help="JSON: the input of MODULE:FUNCTION")
+    parser.add_argument("--second", help="JSON: a neighbour of it")
+    parser.add_argument("--epsilon", type=float, required=True, help="what the mechanism claims")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0])
+    parser.add_argument("--samples", type=int, default=20_000, help="runs on each input; default: %(default)s")
+    parser.add_argument("--confidence", type=float, default=0.99, help="default: %(default)s")
+    parser.add_argument("--json", action="store_true", help="the finding as one object")
+    seed_option(parser)
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from qrelease.evaluation.audit import audit, audit_mechanism, find_mechanism, read_input
+    from qrelease.privacy import Neighbours
+
+    if arguments.doors:
+        return _audit_doors(arguments)
+    name, cost, entropy = (arguments.mechanism, cost_of(arguments.epsilon, arguments.delta), entropy_of(arguments))
+    effort = {"samples": arguments.samples, "confidence": arguments.confidence, "entropy": entropy}
+    if ":" in name:
+        if arguments.first is None or arguments.second is None:
+            raise InvalidInput(f"{name} needs two neighbouring inputs: give --first and --second, as JSON")
+        found = audit(find_mechanism(name), read_input(arguments.first), read_input(arguments.second), cost, **effort)
+    elif name in MECHANISMS and name != "auto":  # which runs one of the others
+        found = audit_mechanism(mechanism_of(name), cost, Neighbours.parse(arguments.neighbours), **effort)
+    else:
+        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)} or MODULE:FUNCTION, got {name!r}")
+    if arguments.json:
+        print(json.dumps(found.to_json()))
+    else:
+        print(found if found.convicted else f"{found}\n  an acquittal is no proof of privacy")
+    return int(found.convicted)
+
+
+def _serving(curator: Curator, path: Path, mechanism: Online, cap: Cost) -> AbstractContextManager[tuple[ASGIApp, str]]:
+    """A server of the curator's table: loaded where a session is audited, as it needs the extra `server`."""
+    from qrelease.apps.server.in_process import in_process
+
+    return in_process(curator, path, mechanism, cap)
+
+
+def _audit_doors(arguments: argparse.Namespace) -> int:
+    from qrelease.evaluation.audit.doors import audit_doors
+    from qrelease.mechanisms.online.session import Online
+    from qrelease.privacy import Neighbours
+
+    name = arguments.mechanism
+    if name != "online" and name not in MECHANISMS:
+        raise InvalidInput(f"with --doors, mechanisms are {', '.join(MECHANISMS)} or online, got {name!r}")
+    if arguments.insecure_seed is not None:
+        raise InvalidInput("--doors has insecure seeds of its own: leave out --insecure-seed")
+    made = Online(alpha=0.2, beta=0.05) if name == "online" else mechanism_of(name)
+    cost = cost_of(arguments.epsilon, arguments.delta)
+    with elapsed("at the doors"):
+        found = audit_doors(name, made, cost, Neighbours.parse(arguments.neighbours), _serving)
+    for door in found:
+        print(json.dumps(door.to_json()) if arguments.json else door)
+    if not arguments.json and not any(door.convicted for door in found):
+        print("  an acquittal is no proof of privacy")
+    return int(any(door.convicted for door in found))

@@ -1,0 +1,120 @@
+"""`qrelease ledger show` and `raise`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from decimal import ROUND_FLOOR, Context
+from itertools import groupby
+from math import fsum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qrelease.apps.cli.shared import action, opened, told
+from qrelease.privacy.costs import cost_of
+
+if TYPE_CHECKING:
+    from qrelease.privacy import Cost
+    from qrelease.privacy.ledger import Entry
+
+
+_LESS = (
+    "(left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
+    " come to less than the total, see docs/budget.md)"
+)
+
+_OLD_RAISE = (
+    "(an earlier version let more be spent after a raise than it should have: what holds is {}, and nothing more can be"
+    " charged before the total is raised beyond it)"
+)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    show = action(actions, "show", _show, "What was spent, what is left, and the history.")
+    show.add_argument("ledger", type=Path)
+    show.add_argument("--all", action="store_true", help="a line for each charge, also where a session makes many")
+    more = action(actions, "raise", _raise, "Set a larger total: a decision about the people in the data.")
+    more.add_argument("ledger", type=Path)
+    more.add_argument("--epsilon", type=float, required=True)
+    more.add_argument(
+        "--delta",
+        type=float,
+        help="default: as it is, and then a larger epsilon holds at that one delta; see the README",
+    )
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    from qrelease.privacy.conversions import zcdp_epsilon
+
+    with opened(arguments.ledger) as ledger:
+        print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}")
+        print(f"total   {told(ledger.total)}")
+        print(f"spent   {told(ledger.spent)}")
+        print(f"left    {_at_most(ledger.remaining)}")
+        if ledger.promised != ledger.total:
+            print(f"        {_OLD_RAISE.format(told(ledger.promised))}")
+        rho = ledger.remaining_rho
+        delta = ledger.total.to_json().get("delta")
+        if rho is not None and delta:
+            alone = zcdp_epsilon(rho.rho, delta)
+            print(f"        or {_at_most(rho)}: a release of epsilon={alone:.3g} at delta={delta:.6g} by itself")
+        history = ledger.history()
+        if "delta" in ledger.total.to_json() and any("rho" in entry.cost.to_json() for entry in history):
+            print(f"        {_LESS}")
+        for run in [[entry] for entry in history] if arguments.all else _runs(history):
+            print(_line(run))
+
+
+def _at_most(left: Cost | None) -> str:
+    """What may be asked for next, to six digits as `told`, but rounded down: so what is read here fits."""
+    if left is None:
+        return "nothing"
+    down = Context(prec=6, rounding=ROUND_FLOOR)
+    return ", ".join(f"{n}={float(down.create_decimal(repr(v))):.6g}" for n, v in left.to_json().items())
+
+
+def _runs(history: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """The entries in order; charges of a session that follow each other and are alike are together.
+
+    They are those with the name of a session's mechanism in their label: `online: answers` after `online: a session`.
+    """
+    sessions = {entry.label.partition(":")[0] for entry in history if entry.kind == "session"}
+
+    def alike(entry: Entry) -> object:
+        bought = entry.kind == "charge" and entry.label.partition(":")[0] in sessions
+        return (entry.label, type(entry.cost), entry.rows) if bought else entry.id
+
+    for _, run in groupby(history, alike):
+        yield list(run)
+
+
+def _line(run: Sequence[Entry]) -> str:
+    """One entry; or some alike, by the time of the first, their sum and their number."""
+    first = run[0]
+    if len(run) == 1:
+        return f"{first.time}  {first.kind:7} {told(first.cost)}  {first.label}{_rows(first)}{_left_open(first)}"
+    sums = {name: fsum(entry.cost.to_json()[name] for entry in run) for name in first.cost.to_json()}
+    cost = ", ".join(f"{name}={value:.6g}" for name, value in sums.items())
+    return f"{first.time}  {first.kind:7} {cost}  {first.label} ({len(run):,} charges){_rows(first)}"
+
+
+def _left_open(entry: Entry) -> str:
+    from qrelease.privacy.draws import unfinished
+
+    return "  not finished: the same command goes on for free" if unfinished(entry) else ""
+
+
+def _rows(entry: Entry) -> str:
+    """Which records an entry was for, by a letter: the same letter for the same records under the same schema."""
+    if entry.rows is None:
+        return ""
+    return f"  rows {entry.rows}" + (f": changed since {entry.changed}" if entry.changed else "")
+
+
+def _raise(arguments: argparse.Namespace) -> None:
+    with opened(arguments.ledger) as ledger:
+        delta = ledger.total.to_json().get("delta") if arguments.delta is None else arguments.delta
+        ledger.raise_total(cost_of(arguments.epsilon, delta))
+        print(f"total now {told(ledger.total)}, spent {told(ledger.spent)}")

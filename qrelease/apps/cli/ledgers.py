@@ -1,0 +1,94 @@
+"""Which ledger a command charges: found beside the data, or made."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qrelease.apps.cli.shared import dataset_of
+from qrelease.errors import InvalidInput, LedgerError
+from qrelease.privacy.costs import cost_of
+
+if TYPE_CHECKING:
+    from qrelease.privacy import Cost, Neighbours
+    from qrelease.privacy.ledger import Ledger
+
+
+def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
+    """The ledger of this dataset, made with the asked total (or just this cost) if there is none yet.
+
+    A run with an insecure seed and no ledger named is a test: it has a budget of its own, in memory.
+    """
+    from qrelease.privacy import Filter
+    from qrelease.privacy.ledger import Ledger
+
+    total = cost
+    if arguments.total_epsilon is not None:
+        delta = arguments.delta if arguments.total_delta is None else arguments.total_delta
+        total = cost_of(arguments.total_epsilon, delta)
+    elif arguments.total_delta is not None:
+        raise InvalidInput("--total-delta needs --total-epsilon")
+    if arguments.insecure_seed is not None and arguments.ledger is None:
+        return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours)
+    path = ledger_path(arguments)
+    if path.exists():
+        ledger = Ledger.open(path, dataset=dataset_of(arguments), neighbours=neighbours)
+        if arguments.total_epsilon is not None and ledger.total != total:
+            has = ledger.total
+            ledger.close()
+            raise InvalidInput(f"ledger {path} has a total of {has}, not {total}; `qrelease ledger raise` changes it")
+        return ledger
+    Filter(total).spend(cost)  # what would be refused leaves no new ledger behind
+    _warn_of_another(arguments, path)
+    return Ledger.open(path, total, dataset=dataset_of(arguments), neighbours=neighbours)
+
+
+def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:
+    """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
+    beside = sorted(p for p in arguments.data.resolve().parent.glob("*.ledger") if p != path.resolve())
+    stem = arguments.data.resolve().name.partition(".")[0]
+    likely = [p for p in beside if p.stem in (dataset_of(arguments), stem)]
+    if likely:
+        print(
+            f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what the"
+            " people in the data are promised is the sum of both",
+            file=sys.stderr,
+        )
+
+
+def ledger_path(arguments: argparse.Namespace) -> Path:
+    """Beside the data, where whoever releases from them finds it; else nowhere without being told.
+
+    A place of the user's own would give each user who may read the data the whole budget.
+    """
+    if arguments.ledger is not None:
+        return Path(arguments.ledger)
+    folder: Path = arguments.data.resolve().parent
+    dataset = dataset_of(arguments)
+    if not dataset or Path(dataset).name != dataset:
+        raise InvalidInput(f"dataset {dataset!r} cannot be the name of a ledger: say which with --ledger")
+    beside, earlier = folder / f"{dataset}.ledger", _earlier_ledger(folder, dataset)
+    if earlier.exists() and beside.exists():
+        raise LedgerError(f"two ledgers, {beside} and {earlier}, for one table: say which counts with --ledger")
+    if earlier.exists():
+        raise LedgerError(
+            f"an earlier version charged these data to {earlier}, which other users do not find: go on with it by"
+            f" --ledger {earlier}, or move it, with no release at work, to a place that all name"
+        )
+    if not beside.exists() and not os.access(folder, os.W_OK):
+        raise LedgerError(
+            f"the ledger belongs beside the data, and {folder} cannot be written: say where it is with --ledger; all"
+            " who release from these data must name the same one, or each of them spends the whole budget"
+        )
+    return beside
+
+
+def _earlier_ledger(folder: Path, dataset: str) -> Path:
+    """Where versions up to 0.1 kept the ledger of data in a folder that could not be written."""
+    from hashlib import sha256
+
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return state / "qrelease" / f"{dataset}-{sha256(str(folder).encode()).hexdigest()[:12]}.ledger"

@@ -1,0 +1,70 @@
+"""The mechanisms that the command line has, by name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.mechanisms.base import Mechanism
+
+MECHANISMS = {
+    "auto": "qrelease.mechanisms.auto:Auto",
+    "mwem": "qrelease.mechanisms.iterative.mwem:MWEM",
+    "maxent": "qrelease.mechanisms.maxent:MaxEnt",
+    "matrix": "qrelease.mechanisms.matrix:Matrix",
+    "records": "qrelease.mechanisms.weighted_records:Records",
+    "laplace": "qrelease.mechanisms.laplace:Laplace",
+    "gaussian": "qrelease.mechanisms.gaussian:Gaussian",
+    "iterative": "qrelease.mechanisms.iterative.construction:IterativeConstruction",
+    "smalldb": "qrelease.mechanisms.small_db.small_db:SmallDB",
+}
+
+PYTHON_ONLY = {
+    "net": "qrelease.Net, which takes a list of synopses",
+    "pmw": "qrelease.PrivateMultiplicativeWeights, with Curator.open: its queries come one by one",
+}
+
+OPTIONS = {
+    "rounds": ["mwem"],
+    "size": ["smalldb"],
+    "alpha": ["smalldb"],
+    "records": ["auto", "maxent", "mwem"],
+    "weighted_records": ["records"],
+    "order": ["records"],
+}
+"""Options of `release` that belong to some mechanisms."""
+
+_FIELDS = {"weighted_records": "records"}
+"""What a mechanism calls an option, where that is another name."""
+
+DEFAULT = "auto"
+
+
+def named(text: str) -> str:
+    """The type of an option that is a mechanism's name: one that is for Python alone is shown the way."""
+    if text in PYTHON_ONLY:
+        raise argparse.ArgumentTypeError(f"{text} is used from Python: {PYTHON_ONLY[text]}")
+    return text
+
+
+def options_of(name: str, **options: float | None) -> dict[str, float]:
+    """Those options of a mechanism that are given. `InvalidInput` for another's."""
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if name not in OPTIONS[option]:
+            spelled = option.replace("_", "-")
+            raise InvalidInput(f"--{spelled} belongs to {' and '.join(OPTIONS[option])}, {name} has none")
+    return given
+
+
+def mechanism_of(name: str, **options: float | None) -> Mechanism:
+    """The mechanism of a name, with those of its options that are given. `InvalidInput` for another's."""
+    given = options_of(name, **options)
+    module, _, kind = MECHANISMS[name].partition(":")
+    make: Callable[..., Mechanism] = getattr(import_module(module), kind)
+    return make(**{_FIELDS.get(option, option): value for option, value in given.items()})

@@ -1,0 +1,303 @@
+"""`qrelease release`: what can be known to be wrong is said before the ledger is charged."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
+from qrelease.apps.cli.shared import (
+    check_memory,
+    check_weak,
+    cost_given,
+    cost_options,
+    data_options,
+    dataset_of,
+    elapsed,
+    entropy_of,
+    seed_option,
+    table_of,
+    told,
+    warn_of_delta,
+    weak_option,
+    workload_of,
+    wrote,
+)
+from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError
+
+if TYPE_CHECKING:
+    from qrelease.data.table import Table
+    from qrelease.mechanisms.base import Mechanism
+    from qrelease.privacy import Cost
+    from qrelease.privacy.ledger import Ledger
+    from qrelease.queries.workload import Workload
+    from qrelease.release.curator import Curator, Paid
+    from qrelease.release.release import Release
+
+
+_RED, _PLAIN = "\033[31m", "\033[0m"  # of a terminal
+_RULES = "the impossible rules of the schema are kept by --mechanism records alone"
+
+# Bytes, about: of a noisy answer as a number in the manifest and beside the ledger, of a line of answers.csv, of a
+# label in synthetic.csv, and of everything else.
+_NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=make, uncharged="nothing was charged")
+    data_options(parser)
+    parser.add_argument(
+        "--mechanism",
+        type=named,
+        choices=list(MECHANISMS),
+        default=DEFAULT,
+        help="default: %(default)s; auto takes the one with the least predicted error, and says why; laplace and"
+        " gaussian fit a table to their noisy answers, if the universe allows",
+    )
+    cost_options(parser, "what this release may cost")
+    parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
+    parser.add_argument("--size", type=int, help="of smalldb: records of the small database; default: a public rule")
+    parser.add_argument("--alpha", type=float, help="of smalldb, instead of a size: how well some database should fit")
+    parser.add_argument(
+        "--records",
+        type=int,
+        metavar="N",
+        help="of auto, maxent and mwem: about how many there are, if public; default: a little of the budget finds out",
+    )
+    parser.add_argument(
+        "--weighted-records",
+        type=int,
+        metavar="N",
+        help="of records: weighted records that are drawn; the more, the less their scatter; default: by the"
+        " noisy number of records and the cost",
+    )
+    parser.add_argument(
+        "--order",
+        type=int,
+        metavar="K",
+        help="of records: columns of the largest marginals that may be measured; default: 3",
+    )
+    parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
+    parser.add_argument(
+        "--weighted", action="store_true", help="a synthetic table with a weight for each row, which is the more exact"
+    )
+    parser.add_argument(
+        "--answers",
+        action=argparse.BooleanOptionalAction,
+        help="whether answers.csv is written; default: unless it would have more than 1,000,000 lines",
+    )
+    parser.add_argument(
+        "--out-format", choices=["csv", "parquet"], default="csv", help="of the two tables; default: %(default)s"
+    )
+    parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
+    )
+    parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
+    parser.add_argument("--total-delta", type=float, help="likewise; default: that of this release")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="a new charge, although a release with the same arguments was charged and not finished: by default that"
+        " one is gone on with, for free",
+    )
+    weak_option(parser)
+    seed_option(parser)
+
+
+def make(arguments: argparse.Namespace) -> None:
+    """One release, from the arguments of `options`."""
+    check_memory()
+    from qrelease.inference.synopsis import Fitted
+    from qrelease.privacy import Neighbours
+    from qrelease.release import writer
+    from qrelease.release.curator import Curator
+    from qrelease.release.release import check_rows
+
+    cost = cost_given(arguments)
+    check_weak(cost, arguments.weak)
+    mechanism = _mechanism(arguments)
+    if arguments.rows is not None:
+        check_rows(arguments.rows)
+    if arguments.insecure_seed is None:
+        ledger_path(arguments)  # before the data are read
+    out = arguments.out or Path(f"{dataset_of(arguments)}-release")
+    with ExitStack() as closing:
+        with writer.new_folder(out) as folder:
+            table = table_of(arguments)
+            workload = workload_of(arguments, table.domain)
+            _check(arguments, mechanism, table, workload, cost)
+            ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)))
+            _check_disk(arguments, table, workload, folder, ledger)
+            _foretell(arguments, mechanism, table, workload, cost, ledger)
+            paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)
+            with elapsed("releasing"):
+                release = paid.release()
+                left_out = _saved(release, folder, out, arguments)
+        paid.finish()  # there is nothing more to go on with
+        del arguments.charged
+        print(release)
+        if arguments.mechanism == "auto":
+            from qrelease.mechanisms.auto import explained
+
+            print(explained(release.parameters))
+        print(wrote(out))
+        for name, why in left_out.items():
+            print(f"no {name}: {why}")
+        if isinstance(release.synopsis, Fitted):
+            _tell_misfit(release.synopsis.misfit)
+        if arguments.insecure_seed is None or arguments.ledger:
+            print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
+    warn_of_delta(cost)
+
+
+def _tell_misfit(misfit: float) -> None:
+    """How far synthetic records are from what was measured: a warning, in red on a terminal, where they miss it."""
+    from qrelease.inference.synopsis import MISSED
+
+    print(f"the synthetic records differ from what was measured by {misfit:.3g} times its noise (root mean square)")
+    if misfit > MISSED:
+        warning = (
+            "warning: that is more than noise; use the answers, which follow the measurements, and not the records"
+        )
+        print(f"{_RED}{warning}{_PLAIN}" if sys.stderr.isatty() else warning, file=sys.stderr)
+
+
+def _mechanism(arguments: argparse.Namespace) -> Mechanism:
+    """The one that was asked for, with its options."""
+    options = {option: getattr(arguments, option) for option in OPTIONS}
+    if arguments.mechanism == "auto":
+        from qrelease.mechanisms.auto import Auto
+
+        options_of("auto", **options)  # it hands none to the mechanism that it takes
+        return Auto(arguments.records, table=_tabled(arguments))
+    return mechanism_of(arguments.mechanism, **options)
+
+
+def _tabled(arguments: argparse.Namespace) -> bool:
+    """Whether synthetic records are wanted in any case."""
+    return bool(arguments.weighted) or arguments.rows is not None
+
+
+def _check(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, workload: Workload, cost: Cost) -> None:
+    """What can be known to be wrong before there is a ledger."""
+    from qrelease.mechanisms.base import check_table, why_no_table
+    from qrelease.privacy import Neighbours
+    from qrelease.release import writer
+    from qrelease.release.release import MAX_ROWS, check_fit
+
+    neighbours = Neighbours.parse(arguments.neighbours)
+    if table.domain.impossible and arguments.mechanism != "records":
+        print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
+    writer.check_format(arguments.out_format)
+    if arguments.weighted:
+        writer.check_weighted(table.domain)
+    mechanism.check(workload, cost, neighbours)
+    if _tabled(arguments):
+        check_table(mechanism, workload)
+    table.check_counts(workload.sets)
+    # What is charged shall not be lost with its release: records that do not fit are refused before.
+    if not arguments.weighted and why_no_table(mechanism, workload) is None:
+        check_fit(table.domain, arguments.rows or min(max(len(table), 1), MAX_ROWS))
+
+
+def _foretell(
+    arguments: argparse.Namespace,
+    mechanism: Mechanism,
+    table: Table,
+    workload: Workload,
+    cost: Cost,
+    ledger: Ledger,
+) -> None:
+    """Tell what the release will be like, and how long it will take, while it costs nothing to call it off.
+
+    Nothing where the ledger does not cover the cost: then either a release that was cut off is gone on with, or a
+    refusal follows, which is one line.
+    """
+    from qrelease.mechanisms.forecasts import Forecasting, forecast
+    from qrelease.privacy.costs import Neighbours
+
+    try:
+        ledger.check(cost)
+    except QReleaseError:
+        return
+    public = len(table) if ledger.neighbours is Neighbours.REPLACE_ONE else None
+    if arguments.mechanism == "auto":
+        from qrelease.mechanisms.auto import foretold
+
+        records = arguments.records or public
+        for line in foretold(workload, records, cost, ledger.neighbours, table=_tabled(arguments)):
+            print(f"qrelease: {line}", file=sys.stderr)
+    if isinstance(mechanism, Forecasting):
+        print(f"qrelease: {forecast(mechanism, workload, cost, public)}", file=sys.stderr)
+
+
+def _check_disk(arguments: argparse.Namespace, table: Table, workload: Workload, folder: Path, ledger: Ledger) -> None:
+    """`InvalidInput` unless the disks have room for the release, and for what is drawn beside the ledger."""
+    from qrelease._util import memory
+    from qrelease.release.manifest import MOST_ANSWERS
+    from qrelease.release.release import MAX_ROWS
+
+    written = len(workload) <= MOST_ANSWERS if arguments.answers is None else arguments.answers
+    rows = arguments.rows or min(max(len(table), 1), MAX_ROWS)
+    drawn = _NUMBER * len(workload) + _SOME
+    files = drawn + _LABEL * len(table.domain) * rows + (_ANSWER * len(workload) if written else 0)
+    needed = [(folder, files)]
+    if ledger.store.path is not None:
+        needed.append((ledger.store.path.resolve().parent, drawn))
+    for place, size in needed:
+        free = shutil.disk_usage(place).free
+        if free < size:
+            raise InvalidInput(
+                f"the disk of {place.resolve().parent if place is folder else place} has {memory.size(free)} free, and"
+                f" this release may take {memory.size(size)}: nothing was charged"
+            )
+
+
+def _paid(
+    arguments: argparse.Namespace, curator: Curator, mechanism: Mechanism, workload: Workload, cost: Cost
+) -> Paid:
+    """The charge; or that of a run with the same arguments that was cut off. From here on errors tell of it."""
+    notice = curator.notice
+    if notice:
+        print(f"qrelease: {notice}", file=sys.stderr)
+    try:
+        paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True)
+    except (KeyboardInterrupt, MemoryError):
+        arguments.charged = "`qrelease ledger show` tells whether a charge was made"
+        raise
+    if not paid.charge.fresh:
+        print(
+            f"qrelease: goes on for free with the release that was charged at {paid.charge.time} and not finished"
+            " (--again: a new one)",
+            file=sys.stderr,
+        )
+    keeps = "and the same command goes on from what was drawn, for free" if paid.resumes else "and stays spent"
+    arguments.charged = f"{told(cost)} was charged, {keeps}"
+    return paid
+
+
+def _saved(release: Release, folder: Path, out: Path, arguments: argparse.Namespace) -> dict[str, str]:
+    from qrelease.release import writer
+
+    try:
+        return writer.save(
+            release,
+            folder,
+            arguments.rows,
+            weighted=arguments.weighted,
+            answers=arguments.answers,
+            format=arguments.out_format,
+        )
+    except OutOfMemory as error:
+        raise OutOfMemory(f"{out} is not written: {error}") from None
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from None

@@ -1,0 +1,124 @@
+"""`qrelease run`: several releases from one table under one budget, each made once."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qrelease.errors import InvalidInput
+from qrelease.privacy.costs import cost_of
+
+_COMMON = ("data", "schema", "ledger", "dataset", "neighbours", "columns", "total", "release")
+_PATHS = ("data", "schema", "ledger", "out")
+_OWN = ("out", "epsilon", "delta", "rho", "mechanism", "workload", "columns", "rounds", "size", "alpha", "records")
+_MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format", "weak")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=_run, uncharged="nothing was charged for what is not made")
+    parser.add_argument(
+        "jobs",
+        type=Path,
+        help="TOML: data, schema, [total] with epsilon and delta, and a [[release]] for each folder: out, epsilon,"
+        " delta and what else `qrelease release` takes; paths are from the file's folder. What is there is left",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from qrelease.apps.cli.release import make
+    from qrelease.release.manifest import MANIFEST
+
+    jobs = _read(arguments.jobs)
+    missing = [job for job in jobs if not (job.out / MANIFEST).exists()]
+    for job in jobs:
+        if job not in missing:
+            print(f"{job.out} is there already")
+    _check_total(missing)
+    for job in missing:
+        try:
+            make(job)
+        finally:
+            if hasattr(job, "charged"):
+                arguments.charged = job.charged
+
+
+def _check_total(jobs: list[argparse.Namespace]) -> None:
+    """`BudgetExceeded` where a new ledger would not hold all of them: before the first is charged."""
+    from qrelease.apps.cli.ledgers import ledger_path
+    from qrelease.apps.cli.shared import cost_given
+    from qrelease.privacy import Filter
+
+    if not jobs or ledger_path(jobs[0]).exists():
+        return
+    whole = Filter(cost_of(jobs[0].total_epsilon, jobs[0].total_delta))
+    for job in jobs:
+        whole.spend(cost_given(job))
+
+
+def _read(file: Path) -> list[argparse.Namespace]:
+    """The releases of a job file, each as the arguments of `qrelease release`; all are understood or none is made."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file}: {error}") from None
+    _check_names(f"{file}", content, _COMMON)
+    for needed in ("data", "schema", "total", "release"):
+        if needed not in content:
+            raise InvalidInput(f"{file}: {needed} is missing")
+    releases, total = content.pop("release"), content.pop("total")
+    _check_names(f"{file}: total", total, ("epsilon", "delta"))
+    if "epsilon" not in total:
+        raise InvalidInput(f"{file}: total: epsilon is missing")
+    if not isinstance(releases, list) or not releases:
+        raise InvalidInput(f"{file}: release must be one [[release]] or more")
+    totals = {f"total_{name}": value for name, value in ({"delta": 0} | total).items()}
+    jobs = []
+    for number, release in enumerate(releases, 1):
+        where = f"{file}: release {number}"
+        _check_names(where, release, _OWN + _MORE)
+        if "out" not in release:
+            raise InvalidInput(f"{where}: out is missing")
+        jobs.append(_parsed(where, file.parent, content | totals | release))
+    if len({job.out for job in jobs}) < len(jobs):
+        raise InvalidInput(f"{file}: two releases have the same out")
+    return jobs
+
+
+def _check_names(where: str, given: object, known: tuple[str, ...]) -> None:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{where} must be a table, got {given!r}")
+    for name in given:
+        if name not in known:
+            raise InvalidInput(f"{where}: unknown {name!r}; known are {', '.join(known)}")
+
+
+def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Namespace:
+    """As the command line would read it; one line that says which release is wrong."""
+    from qrelease.apps.cli.release import options as release_options
+
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    release_options(parser)
+    words: list[str] = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option if value else f"--no-{option[2:]}"] if value or name == "answers" else []
+        elif name == "workload":
+            words += [f"{option}={part}" for part in ([value] if isinstance(value, str) else value)]
+        else:
+            text = (
+                ",".join(map(str, value))
+                if isinstance(value, list)
+                else str(folder / value if name in _PATHS else value)
+            )
+            words += [text] if name == "data" else [f"{option}={text}"]
+    try:
+        return parser.parse_args(words)
+    except (argparse.ArgumentError, SystemExit) as error:
+        raise InvalidInput(f"{where}: {error if isinstance(error, argparse.ArgumentError) else 'see above'}") from None

@@ -1,0 +1,230 @@
+"""What several commands share: their options, what is made of them, and what is said about costs and files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qrelease.errors import InvalidInput, LedgerError
+from qrelease.privacy.costs import cost_of
+
+if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
+    from qrelease.data.table import Table
+    from qrelease.noise.entropy import Entropy
+    from qrelease.privacy import Cost
+    from qrelease.privacy.ledger import Ledger
+    from qrelease.queries.workload import Workload
+
+DATA = "CSV file (.gz, .xz, .bz2 too) or Parquet file (.parquet, .pq)"
+
+SILENT = 2.0
+"""Seconds after which what is at work shows that it is."""
+
+NEIGHBOURS = ("add-remove", "replace-one")
+
+WEAK_EPSILON = 20.0
+WEAK_DELTA = 1e-4
+"""Costs beyond these are refused unless they are meant, or answered with a warning."""
+
+_TINY_DELTA = 1e-9
+
+
+def action(
+    actions: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str
+) -> argparse.ArgumentParser:
+    """The parser of one action of a command that has several, as `show` of `ledger`."""
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def data_options(parser: argparse.ArgumentParser) -> None:
+    """A table, and what is asked about it."""
+    parser.add_argument("data", type=Path, help=DATA)
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
+    )
+    query_options(parser)
+
+
+def query_options(parser: argparse.ArgumentParser) -> None:
+    """A universe, what is asked about it, and what is protected."""
+    schema_options(parser)
+    parser.add_argument(
+        "--workload",
+        action="append",
+        metavar="W",
+        help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, boxes:a*b, where:CONDITION; may be"
+        " repeated",
+    )
+    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+
+
+def schema_options(parser: argparse.ArgumentParser) -> None:
+    """A universe."""
+    parser.add_argument("--schema", type=Path, required=True, help="schema.toml, or a {column: size} JSON")
+    parser.add_argument("--columns", type=names, help="only these columns, as a,b,c")
+
+
+def seed_option(parser: argparse.ArgumentParser) -> None:
+    """Where the noise comes from."""
+    parser.add_argument(
+        "--insecure-seed", type=int, metavar="N", help="repeatable noise for tests; the result protects nobody"
+    )
+
+
+@contextmanager
+def elapsed(what: str) -> Iterator[None]:
+    """Show on a terminal how long something has been at work, once it takes longer than `SILENT`; nothing in a pipe."""
+    from tqdm import tqdm
+
+    bar = tqdm(desc=what, bar_format="{desc}: {elapsed}", disable=None, leave=False, delay=SILENT)
+    over = threading.Event()
+
+    def show() -> None:
+        wait = SILENT
+        while not over.wait(wait):
+            bar.refresh()
+            wait = min(wait, 1.0)
+
+    shower = threading.Thread(target=show, daemon=True)
+    if not bar.disable:
+        shower.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if not bar.disable:
+            shower.join()
+        bar.close()
+
+
+def names(text: str) -> list[str]:
+    """The type of an option such as `a,b,c`."""
+    return [name.strip() for name in text.split(",")]
+
+
+def check_memory() -> None:
+    """`TooLarge` where not even the libraries fit: before they are loaded."""
+    from qrelease._util import memory
+
+    memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
+
+
+def table_of(arguments: argparse.Namespace) -> Table:
+    """The table of `data_options`."""
+    from qrelease.data.table import Table
+
+    return Table.read(arguments.data, arguments.schema, arguments.columns)
+
+
+def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:
+    """The queries of `query_options`."""
+    from qrelease.queries.workload import Workload
+
+    default = f"marginals:{min(3, len(domain))}"
+    parts = [Workload.parse(domain, text) for text in arguments.workload or [default]]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole += part
+    return whole
+
+
+def cost_options(parser: argparse.ArgumentParser, what: str, *, needed: bool = True) -> None:
+    """An epsilon and perhaps a delta, or a rho."""
+    either = parser.add_mutually_exclusive_group(required=needed)
+    either.add_argument("--epsilon", type=float, help=what)
+    either.add_argument("--rho", type=float, help="the same in zCDP, instead of an epsilon and a delta")
+    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+
+
+def cost_given(arguments: argparse.Namespace) -> Cost:
+    """What `cost_options` was given."""
+    if arguments.rho is None:
+        return cost_of(arguments.epsilon, arguments.delta)
+    from qrelease.privacy import ZCDP
+
+    if arguments.delta is not None:
+        raise InvalidInput("--rho has no --delta: a rho holds at every delta")
+    return ZCDP(arguments.rho)
+
+
+def told(cost: Cost | None) -> str:
+    """A cost as people read it, to six digits: what is exact is in the files, and in refusals."""
+    return "nothing" if cost is None else f"{cost:.6g}"
+
+
+def entropy_of(arguments: argparse.Namespace) -> Entropy:
+    """The stream of `seed_option`."""
+    from qrelease.noise.entropy import Entropy
+
+    return Entropy() if arguments.insecure_seed is None else Entropy.insecure(arguments.insecure_seed)
+
+
+def dataset_of(arguments: argparse.Namespace) -> str:
+    """Whose budget is spent: the name given, or the file's without its suffixes, compressed or not.
+
+    So `people.csv`, `people.csv.gz` and `people.parquet` in one folder are one dataset with one ledger.
+    """
+    if arguments.dataset is not None:
+        return str(arguments.dataset)
+    from qrelease.data.sources.files import dataset_name
+
+    return dataset_name(arguments.data)
+
+
+def opened(path: Path) -> Ledger:
+    """A ledger that is there already."""
+    from qrelease.privacy.ledger import Ledger
+
+    if not path.exists():
+        raise LedgerError(f"there is no ledger {path}")
+    return Ledger.open(path)
+
+
+def _epsilon_of(rho: float) -> float:
+    """What a rho comes to at a delta that nobody minds."""
+    from qrelease.privacy.conversions import zcdp_epsilon
+
+    return zcdp_epsilon(rho, _TINY_DELTA)
+
+
+def weak_option(parser: argparse.ArgumentParser) -> None:
+    """Whether a cost that protects next to nobody is meant."""
+    parser.add_argument(
+        "--weak",
+        action="store_true",
+        help=f"that an epsilon above {WEAK_EPSILON:g} is meant, which protects hardly anyone",
+    )
+
+
+def check_weak(cost: Cost, meant: bool) -> None:
+    """`InvalidInput` for an ε that promises next to nothing, unless it is meant.
+
+    A person who types such numbers may not know what they mean.
+    """
+    values = cost.to_json()
+    epsilon = values["epsilon"] if "epsilon" in values else _epsilon_of(values["rho"])
+    if epsilon > WEAK_EPSILON and not meant:
+        raise InvalidInput(
+            f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g} and promises next to nothing: nothing was charged; say"
+            " --weak if it is meant"
+        )
+
+
+def warn_of_delta(cost: Cost) -> None:
+    """Of one that is too large to promise much."""
+    if cost.to_json().get("delta", 0) > WEAK_DELTA:
+        print(f"warning: delta above {WEAK_DELTA:g}: it should be far below 1 / (number of people)", file=sys.stderr)
+
+
+def wrote(folder: Path) -> str:
+    """Which files there are now."""
+    names = sorted(file.name for file in folder.iterdir())
+    return f"wrote {', '.join(names)} in {folder}"

@@ -1,0 +1,72 @@
+"""`qrelease warmup`."""
+
+import argparse
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command, which has none."""
+    parser.set_defaults(run=_warmup)
+
+
+def _warmup(_: argparse.Namespace) -> None:
+    """Call every compiled kernel once for each type of its arguments; numba keeps what it compiled."""
+    from fractions import Fraction
+
+    import numpy as np
+
+    from qrelease.data.domain import Domain
+    from qrelease.data.table import Table
+    from qrelease.inference.gibbs import Sampler
+    from qrelease.inference.histogram import Histogram, transform
+    from qrelease.inference.log_linear import finish, fit
+    from qrelease.inference.residuals import Estimates, Residual
+    from qrelease.inference.weighted_records import Tables, WeightedCodes
+    from qrelease.mechanisms.small_db.branch_and_bound import draw_database
+    from qrelease.mechanisms.small_db.databases import Bounds, Databases
+    from qrelease.noise import samplers, selection
+    from qrelease.noise.entropy import Entropy
+    from qrelease.queries.workload import Workload
+
+    domain = Domain.coded(dict.fromkeys("abcdefghi", 2))
+    workload = Workload.marginals(domain, 3)
+    Table(domain, (np.zeros(1, np.uint8),) * len(domain)).counts(workload.sets)
+    for size in (1 << 9, 1 << 17):  # codes of two bytes, and of four
+        Table(Domain.coded({"a": size}), (np.zeros(1, np.uint8),)).counts([(0,)])
+    one = Workload.predicates(domain, "a = 1 and i = 1")
+    whole = Workload.predicates(domain, " and ".join(f"{name} = 1" for name in domain.names))
+    for cells in (np.float64, np.float32):
+        state = Histogram(domain, workload.sets, 1.0, cells)
+        state.multiply(np.zeros(len(workload)))
+        for group in (one + whole + Workload.vectors(domain, np.full((1, domain.size), 0.5))).groups:
+            state.update(group, [0.0])
+        state.answer(one)
+        state.answer(workload)
+        transform(np.zeros(1 << 16, cells))
+        state.sample(1, np.random.default_rng(0))
+    pair = Tables((2, 2), [(0, 1)])
+    for rows in (1, 1 << 21):  # few records are taken as they are, many in slices, which are another type of array
+        codes = np.zeros((2, rows), np.uint16)
+        pair.marginals(codes, np.zeros(rows))
+        pair.sums(codes, np.zeros(4))
+    two, rng = Domain.coded({"a": 2, "b": 2}), np.random.default_rng(0)
+    residuals = {s: Residual(s, np.zeros((2,) * len(s)), 1.0) for s in [(0,), (1,), (0, 1)]}
+    estimates = Estimates(two, {(): Residual((), np.array(4.0), 0.0), **residuals})
+    Sampler((2, 2), [((0, 1), np.zeros(4))], {}, [(0, 1)]).sweep(np.zeros((2, 1), np.uint16), rng)
+    ended = finish(estimates, 4, rng=rng, start=fit(estimates, 4, rounds=1, rng=rng))
+    WeightedCodes(two, ended.chains.codes, ended.chains.weights, 4.0).sample(4, rng)
+    entropy = Entropy()
+    for scale in (Fraction(1), Fraction(10**6)):
+        samplers.discrete_laplace(scale, 1, entropy)
+        samplers.geometric(scale, 1, entropy)
+        samplers.discrete_gaussian(scale, 1, entropy)
+        samplers.rounded_gaussian(scale, 1, entropy)
+    scores = np.array([1, 1, 0])
+    for select in (selection.exponential_mechanism, selection.permute_and_flip):
+        select(scores, Fraction(1), 1, entropy)
+    databases = Databases.over(np.eye(4, dtype=np.int64), 3)
+    bounds = Bounds(np.array([3, 0, 0, 0]), np.ones(4, np.int64))
+    databases.all_errors(bounds)
+    databases.errors(bounds, np.arange(1))
+    databases.cells(0)
+    draw_database(databases, bounds, Fraction(1), entropy)
+    print("all kernels are compiled")

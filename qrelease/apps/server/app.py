@@ -1,0 +1,380 @@
+"""The HTTP side: routes, tokens, limits and errors. It sees nothing private: all it shows comes from the service.
+
+Nothing is logged but the operator's own troubles, without names, tokens or queries. What a refusal says is a function
+of the request and of what is public; so is the time that it takes, since what is refused draws nothing.
+
+Requests are counted by whose token they bring. Those without a good one are counted by their address, and only those:
+behind a proxy all analysts have the same. What takes no token, the pages and the server's health, is bytes that are
+there already, and not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from qrelease.apps.server.openapi import (
+    ENDPOINTS,
+    KEY_PATTERN,
+    MAX_VALUES,
+    SCHEMAS,
+    Endpoint,
+    check,
+    document,
+    parameter,
+)
+from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
+from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
+from qrelease.apps.server.questions import MAX_ANSWERS, PublicFacts, Question, read_question
+from qrelease.apps.server.rate_limit import Rates, network
+from qrelease.apps.server.synthetic import records
+from qrelease.apps.server.transactions import Busy, Fault, Transactions
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
+from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
+from qrelease.privacy.analysts import Analyst, Analysts, Revoked
+
+if TYPE_CHECKING:
+    from qrelease.apps.server.service import Service
+
+log = logging.getLogger("qrelease.server")
+
+_T = TypeVar("_T")
+
+MAX_REMEMBERED_CONDITIONS: Final = 4096
+"""Conditions that are not parsed again."""
+
+MAX_REMEMBERED_CELLS: Final = 4096
+"""Cells of the marginal of such a condition."""
+
+MAX_REQUEST_CELLS: Final = 1 << 18
+"""Cells of all queries of one request."""
+
+TOKEN_SECONDS: Final = 1.0
+"""Seconds for which a token that was found in the ledger is good without another look: so long a revoked one may be."""
+
+LEAST_BURST: Final = 20
+"""Requests that anybody may make at once, whatever the rate: the page makes several when it is opened."""
+
+_BEARER: Final = re.compile(r"(?i:bearer) +([A-Za-z0-9_-]{1,256})")
+
+_request_text: Final = json.JSONEncoder(sort_keys=True).encode
+
+_STATUS: Final[Mapping[type[Exception], int]] = {
+    Revoked: 401,
+    KeyReused: 409,
+    NoRoom: 429,
+    BudgetExceeded: 402,
+    StreamHalted: 402,
+    QReleaseError: 422,
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may do.
+
+    Parameters
+    ----------
+    body
+        Bytes of a request's body.
+    rate
+        Queries, or other requests, a second of one analyst, in each worker; and requests without a good token from one
+        address, or, since a client has so many of them, from the first 64 bits of one.
+    burst
+        And so many at once; a batch may be larger, and what it takes beyond them is waited for after it.
+    seconds
+        For a body to arrive, and for a transaction to answer it.
+    """
+
+    body: int = 1 << 16
+    rate: float = 200.0
+    burst: float = 400.0
+    seconds: float = 10.0
+
+    @classmethod
+    def at(cls, rate: float) -> Self:
+        """Of a rate, and what it gives in two seconds at once; the other limits are the usual ones."""
+        return cls(rate=rate, burst=max(2 * rate, LEAST_BURST))
+
+
+class Handlers:
+    """One method an endpoint, of its name.
+
+    Parameters
+    ----------
+    door
+        The analysts, on a connection of its own: tokens and histories are read without waiting for a transaction.
+    """
+
+    def __init__(self, transactions: Transactions, door: Analysts, public: PublicFacts, limits: Limits) -> None:
+        self._transactions, self._door, self._public, self._limits = transactions, door, public, limits
+        self._rates = Rates(limits.rate, limits.burst)
+        self._holders: dict[str, tuple[Analyst, float]] = {}
+        self._conditions: dict[str, Question] = {}
+        self._drawing = asyncio.Semaphore(1)
+
+    def route(self, endpoint: Endpoint) -> Route:
+        """The route of an endpoint; every refusal becomes a problem here, and everything unforeseen a silent one."""
+        handler: Callable[..., Awaitable[Response]] = getattr(self, endpoint.name)
+        again = "ask again, under the same key" if endpoint.key else "ask again"
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(**await self._given(endpoint, request))
+            except Problem as refused:
+                return refused.response()
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except (Busy, LedgerError, MemoryError) as trouble:  # what is free tells of the table: all say the same
+                if isinstance(trouble, LedgerError):
+                    log.error("%s", trouble)
+                elif isinstance(trouble, MemoryError):
+                    log.error("out of memory")
+                return Problem(503, f"not now; {again}", retry_after="1").response()
+            except QReleaseError as refusal:
+                status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
+                return Problem(status, str(refusal)).response()
+            except Exception as error:
+                if not isinstance(error, Fault):
+                    log.error("a fault: %s", type(error).__name__)  # its text may tell too much
+                return Problem(500, f"a fault of the server; {again}").response()
+
+        return Route(endpoint.path, answer, methods=[endpoint.method], name=endpoint.name)
+
+    async def _given(self, endpoint: Endpoint, request: Request) -> dict[str, Any]:
+        """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
+        given: dict[str, Any] = {} if endpoint.public else {"analyst": self._analyst(request, endpoint)}
+        try:
+            for name, schema in (endpoint.parameters or {}).items():
+                text = request.path_params.get(name, request.query_params.get(name))
+                given[name] = parameter(text, name, schema)
+            if endpoint.key:
+                given["key"] = _key(request)
+            if endpoint.body:
+                given["body"] = await self._body(request)
+                check(given["body"], SCHEMAS[endpoint.body])
+        except InvalidInput as error:
+            raise Problem(400, str(error)) from None
+        return given
+
+    def _analyst(self, request: Request, endpoint: Endpoint) -> Analyst:
+        """Who asks. What has a body is asked at the desk, where a token that was revoked is refused again."""
+        match = _BEARER.fullmatch(_only(request, "authorization"))
+        token = match.group(1) if match else ""
+        hashed = sha256(token.encode()).hexdigest()
+        analyst, until = self._holders.get(hashed, (None, 0.0))
+        if time.monotonic() > until or not endpoint.body:
+            self._holders.pop(hashed, None)
+            analyst = self._door.holder(token) if token else None
+            if analyst is None:
+                _vouch(request, trusted=False)
+                self._count(_address(request))
+                raise Problem(401, "a good token is needed: Authorization: Bearer TOKEN", www_authenticate="Bearer")
+            self._holders[hashed] = analyst, time.monotonic() + TOKEN_SECONDS
+        assert analyst is not None
+        _vouch(request, trusted=True)
+        self._count(f"by {analyst.name}")
+        return analyst
+
+    def _count(self, whose: str, things: int = 1) -> None:
+        if not self._rates.take(whose, things):
+            after = max(math.ceil(self._rates.wait(whose)), 1)
+            detail = f"more requests than this server takes; ask again in {after:,} s"
+            raise Problem(429, detail, retry_after=f"{after}")
+
+    async def _body(self, request: Request) -> Any:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Problem(415, "the body must be application/json")
+        raw = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                async for part in request.stream():
+                    raw += part
+                    if len(raw) > self._limits.body:
+                        raise Problem(413, f"a body has at most {self._limits.body:,} bytes", connection="close")
+        except TimeoutError:
+            raise Problem(408, f"a body has {self._limits.seconds:g} s to arrive", connection="close") from None
+        try:
+            return _parse_json(raw.decode())
+        except (ValueError, RecursionError):
+            raise Problem(400, "the body is not JSON in UTF-8, with each name given once") from None
+
+    async def _do(self, work: Callable[[Service], _T]) -> _T:
+        return await self._transactions.do(work, self._limits.seconds)
+
+    async def schema(self, analyst: Analyst) -> Response:
+        """The columns and the promise: the same for everybody."""
+        return json_response(self._public.description)
+
+    async def quote(self, analyst: Analyst, body: dict[str, Any]) -> Response:
+        """What queries would cost now."""
+        with self._transactions.coming():
+            questions = self._questions(analyst, body["queries"])
+            return json_response({"quotes": await self._do(lambda service: service.quote(analyst.name, questions))})
+
+    async def query(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+        """Ask one query."""
+        return await self._ask(analyst, key, {"queries": [body]}, most)
+
+    async def batch(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+        """Ask several."""
+        return await self._ask(analyst, key, body, most)
+
+    async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+        with self._transactions.coming():
+            questions, request = self._questions(analyst, body["queries"]), _request_text(body)
+            return bytes_response(
+                await self._do(lambda service: service.ask(analyst.name, key, request, questions, most))
+            )
+
+    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question]:
+        """What the queries mean, ready for a transaction, which shall not wait for what can be done here."""
+        self._count(f"by {analyst.name}", len(bodies) - 1)  # the first is counted already
+        found = [self._question(body) for body in bodies]
+        if sum(question.answers for question in found) > MAX_ANSWERS:
+            raise TooLarge(f"a request has at most {MAX_ANSWERS:,} answers; ask for fewer cells at a time")
+        if sum(question.cells for question in found) > MAX_REQUEST_CELLS:
+            raise TooLarge(
+                f"the queries of a request span at most {MAX_REQUEST_CELLS:,} cells; ask for fewer at a time"
+            )
+        for question in found:
+            _ = question.group, question.texts
+        return found
+
+    def _question(self, body: dict[str, Any]) -> Question:
+        """`read_question`, remembered for conditions, which are asked again and again."""
+        text = body.get("where")
+        if text is None:
+            return read_question(self._public.domain, body)
+        known = self._conditions.get(text)
+        if known is None:
+            known = read_question(self._public.domain, body)
+            if len(self._conditions) >= MAX_REMEMBERED_CONDITIONS:
+                self._conditions.clear()
+            if known.cells <= MAX_REMEMBERED_CELLS:
+                self._conditions[text] = known
+        return known
+
+    async def budget(self, analyst: Analyst) -> Response:
+        """The analyst's account, and the whole server's."""
+        with self._transactions.coming():
+            return json_response(await self._do(lambda service: service.budget(analyst.name)))
+
+    async def history(self, analyst: Analyst, first: int, count: int) -> Response:
+        """The analyst's requests."""
+        found = self._door.requests(analyst.name, first, count)
+        listed = [{"number": r.number, "key": r.key, "time": r.time, **json.loads(r.request)} for r in found]
+        return json_response({"requests": listed, "next": first + count if len(found) == count else None})
+
+    async def history_one(self, analyst: Analyst, number: int) -> Response:
+        """The bytes of one answer."""
+        found = self._door.requests(analyst.name, number, 1)
+        if not found:
+            raise Problem(404, "you have made fewer requests")
+        return bytes_response(found[0].response)
+
+    async def synthetic(self, analyst: Analyst, rows: int, format: str) -> Response:
+        """Records from the hypothesis: what is public already.
+
+        They are drawn and written in a thread of their own, of one request at a time. Whether there are any follows
+        from the sizes of the universe and of the request; whatever fails then is one and the same 503.
+        """
+        if not self._public.has_synthetic_records:
+            cells = self._public.domain.size
+            raise Problem(
+                404, f"no synthetic records: the universe has {cells:,} cells, at most {MAX_HYPOTHESIS_CELLS:,} may"
+            )
+        if rows * len(self._public.domain) > MAX_VALUES:
+            most = MAX_VALUES // len(self._public.domain)
+            raise Problem(400, f"a response has {MAX_VALUES:,} values at most; ask for {most:,} rows")
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await self._drawing.acquire()
+        except TimeoutError:
+            raise Busy("others are served") from None
+        try:
+            with self._transactions.coming():
+                synopsis = await self._do(lambda service: service.synopsis)
+            content = await asyncio.to_thread(records, synopsis, rows, format, np.random.default_rng())
+        except (TooLarge, InvalidInput):
+            raise Busy("no records could be drawn") from None
+        finally:
+            self._drawing.release()
+        return bytes_response(content, "text/csv; charset=utf-8" if format == "csv" else "application/json")
+
+    async def health(self) -> Response:
+        """Whether transactions are done; none is waited for."""
+        if not self._transactions.well:
+            raise Busy("no transaction can be done")
+        return json_response({"status": "ok"})
+
+
+def application(handlers: Handlers) -> ASGIApp:
+    """The whole server, in front of transactions that have begun."""
+    routes = [handlers.route(endpoint) for endpoint in ENDPOINTS]
+    routes += page_routes()
+    routes.append(fixed_route("/openapi.json", json.dumps(document()).encode(), "application/json"))
+    served = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
+    served.router.redirect_slashes = False  # it would redirect to whatever Host a request names
+    return BrowserHeaders(served)
+
+
+async def _not_there(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return Problem(status, "see /docs", **dict(getattr(error, "headers", None) or {})).response()
+
+
+def _vouch(request: Request, *, trusted: bool) -> None:
+    """Tell the connection whether a good token came over it: those without one are few for each address."""
+    connection = request.scope.get("state", {}).get("connection")
+    if connection is not None:
+        connection.trusted = trusted
+
+
+def _address(request: Request) -> str:
+    """Where from: an address, or of IPv6, of which anybody has 2^64, the network."""
+    return f"from {network(request.client.host) if request.client else 'nowhere'}"
+
+
+def _only(request: Request, header: str) -> str:
+    """What a header says; nothing, if there are several of them: one may be meant for somebody in between."""
+    found = request.headers.getlist(header)
+    return found[0] if len(found) == 1 else ""
+
+
+def _key(request: Request) -> str:
+    key = _only(request, "idempotency-key")
+    if not re.fullmatch(KEY_PATTERN, key):
+        raise InvalidInput("one Idempotency-Key header is needed: 1 to 128 visible ASCII characters")
+    return key
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of two members of one name a reader before this one may have seen the other."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a name is given twice")
+    return found
+
+
+_parse_json: Final = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode

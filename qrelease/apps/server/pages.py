@@ -1,0 +1,76 @@
+"""The pages that a browser shows, and the headers that keep it from doing more with a response than show it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from qrelease.apps.server.problems import bytes_response
+
+PAGES: Final = {
+    "/": "index.html",
+    "/docs": "docs.html",
+    "/static/page.js": "page.js",
+    "/static/chart.js": "chart.js",
+    "/static/docs.js": "docs.js",
+    "/static/style.css": "style.css",
+    "/static/icon.svg": "icon.svg",
+}
+"""The files of the folder `static`, by their paths on the server."""
+
+MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+"""Media types, by the endings of those files."""
+
+HEADERS: Final = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
+        b" base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Headers of every response, which keep a browser from loading or running anything that is not the server's own."""
+
+
+def page_routes() -> list[Route]:
+    """A route for each of `PAGES`; the files are read once."""
+    folder = files("qrelease.apps.server") / "static"
+    return [
+        fixed_route(path, (folder / name).read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
+        for path, name in PAGES.items()
+    ]
+
+
+def fixed_route(path: str, content: bytes, kind: str) -> Route:
+    """A route whose every response is the same bytes, of this media type."""
+    response = bytes_response(content, kind)
+
+    async def answer(_: Request) -> Response:
+        return response
+
+    return Route(path, answer, methods=["GET"])
+
+
+class BrowserHeaders:
+    """Adds to every response what keeps a browser from doing more with it than show it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request by the application, and add `HEADERS` to the response."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, sending if scope["type"] == "http" else send)

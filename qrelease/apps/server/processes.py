@@ -1,0 +1,339 @@
+"""The processes of a server: one that listens, loads and looks after the workers, and the workers, its forks.
+
+The listening socket is made once and handed down, so that a worker that dies leaves the others answering. The one that
+is forked in its place has the table and all code already, shares their memory, and goes on from the ledger: none of the
+noise that is kept secret is carried into a fork. A worker ends as soon as its parent does, however that ended: it holds
+the other end of a pipe. Nothing has to be put in order then, since all that was shown is in the ledger.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from qrelease.apps.server.rate_limit import Rates
+from qrelease.errors import InvalidInput, QReleaseError, RowsChangedWarning, TooLarge
+
+if TYPE_CHECKING:
+    from qrelease.apps.server.app import Handlers
+    from qrelease.data.table import Table
+    from qrelease.mechanisms.online.session import Online, OnlineSession
+    from qrelease.privacy import Cost, Neighbours
+
+SWITCH_SECONDS: Final = 0.0005
+"""Seconds after which the thread of the transactions and that of the HTTP side let each other run: a transaction that
+waits may hold up all workers."""
+
+SPARE_WORKERS: Final = 20
+"""Workers that are replaced at once though they ended before they could take requests; from then on one is started
+every `RESTART_SECONDS`."""
+
+RESTART_SECONDS: Final = 5.0
+"""Seconds between the starts of workers that end before they can take requests."""
+
+ALLOWED_RATES: Final = (1e-3, 1e9)
+"""Requests a second that may be allowed."""
+
+MAX_PEOPLE: Final = 10**10
+"""More people than there are: no table has so many records."""
+
+LEAST_SIMULATED_ALPHA: Final = 1e-3
+"""The least alpha of a rehearsal, which makes up records in inverse proportion: a million."""
+
+GRACE_SECONDS: Final = 10
+"""Seconds for requests that are being answered when the server is told to stop."""
+
+log = logging.getLogger("qrelease.server")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server is started with."""
+
+    data: str
+    schema: str
+    ledger: str
+    epsilon: float
+    delta: float | None
+    alpha: float
+    beta: float
+    neighbours: str
+    columns: Sequence[str] | None
+    dataset: str
+    session: str
+    declared: int | None
+    rate: float
+    strangers: int
+    records: int | None = None
+    changed_rows: bool = False
+
+    def __post_init__(self) -> None:
+        least, most = ALLOWED_RATES
+        if not least <= self.rate <= most:
+            raise InvalidInput(f"rate must be in {least:g}..{most:g}, got {self.rate:g}")
+        if self.strangers < 1:
+            raise InvalidInput(f"strangers must be at least 1, got {self.strangers:,}")
+        for name, text in (("dataset", self.dataset), ("session", self.session)):
+            if not text or any("\ud800" <= c <= "\udfff" for c in text):
+                raise InvalidInput(f"{name} must be a text that is not empty, got {text!r}")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; `InvalidInput` if the address is taken or not this machine's."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        made = socket.create_server((host, port), family=family)
+        # Found out anew from the descriptor, the socket knows its protocol: else asyncio leaves Nagle's delays on.
+        return socket.socket(fileno=made.detach())
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
+        ) from None
+
+
+def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
+    """Serve until told to stop, in this process or, with several workers, under this one."""
+    if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11")):
+        raise InvalidInput("the server needs starlette and uvicorn: pip install 'qrelease[server]'")
+    if workers < 1:
+        raise InvalidInput(f"workers must be at least 1, got {workers}")
+    loaded = _Loaded.of(settings)
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
+    if workers == 1:
+        _work(settings, loaded, listening, first=True)
+    else:
+        _supervise(settings, loaded, listening, workers)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What the workers share."""
+
+    table: Table
+    mechanism: Online
+    cost: Cost
+
+    @classmethod
+    def of(cls, settings: Settings) -> _Loaded:
+        """Read and check what the settings name; load all code by answering queries about made-up records."""
+        import qrelease.apps.server.app
+        import qrelease.apps.server.http_bounds  # noqa: F401  both for the workers
+        from qrelease.data.table import Table
+        from qrelease.mechanisms.online.session import Online
+        from qrelease.mechanisms.online.state import SessionState
+        from qrelease.privacy import Neighbours
+        from qrelease.privacy.costs import cost_of
+        from qrelease.queries.classes import Conjunctions
+
+        cost = cost_of(settings.epsilon, settings.delta)
+        declared = None if settings.declared is None else Conjunctions(settings.declared)
+        mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
+        table = Table.read(settings.data, settings.schema, settings.columns)
+        neighbours = Neighbours.parse(settings.neighbours)
+        records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
+        # What is refused whatever the table holds is refused here, before there is a ledger.
+        mechanism.check(table.domain, cost, neighbours, records or mechanism.records or MAX_PEOPLE)
+        if records is None:
+            SessionState(table.domain, neighbours, cost, mechanism.alpha, mechanism.beta, declared, None).count()
+        loaded = cls(table, mechanism, cost)
+        loaded.rehearse(neighbours)
+        return loaded
+
+    def rehearse(self, neighbours: Neighbours) -> None:
+        """No analyst shall wait while kernels and prices are loaded, nor while a fork makes the pages its own."""
+        import numpy as np
+
+        from qrelease.apps.server.synthetic import records
+        from qrelease.data.conditions import cell_text
+        from qrelease.data.table import Table
+        from qrelease.privacy import ApproxDP, PureDP
+        from qrelease.privacy.ledger import Ledger
+        from qrelease.release.curator import Curator
+
+        enough = PureDP(8.0) if isinstance(self.cost, PureDP) else ApproxDP(8.0, 1e-9)
+        domain, alpha = self.table.domain, max(self.mechanism.alpha, LEAST_SIMULATED_ALPHA)
+        mechanism = replace(self.mechanism, alpha=alpha, declared=None)
+        made_up = Table(domain, (np.zeros(math.ceil(1000 / alpha), np.uint8),) * len(domain))
+        with Ledger.open(None, enough, neighbours=neighbours) as ledger:
+            session = Curator(made_up, ledger).open(mechanism, enough)
+            cells = [cell_text(a, 0) for a in domain if a.size > 1][:3]
+            for text in (*cells, " and ".join(cells)) if cells else ():
+                session.answer(text)
+            with suppress(TooLarge):
+                records(session.synopsis, 1, "json", np.random.default_rng())
+
+
+def _work(
+    settings: Settings,
+    loaded: _Loaded,
+    listening: socket.socket,
+    *,
+    first: bool,
+    begun: Callable[[], object] = lambda: None,
+) -> None:
+    """Be a worker, until a SIGTERM or SIGINT; then finish what was begun. The first says where, and prices.
+
+    begun  is called when the worker can take requests
+    """
+    from qrelease.apps.server.app import application
+    from qrelease.apps.server.http_bounds import Server, configured
+
+    sys.setswitchinterval(SWITCH_SECONDS)
+    host, port = listening.getsockname()[:2]
+    greeting = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}" if first else None
+    with _office(settings, loaded, greeting) as handlers:
+        begun()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # uvicorn heeds them while it runs, and sends them again after
+        Server(configured(application(handlers), GRACE_SECONDS, settings.strangers)).run(sockets=[listening])
+
+
+@contextmanager
+def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterator[Handlers]:
+    """Everything behind the HTTP side, open, which is when the greeting is said; closed after the last request."""
+    from qrelease.apps.server.app import Handlers, Limits
+    from qrelease.apps.server.questions import PublicFacts
+    from qrelease.apps.server.service import Service
+    from qrelease.apps.server.transactions import Transactions
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.analysts import Analysts
+    from qrelease.privacy.ledger import Ledger
+    from qrelease.release.curator import Curator
+
+    loaded.rehearse(Neighbours.parse(settings.neighbours))
+    table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
+    path = Path(settings.ledger)
+    total = None if path.exists() else cost
+    with ExitStack() as closing:
+        # Two connections: one for the transactions, and one for what is read without waiting for them.
+        ledger, door = (
+            closing.enter_context(Ledger.open(path, total, dataset=settings.dataset, neighbours=settings.neighbours))
+            for _ in range(2)
+        )
+        curator = Curator(table, ledger)
+        opened: list[OnlineSession] = []
+
+        def service() -> Service:
+            opened[:] = [curator.open(mechanism, cost, key=settings.session, changed_rows=settings.changed_rows)]
+            return Service(opened[0], Analysts(ledger))
+
+        transactions = Transactions(ledger, service, path.with_name(f"{path.name}-turn"))
+        notice = curator.notice
+        if greeting and notice:
+            print(f"qrelease: {notice}", file=sys.stderr, flush=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RowsChangedWarning)  # it was said
+            transactions.start()
+        closing.callback(transactions.stop)
+        if greeting:
+            print(greeting, outlook(opened[0]), sep="\n", flush=True)
+        public = PublicFacts.of(table.domain, ledger, mechanism)
+        yield Handlers(transactions, Analysts(door), public, Limits.at(settings.rate))
+
+
+def outlook(session: OnlineSession) -> str:
+    """What an answer costs and how many the budget holds, one line, of public facts: the session's count of records."""
+    from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+    from qrelease.privacy import ZCDP, ApproxDP
+    from qrelease.privacy.conversions import zcdp_of
+    from qrelease.queries.workload import Workload
+
+    domain, total = session.domain, session.cost
+    (count,) = Workload.marginals(domain, [()]).groups
+    cost = session.price(CanonicalGroup.of(domain, count))
+    whole = zcdp_of(total) if isinstance(cost, ZCDP) and isinstance(total, ApproxDP) else total
+    (price, *_), (most, *_) = cost.to_json().values(), whole.to_json().values()
+    within = f"{100 * session.mechanism.alpha:g}% of {session.records:,} records"
+    return (
+        f"a new answer within {within} costs {cost:.6g} by itself: {int(most / price):,} use up {total:.6g};"
+        " those that follow from earlier ones are free, and a synopsis for many may be cheaper"
+    )
+
+
+def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
+    ours, theirs = os.pipe()
+
+    def start(*, first: bool) -> tuple[int, int]:
+        heard, say = os.pipe()
+        process = os.fork()
+        if not process:
+            os.close(theirs)
+            _be_a_worker(settings, loaded, listening, ours, say, first=first)
+        os.close(say)
+        return process, heard
+
+    alive: dict[int, int] = {}  # by process, where it says that it is at work
+    first = True
+    starts = Rates(1 / RESTART_SECONDS, workers + SPARE_WORKERS)
+    replaced = 0  # of those to be started, who were at work
+    try:
+        while True:
+            for process in [*alive]:
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if not ended:
+                    continue
+                heard, code = alive.pop(process), os.waitstatus_to_exitcode(status)
+                if code == 2:
+                    raise InvalidInput("a worker could not start; see above")
+                replaced += len(os.read(heard, 1))
+                os.close(heard)
+                how = f"by signal {-code}" if code < 0 else f"with status {code}"
+                log.error("worker %d ended %s; another takes its place", process, how)
+            while len(alive) < workers and (replaced or starts.take("a worker")):
+                replaced = max(replaced - 1, 0)
+                process, heard = start(first=first)
+                alive[process], first = heard, False
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        return
+    finally:
+        for process, heard in alive.items():
+            os.kill(process, signal.SIGTERM)
+            os.close(heard)
+        until = time.monotonic() + GRACE_SECONDS + 5  # who is not done by then ends with this process
+        while alive and time.monotonic() < until:
+            alive = {process: heard for process, heard in alive.items() if not os.waitpid(process, os.WNOHANG)[0]}
+            time.sleep(0.01)
+        os.close(theirs)
+        os.close(ours)
+
+
+def _be_a_worker(
+    settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int, say: int, *, first: bool
+) -> NoReturn:
+    """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended.
+
+    parent  a pipe that ends with the parent
+    say     another, that gets a byte when the worker is at work
+    """
+    status = 1
+    try:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        _work(settings, loaded, listening, first=first, begun=lambda: os.write(say, b"!"))
+        status = 0
+    except (QReleaseError, OSError, MemoryError) as error:
+        print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)
+        status = 2
+    finally:
+        os._exit(status)
+
+
+def _end_with(parent: int) -> None:
+    os.read(parent, 1)  # returns when the other end is closed
+    os._exit(1)

@@ -1,0 +1,120 @@
+"""What analysts ask over HTTP, as a session takes it, and what they may know of the table before they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from qrelease.data.conditions import cell_text
+from qrelease.data.domain import Domain
+from qrelease.data.predicates import Predicate, parse
+from qrelease.errors import TooLarge
+from qrelease.mechanisms.online import hypothesis
+from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+from qrelease.queries.families import Vectors
+from qrelease.queries.workload import Group, Workload
+
+if TYPE_CHECKING:
+    from qrelease.mechanisms.online.session import Online
+    from qrelease.privacy.ledger import Ledger
+
+MAX_CELLS: Final = 1 << 16
+"""Cells of the marginal that one condition is about."""
+
+MAX_ANSWERS: Final = 1000
+"""Answers to one request."""
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What anybody with a token may know from the start.
+
+    Parameters
+    ----------
+    domain
+        The columns of the table and their cells.
+    description
+        The response to a request for the schema, as JSON.
+    """
+
+    domain: Domain
+    description: Mapping[str, Any]
+
+    @property
+    def has_synthetic_records(self) -> bool:
+        """Whether synthetic records are given: a session keeps no hypothesis over more cells than a bound."""
+        return self.domain.size <= hypothesis.MAX_HYPOTHESIS_CELLS
+
+    @classmethod
+    def of(cls, domain: Domain, ledger: Ledger, mechanism: Online) -> PublicFacts:
+        """The universe of a ledger's dataset, and what is promised of answers."""
+        columns = [
+            {
+                "name": a.name,
+                "kind": a.kind,
+                "ordered": a.ordered,
+                "cells": a.size,
+                "conditions": [cell_text(a, code) for code in range(min(a.size, MAX_ANSWERS))],
+            }
+            for a in domain
+        ]
+        named = {"dataset": ledger.dataset, "neighbours": ledger.neighbours.value}
+        promised = {"alpha": mechanism.alpha, "beta": mechanism.beta}
+        return cls(domain, {**named, **promised, "cells": domain.size, "columns": columns})
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a query of the API means: a condition, or all cells of a marginal. Nothing large is made before `group`."""
+
+    domain: Domain
+    meant: Predicate | Workload
+
+    @property
+    def cells(self) -> int:
+        """Cells of the marginal that it is about."""
+        return self.domain.cells(self.meant.axes if isinstance(self.meant, Predicate) else self.meant.sets[0])
+
+    @property
+    def answers(self) -> int:
+        """How many answers it has."""
+        return 1 if isinstance(self.meant, Predicate) else self.cells
+
+    @cached_property
+    def group(self) -> CanonicalGroup:
+        """The queries as a session takes them."""
+        if isinstance(self.meant, Predicate):
+            row = self.meant.mask().astype(np.int64)
+            return CanonicalGroup.of(self.domain, Group(self.meant.axes, Vectors(row[None, :], 1.0, self.texts)))
+        return CanonicalGroup.of(self.domain, self.meant.groups[0])
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The condition of each answer, in its one fixed spelling."""
+        return (str(self.meant),) if isinstance(self.meant, Predicate) else tuple(self.meant.texts())
+
+
+def read_question(domain: Domain, query: Mapping[str, Any]) -> Question:
+    """What a query of the API means.
+
+    `InvalidInput` for one that means nothing, `TooLarge` for one about too many cells.
+    """
+    if "marginal" in query:
+        cells = domain.cells(domain.axes(query["marginal"]))
+        if cells > MAX_ANSWERS:
+            raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
+        return Question(domain, Workload.marginals(domain, [query["marginal"]]))
+    found = Question(domain, parse(query["where"] if "where" in query else _range_text(**query["range"]), domain))
+    if found.cells > MAX_CELLS:
+        raise TooLarge(f"the columns of the condition span {found.cells:,} cells; at most {MAX_CELLS:,} are allowed")
+    return found
+
+
+def _range_text(column: str, low: str, high: str) -> str:
+    name = '"' + column.replace('"', '""') + '"'
+    low, high = ("'" + text.replace("'", "''") + "'" for text in (low, high))
+    return f"{name} in {low}..{high}"

@@ -1,0 +1,169 @@
+"""What is done for analysts in a transaction: quotes, answers that are paid for and written down, the hypothesis.
+
+How long a request takes depends on what is public: on the request, on what was answered before, and on where its answer
+comes from, which the answer says. Noise is drawn in the middle of it and takes the same path whatever its value: the
+same statements are executed and the same rows written, in one transaction.
+
+Analysts share what was bought: that a query is free for one of them tells that it, or what it follows from, was asked
+before, and the server's total tells what others spent. That is public, as the answers are; names are not told.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from qrelease.apps.server.problems import KeyReused, NoRoom
+from qrelease.apps.server.questions import Question
+from qrelease.errors import BudgetExceeded, StreamHalted
+from qrelease.privacy import Cost
+from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
+
+if TYPE_CHECKING:
+    from qrelease.inference.histogram import Histogram
+    from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+    from qrelease.mechanisms.online.quotes import Purse
+    from qrelease.mechanisms.online.session import OnlineSession
+    from qrelease.queries.canonical import CanonicalQuery
+
+
+class _RequestPurse:
+    """An analyst's account, of which one request takes at most `most`: in ε, or in ρ where the budget is in ρ.
+
+    taken  what it took so far, in the same number
+    """
+
+    def __init__(self, account: AnalystAccount, most: float | None) -> None:
+        self._account, self._most, self.taken = account, most, 0.0
+
+    def admits(self, cost: Cost) -> None:
+        self._account.admits(cost)
+        if self._most is None:
+            return
+        takes = self._takes(cost)
+        if self.taken + takes > self._most * (1 + 1e-9):  # a quote's sum and the sum of its parts are rounded apart
+            told = f"it would take {takes:.6g} of your budget by now, and at most {self._most:.6g} may be taken"
+            raise BudgetExceeded(f"{told}; ask for a new quote")
+
+    def spend(self, cost: Cost) -> None:
+        self.taken += self._takes(cost)
+        self._account.spend(cost)
+
+    def _takes(self, cost: Cost) -> float:
+        taken = self._account.takes(cost)
+        return next(iter(taken.values())) if taken else math.inf
+
+
+def _so_far(taken: float, found: int, questions: Sequence[Question]) -> str:
+    """What a request took that ends in the middle, and how many answers it found: as public as they are."""
+    if not found and not taken:
+        return "nothing was charged"
+    asked = sum(question.answers for question in questions)
+    return (
+        f"{found:,} of {asked:,} answers were found before, for which {taken:.6g} of your budget was charged: they are"
+        " kept, and free when you ask for them again"
+    )
+
+
+class Service:
+    """A session and those who may ask in it; for the thread of the transactions alone."""
+
+    def __init__(self, session: OnlineSession, analysts: Analysts) -> None:
+        self._session, self._analysts = session, analysts
+
+    def catch_up(self) -> None:
+        """Take in what other workers wrote."""
+        self._session.catch_up()
+
+    def learn(self) -> bool:
+        """Learn one thing that was put off; whether there was any."""
+        return self._session.learn()
+
+    def quote(self, analyst: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """What each query would cost the analyst now, at most; also if that is more than is left."""
+        quoted: dict[tuple[CanonicalQuery, ...], dict[str, Any]] = {}  # many are alike, and others cost the same
+        with self._analysts.account(analyst) as account:
+            takes = cache(account.takes)
+            for question in questions:
+                if question.group.queries not in quoted:
+                    quoted[question.group.queries] = self._quote(question.group, account, takes)
+        return [quoted[question.group.queries] for question in questions]
+
+    def _quote(
+        self, group: CanonicalGroup, purse: Purse, takes: Callable[[Cost], dict[str, float] | None]
+    ) -> dict[str, Any]:
+        try:
+            quote = self._session.quote(group, purse)
+            source, cost, affordable = quote.source, quote.cost, True
+        except BudgetExceeded:
+            source, cost, affordable = "measured", self._session.price(group), False
+        raised = None if cost is None else takes(cost)
+        return {"source": source, "cost": costs(cost), "takes": raised, "affordable": affordable}
+
+    def ask(
+        self, analyst: str, key: str, request: str, questions: Sequence[Question], most: float | None = None
+    ) -> bytes:
+        """The answers, as the bytes that are sent, and sent again for the same key.
+
+        most  of the analyst's budget that they may take together, in its first number; None for all that is left
+
+        `BudgetExceeded` if the budget, or that part of it, ends before all are answered, which says how many were and
+        what was charged for them: that stays, and they are cached. `KeyReused` if the key was another request's. Of an
+        analyst whose room is used up nothing more is written down: answers that are known are given, for they never
+        change; others are `NoRoom`.
+        """
+        with self._analysts.account(analyst) as account:
+            known = account.request(key)
+            if known is not None:
+                if known.request != request:
+                    raise KeyReused("this key names another request of yours; give each request a key of its own")
+                return known.response
+            full = account.full
+            if full and not all(self._known(question) for question in questions):
+                raise NoRoom(
+                    f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only what is known is answered"
+                )
+            purse, answers = _RequestPurse(account, most), list[dict[str, Any]]()
+            try:
+                for question in questions:
+                    answers += self._answers(purse, question)
+            except (BudgetExceeded, StreamHalted) as end:
+                raise type(end)(f"{end}; {_so_far(purse.taken, len(answers), questions)}") from None
+            response = json.dumps({"answers": answers}).encode()
+            if not full:
+                account.record(key, request, response)
+            return response
+
+    def _known(self, question: Question) -> bool:
+        quote = self._session.quote(question.group)
+        return quote.cost is None and quote.source != "measured"
+
+    def _answers(self, purse: Purse, question: Question) -> Iterator[dict[str, Any]]:
+        if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
+            self._session.quote(question.group, purse)
+        found = self._session.answers(question.group, purse)
+        for text, a in zip(question.texts, found, strict=True):
+            yield {"query": text, "value": a.value, "error": a.error, "source": a.source, "cost": costs(a.cost)}
+
+    def budget(self, analyst: str) -> dict[str, Any]:
+        """What the analyst and the session may spend, and have spent."""
+        own, session = self._analysts.named(analyst), self._session
+        return {
+            "name": own.name,
+            "requests": own.requests,
+            "analyst": {"total": costs(own.budget), "spent": costs(own.spent)},
+            "server": {"total": costs(session.cost), "spent": costs(session.spent)},
+        }
+
+    @property
+    def synopsis(self) -> Histogram:
+        """The hypothesis: what is made of it needs no transaction, since later answers do not change it."""
+        return self._session.synopsis
+
+
+def costs(cost: Cost | None) -> dict[str, float] | None:
+    """A cost as JSON; null is none."""
+    return None if cost is None else cost.to_json()

@@ -1,0 +1,34 @@
+// The OpenAPI document, for people.
+
+const made = (name, text) => Object.assign(document.createElement(name), { textContent: text ?? "" });
+const spec = await (await fetch("/openapi.json")).json();
+
+for (const [path, operations] of Object.entries(spec.paths)) {
+  for (const [method, operation] of Object.entries(operations)) {
+    const section = made("section");
+    section.append(made("h2", `${method.toUpperCase()} ${path}`), made("p", operation.summary));
+    const list = made("dl");
+    for (const p of operation.parameters) {
+      list.append(made("dt", `${p.name} (${p.in}${p.required ? ", required" : ""})`), made("dd", p.description ?? JSON.stringify(p.schema)));
+    }
+    const body = operation.requestBody?.content["application/json"].schema.$ref.split("/").pop();
+    if (body) list.append(made("dt", "body"), made("dd", body));
+    const example = operation.requestBody?.content["application/json"].example;
+    const key = operation.parameters.some((p) => p.name === "Idempotency-Key") ? ' -H "Idempotency-Key: any-name-1"' : "";
+    const json = example ? ` -H "Content-Type: application/json" \\\n  --data-binary @- <<'END'\n${JSON.stringify(example, null, 1)}\nEND` : "";
+    const token = operation.security.length ? ' -H "Authorization: Bearer $TOKEN"' : "";
+    const method_ = method === "get" ? "" : ` -X ${method.toUpperCase()}`;
+    section.append(made("pre", `curl${method_} ${location.origin}${path.replace("{number}", "1")}${token}${key}${json}`));
+    for (const [status, response] of Object.entries(operation.responses)) {
+      const shapes = Object.entries(response.content).map(([kind, c]) => `${c.schema?.$ref.split("/").pop() ?? ""} ${kind}`);
+      list.append(made("dt", status), made("dd", `${response.description}: ${shapes.join(", ")}`));
+    }
+    section.append(list);
+    document.getElementById("operations").append(section);
+  }
+}
+for (const [name, schema] of Object.entries(spec.components.schemas)) {
+  const section = made("section");
+  section.append(made("h2", name), made("pre", JSON.stringify(schema, null, 1)));
+  document.getElementById("operations").append(section);
+}

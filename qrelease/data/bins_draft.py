@@ -1,0 +1,92 @@
+"""Bins proposed for a column of numbers: even ones, or uneven ones where one of those would hold nearly all values."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+BINS = 10
+"""About so many bins for a column of numbers."""
+
+_DIGITS = 1e-9  # bins are at least this part of the largest number, so that edges are short decimals
+_CROWDED = 0.45  # how likely two values may be in one bin before other bins are tried
+_BETTER = 0.75  # and these are taken if it is at most this part as likely in them
+
+
+def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> dict[str, Any] | list[Any]:
+    """{start, stop, width} with bins of a round width; or a list of edges, by powers of ten or by quantiles.
+
+    seen  how often values occur, of all or of some
+    """
+    start, stop, width = _even(low, high, whole=whole)
+    even = [float(start + i * width) for i in range(int((stop - start) / width) + 1)]
+    crowded = crowding(even, seen)
+    if crowded > _CROWDED:
+        others = [_logarithmic(low, high, whole=whole), _quantiles(low, high, seen, whole=whole)]
+        found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=even)
+        if crowding(found, seen) < _BETTER * crowded:
+            return [_toml_number(Fraction(repr(edge))) for edge in found]
+    return {"start": _toml_number(start), "stop": _toml_number(stop), "width": _toml_number(width)}
+
+
+def _even(low: float, high: float, *, whole: bool) -> tuple[Fraction, Fraction, Fraction]:
+    """Start, stop and width: 1, 2 or 5 times a power of ten."""
+    top = max(abs(low), abs(high))
+    rough = max((high - low) / BINS, top * _DIGITS, 1e-200) if top else 1.0
+    power = Fraction(10) ** math.floor(math.log10(rough))
+    width = next(m * power for m in (1, 2, 5, 10) if m * power >= Fraction(rough))
+    if whole:
+        width = max(width, Fraction(1))
+    start = math.floor(Fraction(low) / width) * width
+    return start, (math.floor(Fraction(high) / width) + 1) * width, width
+
+
+def crowding(edges: Sequence[float], seen: Mapping[float, int]) -> float:
+    """How likely two values are in one bin: 1 where one bin has all, 1/2 where two have half each."""
+    counts = [0] * (len(edges) + 1)
+    for value, count in seen.items():
+        counts[bisect.bisect_right(edges, value)] += count
+    return sum(c * c for c in counts) / max(sum(counts), 1) ** 2
+
+
+def _logarithmic(low: float, high: float, *, whole: bool) -> list[float]:
+    """0 and 1, 2 and 5 times powers of ten, from five of these below the largest; none where values are negative."""
+    if low < 0 or high <= 0 or not 1e-100 < high < 1e100:
+        return []
+    top = math.floor(math.log10(high))
+    places = [(m, power) for power in range(top - 4, top + 2) for m in (1, 2, 5)]
+    edges = [float(Fraction(10) ** power * m) for m, power in places]
+    edges = [e for e in edges if not whole or e >= 1]
+    beyond = next(e for e in edges if e > high)
+    return [0.0, *(e for e in edges if e <= beyond)]
+
+
+def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> list[float]:
+    """Between the limits, about as many of the values in each bin, rounded to two digits."""
+    ordered, total = sorted(seen.items()), sum(seen.values())
+    edges, passed = {_rounded(low, math.floor)}, 0
+    for value, count in ordered:
+        if (passed + count) * BINS // total > passed * BINS // total:
+            edges.add(_rounded(value, math.ceil))
+        passed += count
+    last = _rounded(high, math.ceil)
+    if last <= high:
+        last = high + 1 if whole else math.nextafter(high, math.inf)
+    found = sorted({math.floor(e) for e in edges} if whole else edges)
+    return [float(e) for e in found if (e < last and e > low) or e == found[0]] + [float(last)]
+
+
+def _rounded(value: float, towards: Any) -> float:
+    """To two significant digits."""
+    if not value or not 1e-100 < abs(value) < 1e100:
+        return value
+    unit = Fraction(10) ** (math.floor(math.log10(abs(value))) - 1)
+    return float(towards(Fraction(value) / unit) * unit)
+
+
+def _toml_number(number: Fraction) -> int | float:
+    short = number.denominator == 1 and abs(number) < 2**53
+    return int(number) if short else float(number)

@@ -1,0 +1,121 @@
+"""Categories from a file, and hierarchies declared once: what a schema file says by naming a code list.
+
+    [[attribute]]
+    name = "municipality"
+    kind = "category"
+    categories = { file = "municipalities.csv", column = "code" }   # beside the schema; the first column by default
+    parent = { attribute = "province", column = "province" }        # which province each lies in, from the same file
+
+`parent = "province"` is short for an attribute and a column of that name. A municipality with another province than
+its own is then impossible, one rule for each province, as if the schema had said so in [[impossible]].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qrelease.errors import InvalidInput
+
+
+def with_lists(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A schema with the categories of its files in place, and the rules that its parents make."""
+    entries = content.get("attribute")
+    if not isinstance(entries, list):
+        return dict(content)
+    rules: list[dict[str, str]] = []
+    made = [_filled(e, folder, rules) if isinstance(e, dict) else e for e in entries]
+    for entry in made:
+        if isinstance(entry, dict):
+            _check_parent(entry.pop("_parents", None), entry, made)
+    found = {**content, "attribute": made}
+    given = content.get("impossible", [])
+    return found | ({"impossible": [*given, *rules]} if rules and isinstance(given, list) else {})
+
+
+def _filled(entry: dict[str, Any], folder: Path, rules: list[dict[str, str]]) -> dict[str, Any]:
+    """An entry with its list in place of the file; its parents go to the rules, and to `_parents` for a look."""
+    named = entry.get("categories")
+    if not isinstance(named, dict):
+        if "parent" in entry:
+            raise InvalidInput(f"{_name(entry)}: parent needs categories from a file: {{ file = …, column = … }}")
+        return entry
+    if not {"file"} <= set(named) <= {"file", "column"} or not all(isinstance(v, str) for v in named.values()):
+        raise InvalidInput(f"{_name(entry)}: categories must be a list of texts, or file and perhaps column")
+    header, rows = _rows(folder / named["file"])
+    place = _place(header, named.get("column", header[0]), entry, named["file"])
+    filled = {key: value for key, value in entry.items() if key != "parent"}
+    filled["categories"] = list(dict.fromkeys(row[place] for row in rows))
+    if "parent" in entry:
+        attribute, column = _parent(entry)
+        above = _place(header, column, entry, named["file"])
+        parents: dict[str, str] = {}
+        for row in rows:
+            if parents.setdefault(row[place], row[above]) != row[above]:
+                raise InvalidInput(f"{_name(entry)}: {row[place]!r} has two parents in {named['file']}")
+        rules += [{"where": rule} for rule in _rules(str(entry.get("name")), attribute, parents)]
+        filled["_parents"] = attribute, sorted(set(parents.values()))
+    return filled
+
+
+def _rules(name: str, attribute: str, parents: Mapping[str, str]) -> list[str]:
+    """For each parent: it, and a child of another."""
+    found = []
+    for parent in dict.fromkeys(parents.values()):
+        others = [child for child, own in parents.items() if own != parent]
+        if others:
+            listed = ", ".join(map(_quoted, others))
+            found.append(f"{_column(attribute)} = {_quoted(parent)} and {_column(name)} in {{{listed}}}")
+    return found
+
+
+def _check_parent(parents: tuple[str, list[str]] | None, entry: Mapping[str, Any], made: list[Any]) -> None:
+    if parents is None:
+        return
+    attribute, values = parents
+    of = next((e for e in made if isinstance(e, dict) and e.get("name") == attribute), None)
+    if of is None:
+        raise InvalidInput(f"{_name(entry)}: parent {attribute!r} is no attribute of this schema")
+    known = of.get("categories")
+    unknown = [value for value in values if not isinstance(known, list) or value not in known]
+    if unknown:
+        raise InvalidInput(f"{_name(entry)}: parent {attribute!r} has no category {unknown[0]!r}")
+
+
+def _parent(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """The attribute above, and the column of the file that gives it."""
+    parent = entry["parent"]
+    if isinstance(parent, str):
+        return parent, parent
+    if not isinstance(parent, dict) or set(parent) != {"attribute", "column"}:
+        raise InvalidInput(f"{_name(entry)}: parent must be the name of an attribute, or attribute and column")
+    return str(parent["attribute"]), str(parent["column"])
+
+
+def _rows(file: Path) -> tuple[tuple[str, ...], list[list[str]]]:
+    from qrelease.data.sources.csv import CsvReader  # what is heavy, for schemas that name a file alone
+
+    reader = CsvReader(file)
+    rows = [[text.strip() for text in row] for chunk in reader.chunks() for row in chunk.rows]
+    if not rows:
+        raise InvalidInput(f"{file} lists nothing below its header")
+    return reader.header, rows
+
+
+def _place(header: tuple[str, ...], column: str, entry: Mapping[str, Any], file: str) -> int:
+    if column not in header:
+        raise InvalidInput(f"{_name(entry)}: {file} has no column {column!r}; it has {', '.join(header)}")
+    return header.index(column)
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return f"attribute {entry.get('name')!r}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,297 @@
+"""Conditions on one attribute as sets of its cells, and such sets as text.
+
+A set of cells is an integer whose bit c stands for code c: unions, intersections and complements are exact,
+and equal sets are equal values. A condition on a binned attribute must run along the edges of the bins: one
+that cuts through a bin is an error that names the nearest edges, never an approximation. Where the schema
+clips, a value beyond the edges counts as one in the end bin, and a condition out there is an error.
+
+Every function raises `InvalidInput` that names the attribute. Values are spelled as in `predicates`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple, final
+
+from qrelease.data.dates import iso_date
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.domain import Attribute
+
+_MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
+_MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
+_MAX_COMPARED = 1000  # names among which they are looked for
+_ONES = re.compile("1+")
+
+KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
+"""Words of the language of `predicates`, which a column's name in quotes may be."""
+
+_BARE_NAME = re.compile(r"[+-]?\.?\w+(?:[-.+:/]\w+)*")
+"""What stands for itself without quotes; the tokens of `predicates` have the same."""
+
+
+@final
+class Value(NamedTuple):
+    """A value as it was written. Quoted, it is a label or a missing mark first; bare, a number first."""
+
+    text: str
+    quoted: bool
+
+    def __str__(self) -> str:
+        return repr(self.text) if self.quoted else self.text
+
+
+def name_text(name: str) -> str:
+    """A column's name as conditions spell it: bare where that is unambiguous, else in double quotes."""
+    plain = _BARE_NAME.fullmatch(name) is not None and name.lower() not in KEYWORDS
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def cell_text(attribute: Attribute, code: int) -> str:
+    """One cell of an attribute as a condition: `sex = 'Male'`, `age in 30..39`, `age is missing`."""
+    return described(attribute, 1 << code, name_text(attribute.name))
+
+
+def run_texts(attribute: Attribute, *, prefixes: bool) -> Iterator[str]:
+    """All runs of consecutive cells of an ordered attribute as conditions, `age in 30..49`: see `runs`."""
+    return runs(attribute, name_text(attribute.name), prefixes=prefixes)
+
+
+def everything(attribute: Attribute) -> int:
+    """All cells, the missing one included."""
+    return (1 << attribute.size) - 1
+
+
+def missing(attribute: Attribute) -> int:
+    """The missing cell."""
+    if not attribute.missing:
+        raise InvalidInput(f"attribute {attribute.name!r} has no missing cell in its schema")
+    return 1 << attribute.values
+
+
+def equal_to(attribute: Attribute, value: Value) -> int:
+    """The one cell that a label, a missing mark, a code, or a value with a bin of its own stands for."""
+    number = None if value.quoted or attribute.kind == "category" else attribute.parse(value.text)
+    if number is None:
+        code = _named(attribute, value)
+        if code is not None:
+            return 1 << code
+        number = _position(attribute, value)
+    if attribute.edges and not attribute.whole:
+        raise InvalidInput(f"attribute {attribute.name!r} holds bins of numbers; ask for a range, in a..b")
+    last = attribute.edges[-1] if attribute.edges else attribute.codes
+    if not (attribute.edges[0] if attribute.edges else 0) <= number < last:
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no cell for {value}; "
+            f"it covers {attribute.label(0)} to {attribute.label(attribute.values - 1)}"
+        )
+    if not attribute.edges:
+        return 1 << int(number)
+    return _run(_below(attribute, number, "<"), _below(attribute, number, "<="))
+
+
+def like(attribute: Attribute, pattern: Value) -> int:
+    """The categories that a pattern fits: % stands for any text, _ for one character, all else for itself."""
+    if attribute.kind != "category":
+        raise InvalidInput(f"attribute {attribute.name!r} holds no texts; like is for categories")
+    cells = sum(1 << code for code, label in enumerate(attribute.categories) if _fits(pattern.text, label))
+    if not cells:
+        listed = ", ".join(map(_quoted, attribute.categories))
+        raise InvalidInput(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
+    return cells
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether a text is of a pattern, in no more steps than the product of their lengths."""
+    at = place = 0
+    star, resume = -1, 0  # the last % and where the text went on after it
+    while place < len(text):
+        if at < len(pattern) and pattern[at] == "%":
+            star, resume = at, place
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("_", text[place]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            resume += 1
+            at, place = star + 1, resume
+        else:
+            return False
+    return not pattern[at:].strip("%")
+
+
+def meant(text: str, known: Sequence[str]) -> str:
+    """A question for a text that is none of those known, where one is near; else nothing."""
+    if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:
+        return ""
+    lower = {name.lower(): name for name in known}
+    near = get_close_matches(text.lower(), lower, 1, 0.6)
+    return f" (did you mean {lower[near[0]]!r}?)" if near else ""
+
+
+def compared(attribute: Attribute, operator: str, value: Value) -> int:
+    """The cells on one side of a value; `operator` is < <= > or >=. The missing cell is on neither side."""
+    number = _ordered(attribute, value)
+    if operator in ("<", "<="):
+        return _run(0, _below(attribute, number, operator))
+    return _run(_below(attribute, number, "<" if operator == ">=" else "<="), attribute.values)
+
+
+def between(attribute: Attribute, low: Value, high: Value) -> int:
+    """The cells of low..high, both included; for bins of numbers that are not whole, from low up to high.
+
+    There a range means the bins between two edges, so that it contains its upper end only at the last edge.
+    """
+    start, stop = _ordered(attribute, low), _ordered(attribute, high)
+    if start > stop:
+        raise InvalidInput(f"attribute {attribute.name!r}: the range {low}..{high} runs backwards")
+    half_open = attribute.edges and not attribute.whole and stop < attribute.edges[-1]
+    return _run(_below(attribute, start, "<"), _below(attribute, stop, "<" if half_open else "<="))
+
+
+def described(attribute: Attribute, cells: int, name: str) -> str:
+    """A set of cells as the condition that means it, in one fixed spelling; `name` is the attribute's."""
+    rest = everything(attribute) ^ cells
+    if attribute.missing and missing(attribute) in (cells, rest):
+        return f"{name} is {'' if cells == missing(attribute) else 'not '}missing"
+    if not attribute.ordered and rest.bit_count() == 1 and attribute.size > 2:
+        return f"{name} != {next(_items(attribute, rest))[0]}"
+    return _joined(name, list(_items(attribute, cells)))
+
+
+def _joined(name: str, items: list[tuple[str, bool]]) -> str:
+    if len(items) == 1:
+        text, is_range = items[0]
+        return f"{name} {'in' if is_range else '='} {text}"
+    return f"{name} in {{{', '.join(text for text, _ in items)}}}"
+
+
+def runs(attribute: Attribute, name: str, *, prefixes: bool) -> Iterator[str]:
+    """All runs of consecutive cells of an ordered attribute, (0,0), (0,1), …, (1,1), …, as `described` spells each.
+
+    prefixes  only those that begin at the first cell
+    """
+    count = attribute.values
+    lowers, uppers = zip(*(_range_ends(attribute, code) for code in range(count)), strict=True)
+    for low in range(1 if prefixes else count):
+        short = min(low + _MAX_LISTED_CELLS, count)  # runs of so few cells may be spelled as no ranges
+        head = f"{name} in {lowers[low]}.."
+        found = [_joined(name, _run_items(attribute, low, high)) for high in range(low, short)]
+        found += [head + upper for upper in uppers[short:]]
+        if not low:
+            found[-1] = described(attribute, _run(0, count), name)  # all cells may mean: not missing
+        yield from found
+
+
+def _items(attribute: Attribute, cells: int) -> Iterator[tuple[str, bool]]:
+    """The members of a set as text, runs of ordered cells as ranges; with each, whether it is a range."""
+    values = attribute.values
+    for run in _ONES.finditer(f"{cells:b}"[::-1], 0, values):
+        yield from _run_items(attribute, run.start(), run.end() - 1)
+    if cells >> values:
+        yield _quoted(attribute.missing[0]), False
+
+
+def _run_items(attribute: Attribute, low: int, high: int) -> list[tuple[str, bool]]:
+    """The same of one run of cells."""
+    shortest = 1 if attribute.edges else _MAX_LISTED_CELLS + 1 if attribute.ordered else attribute.size + 1
+    if high - low + 1 < shortest:
+        return [(_value_text(attribute, code), False) for code in range(low, high + 1)]
+    first, last = _range_ends(attribute, low)[0], _range_ends(attribute, high)[1]
+    one = attribute.edges and attribute.whole and attribute.edges[high + 1] - attribute.edges[low] == 1
+    return [(first, False) if one else (f"{first}..{last}", True)]
+
+
+def _range_ends(attribute: Attribute, code: int) -> tuple[str, str]:
+    """A cell as the first of a range, and as the last."""
+    if not attribute.edges:
+        return (_value_text(attribute, code),) * 2
+    first, last = attribute.edges[code], attribute.edges[code + 1]
+    if not attribute.whole:
+        return repr(first), repr(last)
+    show = iso_date if attribute.kind == "date" else "{:.0f}".format
+    return show(first), show(last - 1)
+
+
+def _value_text(attribute: Attribute, code: int) -> str:
+    return _quoted(attribute.label(code)) if attribute.kind == "category" else attribute.label(code)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _named(attribute: Attribute, value: Value) -> int | None:
+    """The cell that a value, which is no bare number, names by a label or a missing mark; None if it names none."""
+    if value.text in attribute.missing:
+        return attribute.values
+    if attribute.kind == "category" and value.text in attribute.categories:
+        return attribute.categories.index(value.text)
+    if attribute.edges and value.quoted and value.text in attribute.labels:
+        return attribute.labels.index(value.text)
+    return None
+
+
+def _position(attribute: Attribute, value: Value) -> float:
+    """Where a value stands on the attribute's axis: its number, or its place among the categories."""
+    if attribute.kind == "category":
+        if value.text in attribute.categories:
+            return attribute.categories.index(value.text)
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
+            f"it has {', '.join(map(_quoted, attribute.categories))}"
+        )
+    number = attribute.parse(value.text)
+    if number is None:
+        kind = "a date (YYYY-MM-DD)" if attribute.kind == "date" else "a number"
+        kind = "a whole number" if attribute.integer or attribute.kind == "coded" else kind
+        raise InvalidInput(f"attribute {attribute.name!r} needs {kind}, got {value.text!r}")
+    return number
+
+
+def _ordered(attribute: Attribute, value: Value) -> float:
+    if not attribute.ordered:
+        raise InvalidInput(f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}}")
+    return _position(attribute, value)
+
+
+def _below(attribute: Attribute, number: float, operator: str) -> int:
+    """How many of the value cells lie below (<) a number, or below and at it (<=)."""
+    closed = operator == "<="
+    if not attribute.edges:
+        return min(max(int(number) + closed, 0), attribute.values)
+    edges = attribute.edges
+    if attribute.whole:
+        number, closed = number + closed, False
+    if attribute.outside == "clip" and not edges[0] <= number <= edges[-1]:
+        raise InvalidInput(
+            f"attribute {attribute.name!r}: the end bins, {attribute.label(0)} and "
+            f"{attribute.label(attribute.values - 1)}, take in whatever lies beyond (outside = 'clip'); "
+            "a condition must stay within them"
+        )
+    if number < edges[0] or (number == edges[0] and not closed):
+        return 0
+    if number > edges[-1] or (number == edges[-1] and (closed or attribute.whole)):
+        return attribute.values
+    place = bisect_left(edges, number)
+    if edges[place] == number and not closed and place < attribute.values:
+        return place
+    return _cut_through(attribute, place if edges[place] == number and closed else place - 1)
+
+
+def _cut_through(attribute: Attribute, code: int) -> int:
+    show = iso_date if attribute.kind == "date" else "{:.12g}".format
+    low, high = (show(edge) for edge in attribute.edges[code : code + 2])
+    upper = " (use < or >= there)" if not attribute.whole else ""
+    raise InvalidInput(
+        f"attribute {attribute.name!r}: the condition cuts through the bin {attribute.label(code)}; "
+        f"the nearest edges are {low} and {high}{upper}"
+    )
+
+
+def _run(start: int, stop: int) -> int:
+    """The cells start..stop-1."""
+    return (1 << stop) - (1 << start)

@@ -1,0 +1,502 @@
+"""The universe X as a product of finite attributes: names, sizes, mixed-radix cell numbers, projections.
+
+A `Domain` is public. It comes from a schema that a person reviewed, never from the data. numpy is imported
+only when values are drawn, so that a schema can be read without it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property, lru_cache
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Literal, get_args
+
+from qrelease.data.dates import EPOCH, days, iso_date
+from qrelease.data.spelling import NAN, Meaning, meaning
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Kind = Literal["coded", "category", "number", "date"]
+
+_MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
+_DECIMALS_PER_BIN = 3  # a value decoded from a bin is rounded to about a thousandth of the bin
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One column of the universe: a finite list of cells, each with a label.
+
+    Attributes
+    ----------
+    name
+        The column's name, not empty.
+    kind
+        `coded`: integer codes 0..n-1, written as they are; `category`: one cell for each entry of `categories`;
+        `number`, `date`: bins [e0, e1), [e1, e2), … from `edges`. Where values are not whole, the last bin contains its
+        upper edge too, so that [0, 1] is one bin.
+    codes
+        n, of a `coded` column.
+    categories
+        The labels of a `category` column.
+    edges
+        The ends of the bins, ascending; dates as days since 1970-01-01.
+    missing
+        Raw texts that mean "missing". When there are any, the column has one more cell, the last, written out as the
+        first text. A text that spells a number or a date in a column of those means that value, however it is spelled:
+        `-9` is missing where `-9.0` is listed.
+    outside
+        Where a value that the schema does not list goes: `error`, `missing` (the missing cell), `clip` (the nearest
+        bin), or one of the categories. These three words win over a category of that name.
+    integer
+        Whether the values of a `number` are whole, so that a decoded value is whole too.
+    ordered
+        Whether ranges and prefixes make sense; always true for bins.
+
+    Raises
+    ------
+    InvalidInput
+        For fields that do not fit the kind, or each other; the message names the column.
+
+    Examples
+    --------
+    >>> age = Attribute("age", "number", edges=(0, 18, 65, 100), integer=True, missing=("?",))
+    >>> age.size, age.labels
+    (4, ('0..17', '18..64', '65..99', '?'))
+    >>> age.encode("42"), age.encode("?")
+    (1, 3)
+    """
+
+    name: str
+    kind: Kind
+    codes: int = 0
+    categories: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+    missing: tuple[str, ...] = ()
+    outside: str = "error"
+    integer: bool = False
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInput(f"an attribute's name must be a non-empty text, got {self.name!r}")
+        self._check_types()
+        self._check_kind()
+        if self.values < 1:
+            raise InvalidInput(f"attribute {self.name!r} must have at least one cell")
+        self._check_tokens()
+        if self.edges:
+            self._check_edges()
+            object.__setattr__(self, "ordered", True)
+        allowed = {"error", *self.categories}
+        allowed |= {"missing"} if self.missing else set()
+        allowed |= {"clip"} if self.edges else set()
+        if self.outside not in allowed:
+            raise InvalidInput(
+                f"attribute {self.name!r}: outside must be one of {_some(sorted(allowed))}, got {self.outside!r}"
+            )
+
+    def _check_types(self) -> None:
+        """Turns lists into tuples and numbers into Python's, so that equal attributes are equal."""
+        for key, kind in (("categories", str), ("missing", str), ("edges", Real)):
+            found: object = getattr(self, key)
+            if not isinstance(found, (list, tuple)) or not all(_is(v, kind) for v in found):
+                words = "numbers" if kind is Real else "texts"
+                raise InvalidInput(f"attribute {self.name!r}: {key} must be a list of {words}, got {found!r}")
+            object.__setattr__(self, key, tuple(map(float if kind is Real else str, found)))
+        codes: object = self.codes
+        if not _is(codes, Integral) or not 0 <= self.codes <= _MAX_EXACT_INTEGER:
+            raise InvalidInput(f"attribute {self.name!r}: codes must be whole, at most 2^53, got {codes!r}")
+        object.__setattr__(self, "codes", int(self.codes))
+
+    def _check_kind(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InvalidInput(
+                f"attribute {self.name!r}: kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}"
+            )
+        cells = {"codes": self.codes, "categories": self.categories, "bins": self.edges}
+        own = {"coded": "codes", "category": "categories"}.get(self.kind, "bins")
+        foreign = [key for key, value in cells.items() if value and key != own]
+        if foreign:
+            raise InvalidInput(f"attribute {self.name!r}: kind {self.kind!r} takes {own}, not {foreign[0]}")
+        if self.integer and self.kind != "number":
+            raise InvalidInput(f"attribute {self.name!r}: only a 'number' can be integer, got {self.kind!r}")
+
+    def _check_tokens(self) -> None:
+        for key, tokens in (("category", self.categories), ("missing mark", self.missing)):
+            if len(set(tokens)) != len(tokens):
+                twice = next(t for t in tokens if tokens.count(t) > 1)
+                raise InvalidInput(f"attribute {self.name!r}: {key} {twice!r} is listed twice")
+        both = set(self.missing) & set(self.categories)
+        if both:
+            raise InvalidInput(
+                f"attribute {self.name!r}: {min(both)!r} is both a category and a missing mark; keep one"
+            )
+
+    def _check_edges(self) -> None:
+        if not all(math.isfinite(e) for e in self.edges):
+            raise InvalidInput(f"attribute {self.name!r}: bin edges must be finite, got {_some(self.edges)}")
+        for low, high in zip(self.edges, self.edges[1:], strict=False):
+            if not low < high:
+                raise InvalidInput(
+                    f"attribute {self.name!r}: bin edges must increase strictly, got {low:g} before {high:g}"
+                )
+        if self.whole:
+            rough = [e for e in self.edges if e != int(e) or abs(e) > _MAX_EXACT_INTEGER]
+            if rough:
+                raise InvalidInput(f"attribute {self.name!r}: edges of whole numbers must be whole, got {rough[0]:g}")
+        if self.kind == "date":
+            first, last = (float((d - EPOCH).days) for d in (date.min, date.max))
+            if not (first <= self.edges[0] and self.edges[-1] <= last):
+                raise InvalidInput(f"attribute {self.name!r}: dates must lie in {date.min}..{date.max}")
+
+    @property
+    def values(self) -> int:
+        """Number of cells that hold a value (without the missing cell)."""
+        match self.kind:
+            case "coded":
+                return self.codes
+            case "category":
+                return len(self.categories)
+            case _:
+                return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the missing cell included."""
+        return self.values + bool(self.missing)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the values are whole numbers (codes, days, or numbers declared integer)."""
+        return self.integer or self.kind in ("coded", "date")
+
+    def label(self, code: int) -> str:
+        """What a person reads for a cell: the category, the code, or the bin as `20..29`, `[0.5, 1)`."""
+        if not 0 <= code < self.size:
+            raise InvalidInput(f"attribute {self.name!r} has codes 0..{self.size - 1}, got {code}")
+        if code == self.values:
+            return self.missing[0]
+        match self.kind:
+            case "coded":
+                return str(code)
+            case "category":
+                return self.categories[code]
+            case _:
+                return self._bin_label(code)
+
+    def _bin_label(self, code: int) -> str:
+        low, high = self.edges[code], self.edges[code + 1]
+        if not self.whole:
+            return f"[{low:.12g}, {high:.12g}{']' if code == self.values - 1 else ')'}"
+        show = iso_date if self.kind == "date" else "{:.0f}".format
+        return show(low) if high - low == 1 else f"{show(low)}..{show(high - 1)}"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of all cells, in the order of their codes."""
+        return tuple(self.label(c) for c in range(self.size))
+
+    def encode(self, text: str) -> int:
+        """The cell of a raw value as a file spells it: a function of that value alone.
+
+        Spaces around it do not matter. What the schema lists is found by its spelling, else by its meaning (see
+        `qrelease.data.spelling`): `1.0` and `1e0` are a listed `1`, and `TRUE` is a listed `true`. A number is a listed
+        truth value, and the other way round, only among categories; in a column of numbers a truth value that the
+        schema does not list is 1 or 0. `nan` and `NaN` that it does not list are missing where anything may be.
+        Raises `InvalidInput` that names the column, the value and what is allowed. The value is private: the
+        message is for the data holder.
+        """
+        bare = text.strip()
+        for spelling in (text, bare):
+            if spelling in self.missing:
+                return self.values
+            if spelling in self.categories:
+                return self.categories.index(spelling)
+        means = meaning(bare)
+        cells = self.listed(means)
+        if cells:
+            if len(cells) > 1:
+                raise self.unclear(text)
+            return next(iter(cells))
+        if bare in NAN and (self.missing or self.blank in self.categories):
+            return self.encode(self.blank)
+        if self.kind == "category":
+            return self._displaced(text, f"one of the {self.values} categories {_some(self.categories)}")
+        return self.encode(str(int(means))) if isinstance(means, bool) else self._placed(text, means)
+
+    def _placed(self, text: str, means: Meaning) -> int:
+        """The cell of a value that the schema does not list, in a column of numbers or dates."""
+        if self.kind == "date" and isinstance(means, datetime) and means.tzinfo:
+            raise InvalidInput(
+                f"column {self.name!r}: value {_short(text)} has an offset, and its day depends on the time zone; "
+                "give local dates"
+            )
+        digits = str(int(means)) if isinstance(means, float) and means.is_integer() else text
+        number = self.parse(digits)
+        if number is None:
+            return self._displaced(text, self._expected())
+        if self.kind == "date" and number in map(self.parse, self.missing):
+            return self.values
+        code = self.place(number)
+        return self._displaced(text, f"within {self._span()}") if code is None else code
+
+    def listed(self, means: Meaning) -> frozenset[int]:
+        """The cells of the categories and missing marks with a meaning."""
+        return _listed(self.categories, self.missing, self.values).get(_key(means, self.kind), frozenset())
+
+    @property
+    def blank(self) -> str:
+        """What a value that a data frame has not is read as: the first missing mark, or else an empty text."""
+        words = self.missing or [c for c in ("", *NAN) if c in self.categories]
+        return words[0] if words else ""
+
+    def unclear(self, text: str) -> InvalidInput:
+        """The error of a value that is none of several spellings that the schema lists, and might be each of them."""
+        return InvalidInput(
+            f"column {self.name!r}: value {_short(text)} may be one of several spellings that the schema tells apart; "
+            "give the column as text, spelled as there"
+        )
+
+    def parse(self, text: str) -> float | None:
+        """The number a raw value stands for (days since 1970-01-01 for a date), None if it is none.
+
+        Infinities, NaN, digit separators, and fractions in a column of whole numbers are no numbers here.
+        """
+        if self.kind == "date":
+            return days(text.strip())
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        if not math.isfinite(number) or "_" in text or (self.whole and number != int(number)):
+            return None
+        return number
+
+    def place(self, number: float) -> int | None:
+        """The cell of a parsed number: its code or bin; None when the schema has no place for it."""
+        if self.kind == "coded":
+            return int(number) if 0 <= number < self.codes else None
+        if not self.edges:
+            return None
+        closed = not self.whole and number == self.edges[-1]
+        if not (self.edges[0] <= number < self.edges[-1] or closed) and self.outside != "clip":
+            return None
+        return min(max(bisect_right(self.edges, number) - 1, 0), self.values - 1)
+
+    def _displaced(self, text: str, expected: str) -> int:
+        """The declared cell of a value the schema does not list, or the error that says so."""
+        if self.outside in ("error", "clip"):
+            raise InvalidInput(f"column {self.name!r}: value {_short(text)} is not {expected}")
+        if self.outside == "missing" and self.missing:
+            return self.values
+        return self.categories.index(self.outside)
+
+    def _expected(self) -> str:
+        match self.kind:
+            case "date":
+                return "an ISO date (YYYY-MM-DD)"
+            case _:
+                return "a whole number" if self.whole else "a number"
+
+    def _span(self) -> str:
+        """The values the cells cover, first to last."""
+        if self.kind == "coded":
+            return f"the codes 0..{self.codes - 1}"
+        if not self.whole:
+            return f"the bins [{self.edges[0]:.12g}, {self.edges[-1]:.12g}]"
+        show = iso_date if self.kind == "date" else "{:.0f}".format
+        return f"the bins {show(self.edges[0])}..{show(self.edges[-1] - 1)}"
+
+    def decode(self, codes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.object_]:
+        """Values for cells, (n,) codes to (n,) objects: what a synthetic row shows.
+
+        A category is its label, a code an int, a missing cell the first missing token. A bin is a value
+        drawn uniformly inside it: int for whole numbers, an ISO string for dates, else a float rounded down
+        to about a thousandth of the bin. `encode(str(value))` gives the code back. The codes are public
+        output, so `rng` is an ordinary generator and no privacy rests on it.
+        """
+        import numpy as np
+
+        found = np.empty(self.size, dtype=object)
+        if not self.edges:
+            found[: self.values] = range(self.codes) if self.kind == "coded" else self.categories
+            if self.missing:
+                found[-1] = self.missing[0]
+            decoded: NDArray[np.object_] = found[codes]
+            return decoded
+        inside = np.minimum(codes, self.values - 1).astype(np.intp)
+        edges = np.array(self.edges)
+        drawn = self._draw(edges[inside], edges[inside + 1], rng).astype(object)
+        if self.missing:
+            drawn[codes == self.values] = self.missing[0]
+        return drawn
+
+    def _draw(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], rng: np.random.Generator
+    ) -> NDArray[np.generic]:
+        """Uniform values in [low, high), elementwise: int64, ISO date strings, or rounded float64."""
+        import numpy as np
+
+        if self.whole:
+            drawn: NDArray[np.int64] = rng.integers(low.astype(np.int64), high.astype(np.int64))
+            return drawn if self.kind == "number" else drawn.astype("datetime64[D]").astype(str)
+        scale = 10.0 ** np.clip(_DECIMALS_PER_BIN - np.floor(np.log10(high - low)), 0, 300)
+        rounded = np.floor((low + rng.random(len(low)) * (high - low)) * scale) / scale
+        inside: NDArray[np.float64] = np.clip(rounded, low, np.nextafter(high, low))
+        return inside
+
+
+def _is(value: object, kind: type) -> bool:
+    """Whether a value is of a kind; a bool is no number here."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _key(means: Meaning, kind: Kind) -> tuple[bool, Meaning]:
+    """By what listed texts are found: True and 1 are one key of a category, and two of a number."""
+    return isinstance(means, bool) and kind != "category", means
+
+
+@lru_cache(1 << 8)
+def _listed(
+    categories: tuple[str, ...], missing: tuple[str, ...], last: int
+) -> dict[tuple[bool, Meaning], frozenset[int]]:
+    """The cells of the listed texts of each key; `last` is the missing one."""
+    kind: Kind = "category" if categories else "number"
+    found: dict[tuple[bool, Meaning], set[int]] = {}
+    for cell, text in [*enumerate(categories), *((last, mark) for mark in missing)]:
+        found.setdefault(_key(meaning(text.strip()), kind), set()).add(cell)
+    return {key: frozenset(cells) for key, cells in found.items()}
+
+
+def _short(text: str) -> str:
+    """A value quoted on one line, cut where it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _some(items: Iterable[object], most: int = 8) -> str:
+    """The first few items of a list, in words."""
+    shown = [repr(i) if isinstance(i, str) else f"{i:g}" for i in items]
+    return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")
+
+
+def readable(count: int) -> str:
+    """A whole number in a text: `65,536`; from 10^12 on as a power of two, `2^55`, or `about 2^60` where it is none."""
+    if count < 10**12:
+        return f"{count:,}"
+    power = round(math.log2(count))
+    return f"2^{power}" if count == 1 << power else f"about 2^{power}"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The universe: the product of its attributes, in the order of the columns.
+
+    Cells are numbered in C order: the last attribute varies fastest. `shape` is (n_1, …, n_d), `size` is |X| as a
+    Python integer, so that a universe of 2^110 cells has a size although it has no histogram.
+
+    Attributes
+    ----------
+    attributes
+        The columns, at least one.
+    impossible
+        Conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
+        `structural_zeros`. Mechanisms that keep to them say so.
+
+    Raises
+    ------
+    InvalidInput
+        Without attributes, for two of one name, and for rules that are not texts.
+
+    Examples
+    --------
+    >>> domain = Domain.coded({"age": 4, "sex": 2})
+    >>> print(domain)
+    age[4] x sex[2] (8 cells)
+    >>> domain.axes(["sex"]), domain.project([1]).shape
+    ((1,), (2,))
+    """
+
+    attributes: tuple[Attribute, ...]
+    impossible: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
+        object.__setattr__(self, "impossible", _rules(self.impossible))
+        if not self.attributes:
+            raise InvalidInput("a domain needs at least one attribute")
+        names = self.names
+        if len(set(names)) != len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise InvalidInput(f"attribute {twice!r} is listed twice")
+
+    @classmethod
+    def coded(cls, sizes: dict[str, int]) -> Domain:
+        """A domain of integer-coded columns, `{"column": size}` as private-pgm writes it, ordered."""
+        return cls(tuple(Attribute(name, "coded", codes=n, ordered=True) for name, n in sizes.items()))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The column names."""
+        return tuple(a.name for a in self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Cells of each attribute, (d,)."""
+        return tuple(a.size for a in self.attributes)
+
+    @cached_property
+    def size(self) -> int:
+        """|X|, exact."""
+        return math.prod(self.shape)
+
+    def __str__(self) -> str:
+        columns = " x ".join(f"{a.name}[{a.size}]" for a in self.attributes)
+        return f"{columns} ({readable(self.size)} cells)"
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.axis(name)]
+
+    def axis(self, name: str) -> int:
+        """The position of a column; an unknown name is an error that lists the known ones."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise InvalidInput(f"no attribute {name!r}; the domain has {', '.join(self.names)}") from None
+
+    def axes(self, names: Iterable[str]) -> tuple[int, ...]:
+        """The positions of several columns, sorted; a repeated name is an error."""
+        found = [self.axis(n) for n in names]
+        if len(set(found)) != len(found):
+            raise InvalidInput(f"an attribute is named twice in {[self.names[a] for a in found]}")
+        return tuple(sorted(found))
+
+    def project(self, axes: Iterable[int]) -> Domain:
+        """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
+        return Domain(tuple(self.attributes[a] for a in axes))
+
+    def cells(self, axes: Iterable[int]) -> int:
+        """Number of cells of the marginal on these columns."""
+        return math.prod([self.shape[a] for a in axes])
+
+
+def _rules(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(f'impossible must be a list of conditions, as ["age < 16"], got {given!r}')
+    found = tuple(given)
+    for rule in found:
+        if not isinstance(rule, str):
+            raise InvalidInput(f"impossible must be a list of conditions, each of them text, got {rule!r}")
+    return found

@@ -1,0 +1,347 @@
+"""Conditions on records in a small readable language: `age in 30..39 and income = '>50K'`.
+
+    condition  = clause { "or" clause }
+    clause     = term { "and" term }
+    term       = "not" term | "(" condition ")" | name test
+    test       = ("=" | "!=" | "<" | "<=" | ">" | ">=") value
+               | [ "not" ] "in" ( value ".." value | "{" [ item { "," item } ] "}" )      also "(" item … ")"
+               | "is" [ "not" ] "missing"
+    item       = value | value ".." value
+
+A name is bare (letters, digits, _ - . inside) or in double quotes or backticks; a value is bare or in single
+or double quotes; a quote inside is doubled. Ranges include both ends (but see `conditions.between` for
+numbers that are not whole). Logic has two values: a missing cell satisfies no comparison, so it satisfies
+every negated one, and `x != 'a'` means `not x = 'a'`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Literal, NoReturn, ParamSpec, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.data import conditions
+from qrelease.data.conditions import Value
+from qrelease.data.domain import Attribute, Domain, readable
+from qrelease.errors import InvalidInput, TooLarge
+
+MAX_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
+
+_P = ParamSpec("_P")
+
+_MAX_DEPTH = 100
+_MAX_TEXT = 1 << 16
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<quoted>'(?:[^']|'')*') | (?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
+    | (?P<bare>[+-]?\.?\w+(?:[-.+:/]\w+)*) | (?P<sign>\.\.|==|!=|<=|>=|[=<>(){},])
+    )""",
+    re.VERBOSE,
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """The cells of one attribute, as a set of bits."""
+
+    axis: int
+    cells: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """At least two parts, none a group of the same operator, no two of them atoms of one attribute."""
+
+    operator: Literal["and", "or"]
+    parts: tuple[_Node, ...]
+
+
+_Node = _Atom | _Group
+
+
+@final
+@dataclass(frozen=True)
+class Predicate:
+    """A set of cells of a marginal, from `parse`. Equal conditions on one attribute are equal predicates.
+
+    `str(predicate)` is a fixed spelling that parses to an equal predicate.
+    """
+
+    domain: Domain
+    _root: _Node
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The positions of the attributes it mentions, sorted."""
+        return tuple(sorted(set(_axes(self._root))))
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which cells of the marginal on `axes` satisfy it: (cells,) booleans, flat in C order."""
+        axes = self.axes
+        shape = tuple(self.domain.shape[a] for a in axes)
+        return _evaluated(self._root, axes, shape).ravel()
+
+    def __str__(self) -> str:
+        return _text(self._root, self.domain)
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r}, …)"
+
+
+def parse(text: str, domain: Domain) -> Predicate:
+    """The predicate that a text in the language above means on a domain.
+
+    Raises `InvalidInput` that names the position (from 1) and what was expected there, and `TooLarge` when
+    the marginal on the mentioned attributes has more than `MAX_CELLS` cells.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"a predicate must be a text, got {type(text).__name__}")
+    if len(text) > _MAX_TEXT:
+        raise InvalidInput(f"a predicate may have {_MAX_TEXT} characters, got {len(text)}")
+    predicate = Predicate(domain, _Parser(text, domain).whole())
+    cells = domain.cells(predicate.axes)
+    if cells > MAX_CELLS:
+        raise TooLarge(
+            f"the attributes of the predicate span {readable(cells)} cells; at most {MAX_CELLS:,} are allowed"
+        )
+    return predicate
+
+
+def _axes(node: _Node) -> Iterator[int]:
+    if isinstance(node, _Atom):
+        yield node.axis
+    else:
+        for part in node.parts:
+            yield from _axes(part)
+
+
+def _evaluated(node: _Node, axes: tuple[int, ...], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """The node's truth over `shape`, with length 1 along the axes it does not mention."""
+    if isinstance(node, _Group):
+        join = np.logical_and if node.operator == "and" else np.logical_or
+        return reduce(join, (_evaluated(part, axes, shape) for part in node.parts))
+    place = axes.index(node.axis)
+    size = shape[place]
+    raw = np.frombuffer(node.cells.to_bytes(size // 8 + 1, "little"), dtype=np.uint8)
+    bits = np.unpackbits(raw, count=size, bitorder="little").view(np.bool_)
+    return bits.reshape([size if i == place else 1 for i in range(len(axes))])
+
+
+def _joined(operator: Literal["and", "or"], nodes: Iterable[_Node]) -> _Node:
+    """The nodes joined: groups of the same kind dissolved, one atom an attribute, parts in a fixed order."""
+    atoms: dict[int, _Atom] = {}
+    groups: dict[_Group, None] = {}
+    for node in nodes:
+        for part in node.parts if isinstance(node, _Group) and node.operator == operator else (node,):
+            if isinstance(part, _Group):
+                groups[part] = None
+            elif (other := atoms.get(part.axis)) is None:
+                atoms[part.axis] = part
+            else:
+                both = other.cells & part.cells if operator == "and" else other.cells | part.cells
+                atoms[part.axis] = _Atom(part.axis, both)
+    parts: list[_Node] = [atoms[axis] for axis in sorted(atoms)]
+    parts += sorted(groups, key=_order)
+    return parts[0] if len(parts) == 1 else _Group(operator, tuple(parts))
+
+
+def _order(node: _Node) -> tuple[object, ...]:
+    """A sort key, by structure. (Not the repr: Python refuses to print integers of very many bits.)"""
+    if isinstance(node, _Atom):
+        return 0, node.axis, node.cells
+    return 1, node.operator, tuple(map(_order, node.parts))
+
+
+def _negated(node: _Node, domain: Domain) -> _Node:
+    """The complement, with the negation carried down to the atoms (De Morgan)."""
+    if isinstance(node, _Atom):
+        return _Atom(node.axis, conditions.everything(domain.attributes[node.axis]) ^ node.cells)
+    return _joined("or" if node.operator == "and" else "and", (_negated(p, domain) for p in node.parts))
+
+
+def _text(node: _Node, domain: Domain) -> str:
+    if isinstance(node, _Atom):
+        attribute = domain.attributes[node.axis]
+        return conditions.described(attribute, node.cells, conditions.name_text(attribute.name))
+    return f" {node.operator} ".join(
+        f"({_text(part, domain)})" if isinstance(part, _Group) else _text(part, domain) for part in node.parts
+    )
+
+
+_Token = tuple[str, str, int]
+"""Its kind: quoted, name, bare, sign, keyword or end; its text; its position, which counts characters from 1."""
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    place = 0
+    end = len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            start = len(text) - len(text[place:].lstrip())
+            wrong = "a quote that is not closed" if text[start] in "'\"`" else f"the character {text[start]!r}"
+            raise InvalidInput(
+                f"predicate, position {start + 1}: {wrong}; names and values with other characters "
+                "than letters, digits and _ - . go in quotes"
+            )
+        kind = str(match.lastgroup)
+        found = match.group(kind)
+        position = match.start(kind) + 1
+        if kind in ("quoted", "name"):
+            found = found[1:-1].replace(found[0] * 2, found[0])
+        elif kind == "bare" and found.lower() in conditions.KEYWORDS:
+            kind, found = "keyword", found.lower()
+        yield kind, found, position
+        place = match.end()
+    yield "end", "", len(text) + 1
+
+
+@final
+class _Parser:
+    """Recursive descent over the tokens; the depth of nesting is bounded."""
+
+    def __init__(self, text: str, domain: Domain) -> None:
+        self.domain = domain
+        self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
+        self.now = next(self.rest)
+
+    def whole(self) -> _Node:
+        node = self._condition(0)
+        if self.now[0] != "end":
+            self._fail("'and', 'or' or the end")
+        return node
+
+    def _take(self, *texts: str) -> str | None:
+        """The next token's text, consumed, if it is one of these signs or keywords."""
+        kind, text, _ = self.now
+        if text not in texts or kind not in ("sign", "keyword"):
+            return None
+        self.now = next(self.rest)
+        return text
+
+    def _word(self, word: str) -> bool:
+        """Whether the next token is this word, which stands for itself elsewhere; then it is consumed."""
+        kind, text, _ = self.now
+        if kind != "bare" or text.lower() != word:
+            return False
+        self.now = next(self.rest)
+        return True
+
+    def _need(self, text: str) -> None:
+        if not self._take(text):
+            self._fail(repr(text))
+
+    def _fail(self, expected: str) -> NoReturn:
+        kind, text, position = self.now
+        got = "the end" if kind == "end" else repr(text)
+        raise InvalidInput(f"predicate, position {position}: expected {expected}, got {got}")
+
+    def _condition(self, depth: int) -> _Node:
+        clauses = [self._clause(depth)]
+        while self._take("or"):
+            clauses.append(self._clause(depth))
+        return _joined("or", clauses) if len(clauses) > 1 else clauses[0]
+
+    def _clause(self, depth: int) -> _Node:
+        terms = [self._term(depth)]
+        while self._take("and"):
+            terms.append(self._term(depth))
+        return _joined("and", terms) if len(terms) > 1 else terms[0]
+
+    def _term(self, depth: int) -> _Node:
+        if depth > _MAX_DEPTH:
+            raise InvalidInput(f"predicate, position {self.now[2]}: nested deeper than {_MAX_DEPTH} levels")
+        if self._take("not"):
+            return _negated(self._term(depth + 1), self.domain)
+        if self._take("("):
+            node = self._condition(depth + 1)
+            self._need(")")
+            return node
+        return self._comparison()
+
+    def _comparison(self) -> _Node:
+        kind, name, position = self.now
+        if kind not in ("bare", "name"):
+            self._fail("a column name")
+        self.now = next(self.rest)
+        if name not in self.domain.names:
+            names = ", ".join(map(conditions.name_text, self.domain.names))
+            near = conditions.meant(name, self.domain.names)
+            raise InvalidInput(f"predicate, position {position}: no column {name!r}{near}; there are {names}")
+        axis = self.domain.axis(name)
+        attribute = self.domain.attributes[axis]
+        if self.domain.shape[axis] > MAX_CELLS:
+            raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_CELLS:,} may")
+        cells = self._test(attribute, position)
+        return _Atom(axis, cells)
+
+    def _test(self, attribute: Attribute, start: int) -> int:
+        """The cells that what follows a column's name allows."""
+        operator = self._take("=", "==", "!=", "<", "<=", ">", ">=")
+        if operator in ("=", "==", "!="):
+            cells = _at(start, conditions.equal_to, attribute, self._value())
+            return cells ^ conditions.everything(attribute) if operator == "!=" else cells
+        if operator:
+            return _at(start, conditions.compared, attribute, operator, self._value())
+        inverted = self._take("not") is not None
+        if self._word("between"):
+            low = self._value()
+            self._need("and")
+            cells = _at(start, conditions.between, attribute, low, self._value())
+        elif self._word("like"):
+            cells = _at(start, conditions.like, attribute, self._value())
+        elif self._take("in"):
+            cells = self._members(attribute, start)
+        elif not inverted and self._take("is"):
+            inverted = self._take("not") is not None
+            self._need("missing")
+            cells = _at(start, conditions.missing, attribute)
+        else:
+            self._fail("'in'" if inverted else "one of = != < <= > >= in is")
+        return cells ^ conditions.everything(attribute) if inverted else cells
+
+    def _members(self, attribute: Attribute, start: int) -> int:
+        """A range, or a set of values and ranges in braces or parentheses."""
+        bracket = self._take("{", "(")
+        if not bracket:
+            return self._item(attribute, start, need_range=True)
+        close = "}" if bracket == "{" else ")"
+        cells = 0
+        if self._take(close):
+            return cells
+        while True:
+            cells |= self._item(attribute, start)
+            if self._take(close):
+                return cells
+            if not self._take(","):
+                self._fail(f"',' or '{close}'")
+
+    def _item(self, attribute: Attribute, start: int, *, need_range: bool = False) -> int:
+        value = self._value()
+        if self._take(".."):
+            return _at(start, conditions.between, attribute, value, self._value())
+        if need_range:
+            self._fail("'..', or a set in braces after 'in'")
+        return _at(start, conditions.equal_to, attribute, value)
+
+    def _value(self) -> Value:
+        kind, text, _ = self.now
+        if kind not in ("bare", "quoted", "name"):
+            self._fail("a value (one with spaces or signs goes in quotes)")
+        self.now = next(self.rest)
+        return Value(text, quoted=kind != "bare")
+
+
+def _at(position: int, condition: Callable[_P, int], *args: _P.args, **kwargs: _P.kwargs) -> int:
+    """The cells of a condition, whose error is told with its position."""
+    try:
+        return condition(*args, **kwargs)
+    except InvalidInput as error:
+        raise InvalidInput(f"predicate, position {position}: {error}") from None

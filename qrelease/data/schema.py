@@ -1,0 +1,382 @@
+"""Schemas: what a column may hold, as a TOML file a person reviewed, and as plain JSON values.
+
+A schema is public and comes before the data. One `[[attribute]]` per column, in the order of the universe:
+
+    [[attribute]]
+    name = "age"
+    kind = "number"                                # category | number | date | coded
+    bins = { start = 0, stop = 100, width = 10 }   # or [0, 18, 65, 100]: 0..17, 18..64, 65..99
+    integer = true                                 # whole numbers
+    missing = ["", "?"]                            # spellings of "missing"; the first one is written out
+    outside = "clip"                               # error (default) | missing | clip | a category
+
+    [[attribute]]
+    name = "education"
+    kind = "category"
+    categories = ["school", "college", "university"]
+    ordered = true                                 # ranges such as >= 'college' make sense
+
+    [[attribute]]
+    name = "admitted"
+    kind = "date"                                  # ISO dates; days, months or years
+    bins = { start = 2020-01-01, stop = 2025-01-01, months = 1 }
+
+    [[attribute]]
+    name = "ward"
+    kind = "coded"
+    codes = 12                                     # integer codes 0..11
+
+Bins are half-open, [start, next); only where values are not whole does the last one contain its upper edge.
+An entry with `reviewed = false` (a draft's) is refused until a person has set it to true; an entry without
+the key was written by hand.
+
+Categories may come from a file, and with them which category of another attribute each belongs to: see `code_lists`.
+After the attributes a file may say, in `[[impossible]]` entries, which cells no record can be in: see
+`structural_zeros`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, get_args
+
+from qrelease.data.code_lists import with_lists
+from qrelease.data.dates import iso_date
+from qrelease.data.domain import Attribute, Domain, Kind
+from qrelease.errors import InvalidInput
+
+MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
+
+_EPOCH = date(1970, 1, 1)
+_MAX_FLOAT = Fraction(sys.float_info.max)
+_COMMON_KEYS = ("name", "kind", "missing", "outside", "reviewed")
+_KEYS_BY_KIND = {
+    "coded": ("codes", "ordered"),
+    "category": ("categories", "ordered"),
+    "number": ("bins", "integer"),
+    "date": ("bins",),
+}
+
+
+def load(path: str | os.PathLike[str]) -> Domain:
+    """Read the domain that a schema file declares: TOML as above, or private-pgm's JSON `{"column": size}`.
+
+    Parameters
+    ----------
+    path
+        A file that ends in .json, or else is TOML.
+
+    Returns
+    -------
+    Domain
+        Its columns in the order of the file.
+
+    Raises
+    ------
+    InvalidInput
+        One line that names file, attribute and key, for anything malformed or not yet reviewed.
+
+    Examples
+    --------
+    >>> from qrelease.data.bundled import ADULT_SCHEMA
+    >>> load(ADULT_SCHEMA).names[:3]
+    ('age', 'workclass', 'education')
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
+    except OSError as error:
+        raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"schema {path} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"schema {path} is not TOML: {error}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"schema {path} is not JSON: {error}") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"schema {path}: {error}") from None
+
+
+def domain_to_json(domain: Domain) -> dict[str, Any]:
+    """A domain as plain JSON values, exactly: `domain_from_json` gives an equal domain back.
+
+    Examples
+    --------
+    >>> domain_to_json(Domain.coded({"a": 2}))
+    {'attribute': [{'name': 'a', 'kind': 'coded', 'codes': 2}]}
+    """
+    content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in domain]}
+    return content | ({"impossible": [{"where": rule} for rule in domain.impossible]} if domain.impossible else {})
+
+
+def domain_from_json(content: object) -> Domain:
+    """The domain of `domain_to_json`, checked as strictly as a schema file.
+
+    Raises
+    ------
+    InvalidInput
+        One line that names the attribute and key, for anything malformed.
+
+    Examples
+    --------
+    >>> domain = Domain.coded({"a": 2})
+    >>> domain_from_json(domain_to_json(domain)) == domain
+    True
+    """
+    if not isinstance(content, dict):
+        raise InvalidInput(f"a domain must be a table, got {type(content).__name__}")
+    unknown = [key for key in content if key not in ("attribute", "impossible")]
+    if unknown:
+        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute' and 'impossible'")
+    entries = content.get("attribute")
+    if not isinstance(entries, list) or not entries:
+        raise InvalidInput("there must be at least one [[attribute]]")
+    rules = _rules(content.get("impossible", []))
+    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules)
+
+
+def digests(domain: Domain) -> list[list[str]]:
+    """[name, digest] of each column, in order: for what goes by positions and codes, which other labels or bins, other
+    ways with wrong values, or columns in another order, would give another meaning."""
+    return [[a.name, sha256(json.dumps(_entry(a), sort_keys=True).encode()).hexdigest()] for a in domain]
+
+
+def to_toml(domain: Domain) -> str:
+    """A domain as the text of a schema.toml that `load` reads back to an equal domain.
+
+    Examples
+    --------
+    >>> print(to_toml(Domain.coded({"a": 2})))
+    [[attribute]]
+    name = "a"
+    kind = "coded"
+    codes = 2
+    <BLANKLINE>
+    """
+    import tomlkit
+
+    document = tomlkit.document()
+    entries = tomlkit.aot()
+    for attribute in domain:
+        entry = tomlkit.table()
+        entry.update(_entry(attribute))
+        entries.append(entry)
+    document.append("attribute", entries)
+    if domain.impossible:
+        rules = tomlkit.aot()
+        for rule in domain.impossible:
+            rules.append(tomlkit.item({"where": rule}))
+        document.append("impossible", rules)
+    return tomlkit.dumps(document)
+
+
+def _reviewed(content: Mapping[str, Any]) -> Domain:
+    domain = domain_from_json(content)
+    unreviewed = [e["name"] for e in content["attribute"] if not e.get("reviewed", True)]
+    if unreviewed:
+        raise InvalidInput(
+            f"not reviewed: {', '.join(unreviewed)}; check each against public knowledge, then set its reviewed = true"
+        )
+    return domain
+
+
+def _rules(entries: object) -> tuple[str, ...]:
+    if not isinstance(entries, list):
+        raise InvalidInput('rules must be [[impossible]] entries, each with its where = "a condition"')
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict) or set(entry) != {"where"} or not isinstance(entry["where"], str):
+            raise InvalidInput(f'impossible {number} must be where = "a condition", got {entry!r}')
+    return tuple(entry["where"] for entry in entries)
+
+
+def _coded(content: object) -> Domain:
+    if not isinstance(content, dict) or not content:
+        raise InvalidInput('a JSON schema must be {"column": size, …}')
+    for name, size in content.items():
+        if type(size) is not int or size < 1:
+            raise InvalidInput(f"column {name!r}: size must be a whole number of at least 1, got {size!r}")
+    return Domain.coded(content)
+
+
+def _entry(attribute: Attribute) -> dict[str, Any]:
+    """An attribute as the keys of a schema entry; keys that hold the default are left out."""
+    entry: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind}
+    match attribute.kind:
+        case "coded":
+            entry["codes"] = attribute.codes
+        case "category":
+            entry["categories"] = list(attribute.categories)
+        case "number":
+            entry["bins"] = [int(e) if e.is_integer() and abs(e) < 2**53 else e for e in attribute.edges]
+        case "date":
+            entry["bins"] = [iso_date(e) for e in attribute.edges]
+    if attribute.integer:
+        entry["integer"] = True
+    if attribute.ordered != _ORDERED_BY_DEFAULT[attribute.kind]:
+        entry["ordered"] = attribute.ordered
+    if attribute.missing:
+        entry["missing"] = list(attribute.missing)
+    if attribute.outside != "error":
+        entry["outside"] = attribute.outside
+    return entry
+
+
+_ORDERED_BY_DEFAULT = {"coded": True, "category": False, "number": True, "date": True}
+
+
+def _attribute(entry: object, number: int) -> Attribute:
+    """One checked entry. `number` (from 1) names it in an error when it has no name."""
+    if not isinstance(entry, dict):
+        raise InvalidInput(f"attribute {number} must be a table, got {type(entry).__name__}")
+    name = entry.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"attribute {number}: name must be a non-empty text, got {name!r}")
+    try:
+        return _build(name, entry)
+    except _WrongValue as error:
+        raise InvalidInput(f"attribute {name!r}: {error}") from None
+
+
+class _WrongValue(Exception):  # noqa: N818
+    """What is wrong with a key of an entry; the caller adds the attribute's name."""
+
+
+def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
+    kind: Any = entry.get("kind")
+    if kind not in get_args(Kind):
+        raise _WrongValue(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}")
+    own = _KEYS_BY_KIND[kind]
+    unknown = [key for key in entry if key not in (*_COMMON_KEYS, *own)]
+    if unknown:
+        known = ", ".join(_COMMON_KEYS + own)
+        raise _WrongValue(f"unknown key {unknown[0]!r}; kind {kind!r} knows {known}")
+    if own[0] not in entry:
+        raise _WrongValue(f"kind {kind!r} needs {own[0]}")
+    _typed(entry, "reviewed", bool, True)
+    return Attribute(
+        name,
+        kind,
+        codes=_typed(entry, "codes", int, 0),
+        categories=_texts(entry, "categories"),
+        edges=edges_of(entry["bins"], kind) if "bins" in own else (),
+        missing=_texts(entry, "missing"),
+        outside=_typed(entry, "outside", str, "error"),
+        integer=_typed(entry, "integer", bool, False),
+        ordered=_typed(entry, "ordered", bool, _ORDERED_BY_DEFAULT[kind]),
+    )
+
+
+def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+    value = entry.get(key, default)
+    if type(value) is not kind:
+        words = {bool: "true or false", int: "a whole number", str: "a text"}
+        raise _WrongValue(f"{key} must be {words[kind]}, got {value!r}")
+    return value
+
+
+def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = entry.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise _WrongValue(f"{key} must be a list of texts in quotes, got {_brief(value)}")
+    return tuple(value)
+
+
+def edges_of(bins: object, kind: str) -> tuple[float, ...]:
+    """Bin edges from a list or from {start, stop, width}; for dates {start, stop, days|months|years}."""
+    point = _day if kind == "date" else _number
+    if isinstance(bins, list) and len(bins) >= 2:
+        return tuple(float(point(edge)) for edge in bins)
+    steps = ("days", "months", "years") if kind == "date" else ("width",)
+    step = next((key for key in steps if isinstance(bins, dict) and key in bins), None)
+    if not isinstance(bins, dict) or step is None or set(bins) != {"start", "stop", step}:
+        raise _WrongValue(
+            f"bins must be a list of at least two edges, or start, stop and {' or '.join(steps)}; got {_brief(bins)}"
+        )
+    start, stop = point(bins["start"]), point(bins["stop"])
+    if not start < stop:
+        raise _WrongValue(f"bins: start must lie before stop, got {bins['start']} and {bins['stop']}")
+    if step in ("months", "years"):
+        return _calendar_steps(int(start), int(stop), _step(bins, step), step)
+    return _even_steps(start, stop, _step(bins, step), step, iso_date if kind == "date" else _plain)
+
+
+def _even_steps(
+    start: Fraction, stop: Fraction, step: Fraction, key: str, show: Callable[[float], str]
+) -> tuple[float, ...]:
+    """start, start + step, …, stop in exact decimal arithmetic."""
+    count = math.ceil((stop - start) / step)
+    if count > MAX_BINS:
+        raise _WrongValue(f"bins: {key} makes {count} bins, at most {MAX_BINS} are allowed")
+    edges = [float(start + i * step) for i in range(count + 1)]
+    if start + count * step != stop:
+        raise _uneven(key, float(stop), edges, show)
+    return tuple(edges)
+
+
+def _calendar_steps(start: int, stop: int, step: Fraction, key: str) -> tuple[float, ...]:
+    """The same day of every step-th month (or year) from start to stop, as days since 1970-01-01."""
+    first = _EPOCH + timedelta(days=start)
+    if first.day > 28 or step.denominator != 1:
+        raise _WrongValue(f"bins: {key} must be whole and start on a day 1..28, got {step} from {first}")
+    months = int(step) * (12 if key == "years" else 1)
+    edges = [float(start)]
+    month = first.year * 12 + first.month - 1
+    while edges[-1] < stop:
+        month += months
+        if month >= (date.max.year + 1) * 12:
+            raise _WrongValue(f"bins: {key} = {step} steps past the year {date.max.year}")
+        edges.append(float((date(month // 12, month % 12 + 1, first.day) - _EPOCH).days))
+    if edges[-1] != stop:
+        raise _uneven(key, float(stop), edges, iso_date)
+    return tuple(edges)
+
+
+def _uneven(key: str, stop: float, edges: list[float], show: Callable[[float], str]) -> _WrongValue:
+    near = " or ".join(show(e) for e in edges[-2:] if e != edges[0])
+    return _WrongValue(f"bins: stop must be start plus a multiple of {key}, got {show(stop)}; use {near}")
+
+
+def _number(value: object) -> Fraction:
+    finite = type(value) is int or (isinstance(value, float) and math.isfinite(value))
+    if not finite or abs(Fraction(number := repr(value))) > _MAX_FLOAT:
+        raise _WrongValue(f"bins must hold finite numbers, got {_brief(value)}")
+    return Fraction(number)  # by its decimals: 0.1 + 0.2 is 0.3 here
+
+
+def _step(bins: Mapping[str, Any], key: str) -> Fraction:
+    step = _number(bins[key])
+    if step <= 0:
+        raise _WrongValue(f"bins: {key} must be positive, got {bins[key]}")
+    return step
+
+
+def _day(value: object) -> Fraction:
+    """Days since 1970-01-01 of a TOML date or an ISO text."""
+    try:
+        found = date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, date) or isinstance(found, datetime):
+        raise _WrongValue(f"bins must hold dates such as 2024-01-31, got {_brief(value)}")
+    return Fraction((found - _EPOCH).days)
+
+
+def _plain(number: float) -> str:
+    return f"{number:.12g}"
+
+
+def _brief(value: object) -> str:
+    """A value on one short line."""
+    shown = str(value) if isinstance(value, date) else repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

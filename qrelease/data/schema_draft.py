@@ -1,0 +1,286 @@
+"""A first schema.toml proposed from a data file, for a person to review entry by entry.
+
+What it proposes was read from private data: a category that only one person has, or the exact end of a range,
+would leave with the schema. So every entry says `reviewed = false`, and `schema.load` refuses such a file.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import islice
+from typing import Any, final
+
+import tomlkit
+from tomlkit.items import Table
+
+from qrelease._util.validate import whole
+from qrelease.data.bins_draft import number_bins
+from qrelease.data.dates import iso_date
+from qrelease.data.domain import Attribute
+from qrelease.data.schema import edges_of
+from qrelease.data.sources.csv import CsvReader
+from qrelease.data.sources.files import open_reader
+from qrelease.data.sources.frames import FrameReader
+from qrelease.data.sources.parquet import ParquetReader
+from qrelease.errors import InvalidInput
+
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".", "-", "9999-12-31")
+"""Spellings taken for a missing value when a column holds them."""
+
+_MAX_TEXT_CATEGORIES = 100  # more categories than this: a name, a number of a document, free text
+_MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values become ordered categories
+_MIN_RECORDS_OF_NAMES = (
+    20  # records from which on a column where nearly all values differ is taken for one of names or numbers
+)
+_MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
+_MAX_DISTINCT = 1 << 14  # values that are told apart
+_MAX_CELLS = 1 << 28
+"""Cells of the largest universe that a table of counts is kept of: see the README's limits."""
+
+_IDENTIFIER_NAME = re.compile(
+    r"(^|[_\W])(id|nr|no|num|number|code|ssn|bsn|phone|tel|mobile|zip|postcode|account|iban|passport)($|[_\W])", re.I
+)
+
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
+_LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
+_AS_NUMBER = Attribute("number", "number", edges=(0, 1))
+_AS_DATE = Attribute("date", "date", edges=(0, 1))
+
+_HEAD = """\
+Drafted from {path}: not a schema yet.
+
+Everything below was read from private data. Before any release a person must go through every entry:
+- replace what the data show by what is publicly known (code lists, legal limits, the questionnaire);
+- remove categories that few people have, or whose existence is itself a secret;
+- choose bins and limits without regard to the extremes that occur;
+- delete numbers of people and of documents: those that were not recognised look like any others here;
+then set its reviewed to true. Delete the entries of columns that are not to be released."""
+
+
+def draft(source: str | os.PathLike[str] | Any, rows: int | None = None) -> str:
+    """The text of a schema.toml with one unreviewed entry for each usable column of a table.
+
+    Columns that look like names, free text, or numbers of people and documents are left out and listed at the top, with
+    the size of the universe and what to coarsen.
+
+    Parameters
+    ----------
+    source
+        A CSV or Parquet file; or a pandas or polars data frame or a pyarrow table.
+    rows
+        Look at so many records only, the first ones.
+
+    Raises
+    ------
+    InvalidInput
+        As `CsvReader`, `ParquetReader` and `Table.from_frame` do, and when no column is usable.
+    """
+    if rows is not None:
+        whole("rows", rows, least=1)
+    reader = _reader(source)
+    columns = [_Column(name) for name in reader.header]
+    left = math.inf if rows is None else rows
+    for chunk in reader.texts():
+        for column, texts in zip(columns, [list(islice(t, int(min(left, sys.maxsize)))) for t in chunk], strict=True):
+            column.see(texts)
+            seen = len(texts)
+        left -= seen
+        if left <= 0:
+            break
+    return _document(reader.path.name, columns, rows)
+
+
+def _reader(source: Any) -> CsvReader | ParquetReader | FrameReader:
+    if not isinstance(source, str | os.PathLike):
+        return FrameReader(source)
+    return open_reader(source)
+
+
+def _document(name: str, columns: Sequence[_Column], rows: int | None) -> str:
+    document, entries, omitted, cells = tomlkit.document(), tomlkit.aot(), [], {}
+    for column in columns:
+        reason = column.unusable()
+        if reason:
+            omitted.append(f"- {column.name!r}: {reason}")
+        else:
+            entry, cells[column.name] = _entry(column)
+            entries.append(entry)
+    if not len(entries):
+        raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
+    head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
+    for line in [*head, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else [])]:
+        document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
+    document.add(tomlkit.nl())
+    document.append("attribute", entries)
+    return tomlkit.dumps(document)
+
+
+def _universe(cells: Mapping[str, int]) -> list[str]:
+    """How many cells the universe has, and, where that is too many for a histogram, which columns to coarsen."""
+    size = math.prod(cells.values())
+    told = f"{size:,}" if size < 10**12 else f"about 10^{math.log10(size):.0f}"
+    said = [f"The universe of these {len(cells)} columns has {told} cells, as drafted."]
+    if size > _MAX_CELLS:
+        most = sorted(cells, key=lambda name: -cells[name])[:5]
+        said += [
+            f"A histogram holds {_MAX_CELLS:,}: take the mechanism records or auto, fewer columns, or coarsen first",
+            f"what has the most cells: {', '.join(f'{name} ({cells[name]:,})' for name in most)}.",
+        ]
+    return said
+
+
+@final
+@dataclass(slots=True)
+class _Column:
+    """What is known of a column: the kinds of its values, their limits, and the values while they are few."""
+
+    name: str
+    missing: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    low: float = math.inf
+    high: float = -math.inf
+    records: int = 0
+    places: dict[float, int] = field(default_factory=dict)
+    different: set[int] = field(default_factory=set)
+    told_apart: int = 0
+
+    def see(self, texts: Iterable[str]) -> None:
+        """Take in some raw values."""
+        for raw, count in Counter(texts).items():
+            text = raw.strip()
+            if text in MISSING:
+                self.missing.add(text)
+                continue
+            self.records += count
+            if len(self.different) < _MAX_DISTINCT:
+                self.different.add(hash(text))
+                self.told_apart = self.records
+            kind, place = _classified(text)
+            self.kinds.add(kind)
+            if place is not None:
+                self.low, self.high = min(self.low, place), max(self.high, place)
+                self.places[place] = self.places.get(place, 0) + count
+            if len(self.values) <= _MAX_TEXT_CATEGORIES:
+                self.values.add(text)
+        if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
+            self.places = {place: self.places[place] for place in sorted(self.places)[::2]}
+
+    @property
+    def nearly_unique(self) -> bool:
+        """Whether nearly every record has a value of its own."""
+        return self.records >= _MIN_RECORDS_OF_NAMES and len(self.different) > 0.9 * self.told_apart
+
+    @property
+    def kind(self) -> str:
+        """`whole`, `number`, `date`, or `text` for anything mixed."""
+        if len(self.kinds) == 1:
+            return next(iter(self.kinds))
+        return "number" if self.kinds == {"whole", "number"} else "text"
+
+    def unusable(self) -> str | None:
+        """Why the column cannot be an attribute, None if it can."""
+        if not self.name:
+            return "it has no name"
+        if not self.values:
+            return "it holds no value"
+        if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
+            return f"more than {_MAX_TEXT_CATEGORIES} different texts"
+        if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
+            return "nearly every text is different: names, addresses or free text"
+        if self.kind == "whole" and self.nearly_unique and self._numbers_people():
+            return "nearly every number is different: it looks like one of people or documents"
+        return None
+
+    def _numbers_people(self) -> bool:
+        """Whether whole numbers that nearly all differ count up without many gaps, or are named as numbers are."""
+        counted = self.high - self.low < 2 * self.records and self.records > _MAX_TEXT_CATEGORIES
+        return counted or bool(_IDENTIFIER_NAME.search(self.name))
+
+
+def _classified(text: str) -> tuple[str, float | None]:
+    """The kind of a value and its place on the line, if it has one."""
+    if _WHOLE.fullmatch(text):
+        return "whole", float(text)
+    if _DATE.fullmatch(text):
+        day = _AS_DATE.parse(text)
+        return ("text", None) if day is None or text.startswith("9999") else ("date", day)
+    number = None if _LABEL.fullmatch(text) else _AS_NUMBER.parse(text)
+    return ("text", None) if number is None or abs(number) > 1e300 else ("number", number)
+
+
+def _entry(column: _Column) -> tuple[Table, int]:
+    """The proposed entry, with the reasons as comments, and how many cells it has."""
+    entry = tomlkit.table()
+    entry.add("name", column.name)
+    if column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
+        cells = _propose_categories(entry, column)
+    else:
+        if column.kind == "whole" and column.nearly_unique:
+            entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
+        cells = _propose_bins(entry, column)
+    if column.missing:
+        entry.add(tomlkit.comment("taken for missing, because they occur; the first one is written out"))
+        entry.add("missing", [token for token in MISSING if token in column.missing])
+    entry.add("reviewed", value=False)
+    return entry, cells + bool(column.missing)
+
+
+def _propose_categories(entry: Table, column: _Column) -> int:
+    ordered = column.kind == "whole"
+    labels = sorted(column.values, key=float) if ordered else sorted(column.values)
+    entry.add("kind", "category")
+    entry.add(tomlkit.comment("exactly the values that occur: replace them by the public list of categories"))
+    entry.add("categories", tomlkit.array().multiline(multiline=len(labels) > _MAX_WHOLE_CATEGORIES))
+    for label in labels:
+        entry["categories"].append(label)
+    if ordered:
+        entry.add(tomlkit.comment("few whole numbers: each is a category, and their order counts"))
+        entry.add("ordered", value=True)
+    return len(labels)
+
+
+def _propose_bins(entry: Table, column: _Column) -> int:
+    entry.add("kind", "date" if column.kind == "date" else "number")
+    entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
+    bins: dict[str, Any] | list[Any] = (
+        _date_steps(column)
+        if column.kind == "date"
+        else number_bins(column.low, column.high, column.places, whole=column.kind == "whole")
+    )
+    if isinstance(bins, dict):
+        entry.add("bins", _inline(bins))
+    else:
+        entry.add(tomlkit.comment("uneven: even bins would hold nearly all values in one"))
+        entry.add("bins", bins)
+    if column.kind == "whole":
+        entry.add("integer", value=True)
+    entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
+    entry.add("outside", "clip")
+    return len(edges_of(bins, entry["kind"])) - 1
+
+
+def _inline(content: Mapping[str, Any]) -> Any:
+    table = tomlkit.inline_table()
+    table.update(content)
+    return table
+
+
+def _date_steps(column: _Column) -> dict[str, Any]:
+    """{start, stop, years | months | days} in whole calendar units around the dates that occur."""
+    first, last = (date.fromisoformat(iso_date(day)) for day in (column.low, column.high))
+    span = column.high - column.low
+    if span > 3 * 366:
+        return {"start": date(first.year, 1, 1), "stop": date(last.year + 1, 1, 1), "years": 1}
+    if span > 62:
+        stop = date(last.year + last.month // 12, last.month % 12 + 1, 1)
+        return {"start": first.replace(day=1), "stop": stop, "months": 1}
+    return {"start": first, "stop": last + timedelta(days=1), "days": 1}

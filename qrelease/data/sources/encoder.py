@@ -1,0 +1,94 @@
+"""Values of one column to the codes of its cells, remembered as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, time
+from typing import Any, final
+
+import numpy as np
+
+from qrelease._util.typing import Codes
+from qrelease.data.domain import Attribute
+from qrelease.data.spelling import NAN, meaning, text_of
+from qrelease.errors import InvalidInput
+
+_REMEMBERED_VALUES = 1 << 16
+"""Distinct raw values whose codes are remembered for a column."""
+
+
+def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger[Any]]:
+    """The smallest unsigned integer type that holds an attribute's codes."""
+    return np.min_scalar_type(attribute.size - 1)
+
+
+@final
+class Encoder(dict[str, int]):
+    """Raw text to code for one column. What was once worked out is remembered, up to a bound."""
+
+    def __init__(self, attribute: Attribute) -> None:
+        super().__init__({label: code for code, label in enumerate(attribute.categories)})
+        self.update(dict.fromkeys(attribute.missing, attribute.values))
+        self.attribute = attribute
+        self.dtype = code_type(attribute)
+        # Listed words that a null may stand for: of the schema alone, whatever was read before.
+        self._nulls = {code for text in NAN for code in attribute.listed(text)}
+        self._nulls |= {code for text in (*NAN, attribute.blank) if (code := self.get(text)) is not None}
+        self._typed: dict[tuple[type, object], int] = {}  # by type, for True and 1 are one key and not one value
+
+    def __missing__(self, text: str) -> int:
+        code = self.attribute.encode(text)
+        if len(self) < _REMEMBERED_VALUES:
+            self[text] = code
+        return code
+
+    def codes(self, texts: Iterable[str], count: int) -> Codes:
+        """The codes (count,) of the texts; `InvalidInput` names column and value, but not the row."""
+        return np.fromiter(map(self.__getitem__, texts), dtype=self.dtype, count=count)
+
+    def code(self, value: object) -> int:
+        """The code of a data frame's value: of its text, whatever its type is; None is missing."""
+        if type(value) is str:
+            return self[value]
+        if isinstance(value, time | datetime) and value.tzinfo is not None:
+            return self._code(value)  # such moments may be equal and have different texts: in a repeated hour, say
+        try:
+            return self._typed[type(value), value]
+        except (KeyError, TypeError):  # TypeError: what cannot be a key is no value either
+            code = self._code(value)
+        if len(self._typed) < _REMEMBERED_VALUES:
+            self._typed[type(value), value] = code
+        return code
+
+    def _code(self, value: object) -> int:
+        attribute = self.attribute
+        try:
+            text = text_of(value)
+        except InvalidInput as error:
+            raise InvalidInput(f"column {attribute.name!r}: {error}") from None
+        if text is None:
+            return self._null()
+        if isinstance(value, (str, bytes)):
+            return self[text]
+        means = meaning(text)
+        cells = attribute.listed(means)
+        # A column of truth values turns into numbers beside a number: so a mark that is a word cannot be told from one.
+        word = isinstance(means, bool) and attribute.kind != "category"
+        if len(cells) > 1 or (word and cells):
+            raise attribute.unclear(text)
+        return self[text]
+
+    def _null(self) -> int:
+        """The code of a missing value: where a listed `nan` is something else, the two cannot be told apart."""
+        if len(self._nulls) > 1:
+            raise self.attribute.unclear("nan")
+        return self[self.attribute.blank]
+
+    def fault(self, values: Iterable[object]) -> tuple[int, InvalidInput]:
+        """The position of the first value that has no code, and why."""
+        for position, value in enumerate(values):
+            try:
+                self.code(value)
+            except InvalidInput as error:
+                return position, error
+        raise LookupError("every value has a code")

@@ -1,0 +1,137 @@
+"""Columns of data frames (pandas, polars, pyarrow) to codes, through narwhals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Codes
+from qrelease.data.sources.csv import CHUNK
+from qrelease.data.sources.encoder import Encoder
+from qrelease.data.sources.progress import reading_bar
+from qrelease.data.spelling import meaning, shown
+from qrelease.errors import InvalidInput
+
+
+def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes:
+    """The codes (n,) of a dataframe column; null and NaN are missing, or empty text where nothing is missing.
+
+    The code of a value is that of its text (`text_of`), whatever type the rest of the column gives it: otherwise one
+    record could change the codes of all others, and the noise would be too small. Columns of numbers and truth values
+    are read by their distinct values, and numbers plainly inside their bins all at once: the same codes, sooner.
+    Numbers are read as floats, also where the column is whole: give identifiers past 2^53 as text.
+
+    `first` is the number of rows before this piece, so that an error can name the row, counted from 0.
+    """
+    try:
+        null = series.is_null()
+        if series.dtype.is_float():
+            null = null | series.is_nan()
+        lost = null.fill_null(value=True).to_numpy().astype(bool)
+        wide = series.dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # no type of numpy's: these go one by one
+        if series.dtype.is_numeric() and not wide:
+            numbers = _floats(series)
+            numbers = np.where(lost, np.nan, numbers) if lost.any() else numbers
+            read = _numeric if encoder.attribute.kind in ("coded", "number") else _distinct
+            return read(encoder, numbers, range(first, first + len(numbers)))
+        if series.dtype == nw.Boolean:
+            truths = series.fill_null(value=False).to_numpy().astype(np.float64)
+            return _distinct(encoder, np.where(lost, np.nan, truths), range(first, first + len(truths)), bool)
+        values = series.to_list()
+    except InvalidInput:
+        raise
+    except (ArithmeticError, ValueError) as error:  # a date past the year 9999, a number that signals
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidInput(f"column {encoder.attribute.name!r} holds a value that cannot be read: {reason}") from None
+    some = bool(lost.any())
+    if some:
+        values = [None if gone else value for value, gone in zip(values, lost.tolist(), strict=True)]
+    return _values(encoder, values, first, of_texts=series.dtype == nw.String and not some)
+
+
+def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
+    """A column of numbers as floats (n,), whole numbers past 2^53 rounded; what stands for a null is arbitrary."""
+    if series.dtype.is_integer():  # Arrow refuses to cast what it would have to round
+        return series.fill_null(0).to_numpy().astype(np.float64)
+    return series.cast(nw.Float64).to_numpy()
+
+
+def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range) -> Codes:
+    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts.
+
+    The same codes as `Encoder.code` gives, for both compare floats.
+    """
+    attribute = encoder.attribute
+    with np.errstate(invalid="ignore"):
+        if attribute.edges:
+            places = np.searchsorted(attribute.edges, numbers, side="right") - 1
+        else:
+            places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
+        plain = (places >= 0) & (places < attribute.values)
+        if attribute.whole:
+            plain &= np.floor(numbers) == numbers
+    for mark in attribute.missing:
+        means = meaning(mark.strip())
+        if isinstance(means, float):  # not a word: a number is none
+            plain &= numbers != means
+    codes = np.where(plain, places, 0).astype(encoder.dtype)
+    rest = np.flatnonzero(~plain)
+    codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest)
+    return codes
+
+
+def _distinct(
+    encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range | npt.NDArray[np.intp], kind: type = float
+) -> Codes:
+    """Codes of numbers, or of truth values as numbers, NaN for missing: each distinct one is looked up once."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    found = np.zeros(len(distinct), encoder.dtype)
+    faults: dict[int, InvalidInput] = {}
+    for place, number in enumerate(distinct.tolist()):
+        try:
+            found[place] = encoder.code(None if number != number else kind(number))
+        except InvalidInput as error:
+            faults[place] = error
+    if faults:
+        wrong = int(np.flatnonzero(np.isin(places, list(faults)))[0])
+        raise InvalidInput(f"row {rows[wrong]} (from 0): {faults[int(places[wrong])]}")
+    codes: Codes = found[places]
+    return codes
+
+
+def _values(encoder: Encoder, values: Sequence[Any], first: int, *, of_texts: bool) -> Codes:
+    """Codes of Python values, one by one; where all are texts, as those of a file."""
+    read = encoder.__getitem__ if of_texts else encoder.code
+    try:
+        return np.fromiter(map(read, values), encoder.dtype, len(values))
+    except InvalidInput:
+        position, error = encoder.fault(values)
+        raise InvalidInput(f"row {first + position} (from 0): {error}") from None
+
+
+@final
+class FrameReader:
+    """A pandas or polars data frame or a pyarrow table, read as a file is: `header` and `texts()`."""
+
+    path = Path("the frame")
+
+    def __init__(self, frame: Any) -> None:
+        try:
+            self._frame = nw.from_native(frame, eager_only=True)
+        except TypeError:
+            kind = type(frame).__name__
+            raise InvalidInput(f"a file, or a pandas, polars or pyarrow table is needed, got {kind}") from None
+        self.header: tuple[str, ...] = tuple(map(str, self._frame.columns))
+
+    def texts(self) -> Iterator[list[list[str]]]:
+        """All columns of some rows as texts, a missing value as the empty one."""
+        with reading_bar() as bar:
+            for first in range(0, len(self._frame), CHUNK):
+                piece = self._frame[first : first + CHUNK]
+                yield [[shown(value) for value in piece[name].to_list()] for name in self._frame.columns]
+                bar.update(len(piece))

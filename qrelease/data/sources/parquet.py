@@ -1,0 +1,54 @@
+"""Parquet files, read in a stream; pyarrow is an extra."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from qrelease.data.sources.progress import reading_bar
+from qrelease.data.spelling import shown
+from qrelease.errors import InvalidInput
+
+BATCH = 1 << 18
+"""Rows of a Parquet file held decoded at a time."""
+
+
+@final
+class ParquetReader:
+    """A Parquet file: `header` holds the column names, `batches()` streams pyarrow tables.
+
+    Raises `InvalidInput`, one line, without pyarrow and for a file that cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with self._file() as file:
+            self.header: tuple[str, ...] = tuple(file.schema_arrow.names)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """The records, at most `BATCH` at a time, in all columns or the ones named."""
+        import pyarrow as pa
+
+        with self._file() as file, reading_bar() as bar:
+            for batch in file.iter_batches(BATCH, columns=None if columns is None else list(columns)):
+                yield pa.Table.from_batches([batch])
+                bar.update(len(batch))
+
+    def texts(self) -> Iterator[list[list[str]]]:
+        """All columns of each batch as texts, a missing value as the empty one."""
+        for batch in self.batches():
+            yield [[shown(value) for value in column.to_pylist()] for column in batch.columns]
+
+    @contextlib.contextmanager
+    def _file(self) -> Iterator[Any]:
+        try:
+            import pyarrow as pa
+            from pyarrow import parquet
+        except ImportError:
+            raise InvalidInput(f"{self.path}: Parquet needs pyarrow: pip install pyarrow") from None
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                yield file
+        except (OSError, pa.ArrowException) as error:
+            raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None

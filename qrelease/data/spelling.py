@@ -1,0 +1,146 @@
+"""The text of a value, and what a text means: the one rule by which every source of records is read.
+
+A record's code must depend on that record alone: if one odd record changed how the others are read, a release would be
+too little noisy. Data frames make that easy to get wrong, because a column has one type for all of its records, and one
+record can change it (whole numbers turn into floats beside a missing value, and anything turns into text or objects
+beside a word). So a value has a text that does not depend on the type of its column, and texts that a library may turn
+into each other have one meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import lru_cache
+from numbers import Complex
+from typing import Any
+
+from qrelease.errors import InvalidInput
+
+NAN = ("nan", "NaN")
+"""How data frames spell a missing number when they turn it into text."""
+
+_TRUTHS = {"true": True, "false": False}
+
+Meaning = float | bool | datetime | str
+
+
+def meaning(text: str) -> Meaning:
+    """What a text without surrounding spaces stands for: a number, a truth value, a moment, or nothing but itself.
+
+    Texts of one meaning are one value to a schema: `1`, `1.0` and `1e0`; `True`, `true` and `TRUE`; `2024-01-31` and
+    `2024-01-31 00:00:00`. A moment with an offset is given in UTC, for a frame shows all of its moments in one zone.
+    Not a number are the texts of `NAN` and digits with separators.
+    """
+    if text[:1].isalpha():
+        truth = _TRUTHS.get(text.lower())
+        if truth is not None:
+            return truth
+    number = _number(text)
+    return _moment(text) if number is None else number
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(number) or "_" in text else number
+
+
+def _moment(text: str) -> datetime | str:
+    if not text[:4].isdigit():
+        return text
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return text
+
+
+def text_of(value: object) -> str | None:
+    """The text of a value of a data frame, None for one that is missing (null, NaN, NaT).
+
+    Values that compare equal have one text, whatever their types are, except that truth values are not numbers here.
+    Raises `InvalidInput`, to which the caller adds row and column, for a value of a type that has no text.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):  # Arrow turns texts into bytes where one record is bytes
+        return _decoded(value)
+    if type(value).__module__.startswith("numpy"):
+        value = _plain(value)
+    if value is None or type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    match value:
+        case bool():
+            return str(value).lower()
+        case Complex() | Decimal():
+            return _numeral(_float(value))
+        case datetime():
+            return _spelled(value)
+        case date() | time():
+            return value.isoformat()
+    raise _without_text(value)
+
+
+def _plain(value: Any) -> object:
+    """A numpy scalar as Python's value, a moment to the microsecond; None for one that is not a time."""
+    kind = value.dtype.kind if hasattr(value, "dtype") else ""
+    moment = value.astype("datetime64[us]").item() if kind == "M" else None
+    if kind == "m" or isinstance(moment, int):  # a span of time; a moment before the year 1 or past the year 9999
+        raise _without_text(value)
+    return moment if kind == "M" or not hasattr(value, "item") else value.item()
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"bytes {value[:20]!r} are not UTF-8 text") from None
+
+
+def _float(value: Any) -> float:
+    """A number as a column of floats holds it; infinite past the largest."""
+    if not isinstance(value, Decimal) and value.imag:
+        raise _without_text(value)
+    if isinstance(value, Decimal) and value.is_nan():  # float() refuses those that signal
+        return math.nan
+    real = value if isinstance(value, Decimal) else value.real
+    try:
+        return float(real)
+    except OverflowError:
+        return math.inf if real > 0 else -math.inf
+
+
+@lru_cache(1 << 10)
+def _numeral(number: float) -> str | None:
+    """The digits of a whole number, or else the shortest decimals that are this float."""
+    if math.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _spelled(moment: datetime) -> str:
+    """An ISO date, with the time where it is not midnight; with an offset the moment in UTC."""
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC)
+    try:  # built anew, for pandas' own kind has nanoseconds, which others cut off, and years past 9999
+        day = date(moment.year, moment.month, moment.day).isoformat()
+    except ValueError:
+        raise _without_text(moment) from None
+    clock = time(moment.hour, moment.minute, moment.second, moment.microsecond, moment.tzinfo and UTC)
+    return day if clock == time.min else f"{day}T{clock.isoformat()}"
+
+
+def _without_text(value: object) -> InvalidInput:
+    return InvalidInput(f"a value of type {type(value).__name__} has no text in a schema; give the column as text")
+
+
+def shown(value: object) -> str:
+    """The text of a value, and of one that has none what Python shows, for a draft."""
+    try:
+        return text_of(value) or ""
+    except InvalidInput:
+        return str(value)

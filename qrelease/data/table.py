@@ -1,0 +1,344 @@
+"""`Table`: the private records, encoded by a schema into small integers, and their exact counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
+from tempfile import SpooledTemporaryFile
+from typing import Any, final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util import memory
+from qrelease._util.typing import Codes
+from qrelease.data import schema as schemas
+from qrelease.data.domain import Attribute, Domain, readable
+from qrelease.data.fingerprint import fingerprint
+from qrelease.data.sources.csv import Chunk, CsvReader
+from qrelease.data.sources.encoder import Encoder, code_type
+from qrelease.data.sources.files import is_parquet
+from qrelease.data.sources.frames import encode_series
+from qrelease.data.sources.parquet import ParquetReader
+from qrelease.data.structural_zeros import narrowed
+from qrelease.errors import InvalidInput, TooLarge
+
+Schema = Domain | str | os.PathLike[str]
+
+MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
+
+_MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+
+_MEMORY_FRACTION = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """The private records: n records over a public `domain`.
+
+    Everything but `domain` is private. The repr shows the domain only. `len(table)` is the number of records: it too is
+    private under add-remove, and is here for the data holder. Messages of errors raised while data are read name the
+    value that is wrong: they are for the data holder's eyes as well.
+
+    Attributes
+    ----------
+    domain
+        The public universe.
+    columns
+        One read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type. The readers of
+        files stream; what would take too much memory they leave, as codes, in temporary files that have no name, and
+        map those (in the folder that TMPDIR names).
+
+    Raises
+    ------
+    InvalidInput
+        For arrays that do not fit the domain, or hold a code that its column has not.
+
+    Examples
+    --------
+    >>> table = Table(Domain.coded({"a": 2, "b": 3}), (np.array([0, 1, 1]), np.array([2, 0, 0])))
+    >>> table
+    Table(a[2] x b[3] (6 cells); the records are private)
+    >>> table.counts([(0,), (0, 1)])[1].reshape(2, 3)
+    array([[0, 0, 1],
+           [2, 0, 0]])
+    """
+
+    domain: Domain
+    columns: tuple[Codes, ...]
+    _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
+    _cells: int = field(default=0, init=False)  # of all that are known
+
+    def __post_init__(self) -> None:
+        found = [c if isinstance(c, np.memmap) else np.asarray(c) for c in self.columns]
+        if len(found) != len(self.domain):
+            raise InvalidInput(f"the domain has {len(self.domain)} columns, got {len(found)} arrays")
+        if any(column.ndim != 1 or column.shape != found[0].shape for column in found):
+            shapes = ", ".join(str(column.shape) for column in found)
+            raise InvalidInput(f"columns must be 1-d arrays of one length, got shapes {shapes}")
+        object.__setattr__(self, "columns", tuple(map(_checked, self.domain, found)))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
+        """Read the records of a file: Parquet if it ends in .parquet or .pq, else CSV.
+
+        Parameters
+        ----------
+        path
+            The file.
+        schema
+            A `Domain`, or the path of a schema file, which declare the columns: those that it does not name are not
+            read.
+        columns
+            Some of the schema's columns, in the order wanted; by default all, in the order of a `Domain` or, with a
+            schema file, in that of the data.
+
+        Returns
+        -------
+        Table
+
+        Raises
+        ------
+        InvalidInput
+            One line that names source, row or line, column and value: for the data holder's eyes.
+        """
+        return (cls.read_parquet if is_parquet(path) else cls.read_csv)(path, schema, columns)
+
+    @classmethod
+    def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
+        """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
+        reader = CsvReader(path)
+        domain = _selected(schema, columns, reader.header)
+        places = _places(domain, reader.header, str(reader.path))
+        encoders = [Encoder(attribute) for attribute in domain]
+        with ExitStack() as stack:
+            found = _Columns(domain, stack)
+            for chunk in reader.chunks():
+                found.add([_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)])
+            return cls(domain, found.whole())
+
+    @classmethod
+    def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
+        """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
+        reader = ParquetReader(path)
+        domain = _selected(schema, columns, reader.header)
+        encoders = [Encoder(attribute) for attribute in domain]
+        wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
+        first = 0
+        with ExitStack() as stack:
+            found = _Columns(domain, stack)
+            for batch in reader.batches(wanted):
+                found.add(_piece(nw.from_native(batch, eager_only=True), encoders, first, str(path)))
+                first += len(batch)
+            return cls(domain, found.whole())
+
+    @classmethod
+    def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
+        """Take the records of a pandas or polars data frame, or a pyarrow table.
+
+        Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
+        value is that of its text (see `data.spelling` and docs/schema.md), whatever type its column has: numbers are
+        compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values while it builds
+        a frame (Arrow cuts times among dates) comes before this, and is the data holder's to avoid.
+
+        Parameters
+        ----------
+        frame
+            The data frame.
+        schema, columns
+            As in `read`.
+
+        Raises
+        ------
+        InvalidInput
+            As `read` does, naming the row, counted from 0; also for a value that might be one of several spellings that
+            the schema tells apart.
+        """
+        try:
+            wrapped = nw.from_native(frame, eager_only=True)
+            names = wrapped.columns
+        except TypeError:
+            kind = type(frame).__name__
+            raise InvalidInput(f"a pandas, polars or pyarrow table is needed, got {kind}") from None
+        except nw.exceptions.DuplicateError as error:
+            raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
+        domain = _selected(schema, columns, names)
+        encoders = [Encoder(attribute) for attribute in domain]
+        return cls(domain, tuple(_piece(wrapped, encoders, 0, "the frame")))
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __repr__(self) -> str:
+        return f"Table({self.domain}; the records are private)"
+
+    def counts(self, sets: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.int64]]:
+        """Count the exact marginal on each set of columns, in one pass.
+
+        Parameters
+        ----------
+        sets
+            Column positions, each set distinct; in any order, which is the order of the marginal's digits.
+
+        Returns
+        -------
+        list of ndarray
+            One a set: read-only int64 counts, flat in C order.
+
+        Raises
+        ------
+        InvalidInput
+            For a position that is no column.
+        TooLarge
+            Before anything is allocated, when all of them together have more than `MAX_CELLS` cells.
+        """
+        width = len(self.domain)
+        wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
+        if wrong:
+            raise InvalidInput(f"columns to count must be distinct positions 0..{width - 1}, got {wrong[0]}")
+        self._check_cells(sets)
+        found = self._marginals([*dict.fromkeys(tuple(sorted(axes)) for axes in sets)])
+        return [_in_order(found[tuple(sorted(axes))], axes, self.domain.shape) for axes in sets]
+
+    def _marginals(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], npt.NDArray[np.int64]]:
+        """The marginals on distinct, sorted sets: those counted before, and one pass for the others."""
+        from qrelease.data.marginals.plan import MarginalPlan  # numba loads on first need
+
+        # One look at each: another thread may forget them all meanwhile.
+        found = {axes: counts for axes in sets if (counts := self._known.get(axes)) is not None}
+        new = [axes for axes in sets if axes not in found]
+        if not new:
+            return found
+        cover = MarginalPlan.choose(self.domain.shape, new)
+        flat = cover.count(self.columns, self.domain.names)
+        flat.setflags(write=False)
+        counted = {axes: flat[a:b] for axes, (a, b) in zip(new, pairwise(cover.offsets), strict=True)}
+        if len(flat) <= _MAX_REMEMBERED_CELLS:
+            before = self._cells
+            if before + len(flat) > _MAX_REMEMBERED_CELLS:
+                self._known.clear()
+                before = 0
+            self._known.update(counted)
+            object.__setattr__(self, "_cells", before + len(flat))
+        return found | counted
+
+    def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
+        """Raise the `TooLarge` that `counts` would, and one where they would not fit in memory."""
+        cells = self._check_cells(sets)
+        memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
+
+    def fingerprint(self, key: bytes) -> tuple[str, str]:
+        """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
+        return fingerprint(self.domain, self.columns, key)
+
+    def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
+        cells = sum(self.domain.cells(axes) for axes in sets)
+        if cells > MAX_CELLS:
+            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_CELLS:,} do")
+        return cells
+
+    def histogram(self) -> npt.NDArray[np.int64]:
+        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""
+        return self.counts([tuple(range(len(self.domain)))])[0]
+
+
+def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[str]) -> Domain:
+    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
+    domain = schema if isinstance(schema, Domain) else schemas.load(schema)
+    if columns is None:
+        of_data = not isinstance(schema, Domain) and set(domain.names) <= set(header)
+        columns = [name for name in header if name in domain.names] if of_data else domain.names
+    try:
+        return narrowed(domain, columns)
+    except InvalidInput as error:
+        raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
+
+
+def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
+    """A read-only copy of a column in its smallest type (a mapped file as it is); a code without a cell is an error."""
+    if codes.dtype.kind not in "iu":
+        raise InvalidInput(f"column {attribute.name!r} must hold integer codes, got {codes.dtype}")
+    if len(codes) and not (codes.min() >= 0 and codes.max() < attribute.size):
+        raise InvalidInput(
+            f"column {attribute.name!r} must hold codes 0..{attribute.size - 1}, got {codes.min()}..{codes.max()}"
+        )
+    if isinstance(codes, np.memmap) and codes.mode == "r" and codes.dtype == code_type(attribute):
+        return codes
+    copy = np.array(codes, code_type(attribute))
+    copy.setflags(write=False)
+    return copy
+
+
+def _places(domain: Domain, names: Sequence[str], source: str) -> list[int]:
+    """Where the domain's columns stand among the names of a source."""
+    found = [name.strip() for name in names]
+    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
+    if twice is not None:
+        raise InvalidInput(f"{source}: column {twice!r} appears twice")
+    absent = [name for name in domain.names if name.strip() not in found]
+    if absent:
+        raise InvalidInput(f"{source} has no column {absent[0]!r}; it has {', '.join(found)}")
+    return [found.index(name.strip()) for name in domain.names]
+
+
+def _encoded(reader: CsvReader, chunk: Chunk, encoder: Encoder, place: int) -> Codes:
+    """The codes of one column of a chunk of text; a value without a place is an error with its line."""
+    try:
+        return encoder.codes(map(itemgetter(place), chunk.rows), len(chunk.rows))
+    except InvalidInput:
+        position, error = encoder.fault(row[place] for row in chunk.rows)
+        raise InvalidInput(f"{reader.path} line {reader.line(chunk.first + position)}: {error}") from None
+
+
+def _piece(frame: nw.DataFrame[Any], encoders: Sequence[Encoder], first: int, source: str) -> list[Codes]:
+    """The codes of a frame's columns; `first` is the number of rows before it."""
+    names = frame.columns
+    domain = Domain(tuple(encoder.attribute for encoder in encoders))
+    places = _places(domain, [str(name) for name in names], source)
+    try:
+        return [
+            encode_series(encoder, frame.get_column(names[place]), first)
+            for encoder, place in zip(encoders, places, strict=True)
+        ]
+    except InvalidInput as error:
+        raise InvalidInput(f"{source} {error}") from None
+
+
+class _Columns:
+    """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
+
+    def __init__(self, domain: Domain, stack: ExitStack) -> None:
+        self._limit = max(memory.free() // (_MEMORY_FRACTION * len(domain)), 1)
+        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in domain]  # noqa: SIM115
+        self._types = [code_type(attribute) for attribute in domain]
+
+    def add(self, piece: Sequence[Codes]) -> None:
+        """The codes of the next records."""
+        for file, codes in zip(self._files, piece, strict=True):
+            file.write(codes.tobytes())
+
+    def whole(self) -> tuple[Codes, ...]:
+        """The columns; of no records where there are none, which is as private as any number of them."""
+        return tuple(map(self._column, self._files, self._types))
+
+    def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
+        if file.tell() > self._limit:
+            file.flush()
+            return np.memmap(file, dtype, "r")
+        file.seek(0)
+        return np.frombuffer(file.read(), dtype)
+
+
+def _in_order(marginal: npt.NDArray[np.int64], axes: tuple[int, ...], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """A marginal on the sorted axes, as one whose digits run in the order of `axes`."""
+    ordered = sorted(axes)
+    if list(axes) == ordered:
+        return marginal
+    cube = marginal.reshape([shape[a] for a in ordered])
+    return cube.transpose([ordered.index(a) for a in axes]).reshape(-1)

@@ -1,0 +1,14 @@
+"""What needs an extra, loaded when it is used."""
+
+from typing import Any
+
+from qrelease.errors import InvalidInput
+
+
+def load_cvxpy() -> Any:
+    """The modelling language. `InvalidInput` where it is not installed."""
+    try:
+        import cvxpy
+    except ImportError:
+        raise InvalidInput("this attack needs cvxpy with HiGHS: pip install 'qrelease[attack]'") from None
+    return cvxpy

@@ -1,0 +1,112 @@
+"""Which fields of what can be observed are noisy: the only ones that may tell neighbouring tables apart.
+
+The list is of paths, each with a reason. A field that is on no entry has to be the same for neighbouring tables when
+the noise is the same, so a new field is suspicious until somebody says here why it may differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from qrelease.privacy.costs import Neighbours
+
+_BOTH_RELATIONS: Final = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
+_ADD_REMOVE: Final = (Neighbours.ADD_REMOVE,)
+_COUNTING_MECHANISMS: Final = ("mwem", "maxent", "iterative", "smalldb")
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some fields that may differ between neighbouring tables.
+
+    path        a pattern of paths, as `fnmatch` has them
+    reason      which noise they hold, or what public thing that is not the table's they come from
+    mechanisms  whose they are; empty for all
+    neighbours  the relations under which they may differ: the number of records is public under replace-one
+    appears     whether the field may also be there for one table and not for the other
+    coarse      whether it has so few values that noise may leave it the same a few times in a row
+    """
+
+    path: str
+    reason: str
+    mechanisms: tuple[str, ...] = ()
+    neighbours: tuple[Neighbours, ...] = _BOTH_RELATIONS
+    appears: bool = False
+    coarse: bool = False
+
+    def allows(self, path: str, mechanism: str, neighbours: Neighbours) -> bool:
+        """Whether a path is one of them."""
+        mine = not self.mechanisms or mechanism in self.mechanisms
+        return mine and neighbours in self.neighbours and fnmatchcase(path, self.path)
+
+
+_MANIFEST: Final = (
+    Field("measurements/*/values/*", "answers with noise"),
+    Field("synopsis/total", "the number of records with noise", neighbours=_ADD_REMOVE),
+    Field("synopsis/values/*", "answers with noise, made consistent", ("laplace", "gaussian")),
+    Field("synopsis/factors/*/logs/*", "fitted to answers with noise", ("mwem", "iterative")),
+    Field("synopsis/histogram/total", "fitted to answers with noise", ("maxent",), _ADD_REMOVE),
+    Field("synopsis/histogram/factors/*/logs/*", "fitted to answers with noise", ("maxent",)),
+    Field("synopsis/widths/*", "error bars of a model that is fitted to answers with noise", ("maxent",)),
+    Field("synopsis/records/*", "fitted to answers with noise", ("records",), appears=True, coarse=True),
+    Field("synopsis/weights/*", "fitted to answers with noise", ("records",), appears=True),
+    Field("parameters/fitted rounds", "of the fit to answers with noise", ("records",), coarse=True),
+    Field("synopsis/queries/*", "chosen with noise", ("iterative",), appears=True, coarse=True),
+    Field("synopsis/coefficients/*", "of queries chosen with noise", ("iterative",), appears=True, coarse=True),
+    Field("parameters/records", "the number of records with noise", _COUNTING_MECHANISMS, _ADD_REMOVE),
+    Field("measurements/*/multiplier", "planned for a noisy number of records", ("maxent", "records"), _ADD_REMOVE),
+    Field("measurements/*/noise/scale", "planned for a noisy number of records", ("maxent", "records"), _ADD_REMOVE),
+    Field("parameters/error", "what the plan for a noisy number of records expects", ("maxent",), _ADD_REMOVE),
+    Field("measurements/*", "chosen with noise, until that says so", ("mwem", "iterative"), appears=True, coarse=True),
+    Field(
+        "synopsis/factors/*",
+        "of what was measured, chosen with noise",
+        ("mwem", "iterative"),
+        appears=True,
+        coarse=True,
+    ),
+    Field("measurements/*", "planned for a noisy number of records", ("maxent",), _ADD_REMOVE, appears=True),
+    Field("synopsis/measurements", "planned for a noisy number of records", ("maxent",), _ADD_REMOVE, appears=True),
+    Field("synopsis/public", "planned for a noisy number of records", ("maxent",), _ADD_REMOVE, appears=True),
+    Field("parameters/bound", "planned for a noisy number of records", ("maxent",), _ADD_REMOVE, appears=True),
+    Field("spends/*", "planned for a noisy number of records", ("maxent",), _ADD_REMOVE, appears=True),
+    Field("spends/*", "of rounds, until the noise says that it is enough", ("iterative",), appears=True),
+    Field("synopsis/records/*", "a database chosen with noise", ("smalldb",), appears=True, coarse=True),
+    Field("synopsis/weights/*", "its size, by a noisy number of records", ("smalldb",), _ADD_REMOVE, appears=True),
+    Field("parameters/size", "planned for a noisy number of records", ("smalldb",), _ADD_REMOVE),
+    Field("parameters/promise/error", "promised to a noisy number of records", ("smalldb",), _ADD_REMOVE),
+)
+
+_HTTP: Final = (
+    Field("*/json/answers/*/value", "an answer with noise", ("online",)),
+    Field("*/json/answers/*/error", "in proportion to the noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/*/cost/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/quotes/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/*/spent/*", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*v1 query/json/detail", "a price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*v1 batch/json/detail", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*most=*/json/detail", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/rows/*", "drawn at random, from what is fitted to answers with noise", ("online",), coarse=True),
+    Field("*/headers/content-length", "the length of the noisy numbers in it", ("online",)),
+    Field("*/json/requests/*/time", "the clock", ("online",)),
+)
+
+NOISY_FIELDS: Final = (
+    *(replace(field, path=f"release.json/{field.path}") for field in _MANIFEST),
+    *(replace(field, path=f"http/{field.path}") for field in _HTTP),
+    Field("stdout/2", "how far records are from answers with noise that they are fitted to", ("records",)),
+    Field("ledger/charges/*", "bought until the noisy count is precise", ("online",), _ADD_REMOVE, appears=True),
+    Field("ledger/spent", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+)
+"""What may differ, in the folder of a release and in the replies of a server."""
+
+
+def allowed(path: str, mechanism: str, neighbours: Neighbours, *, alone: bool = False) -> Field | None:
+    """The entry that says why a field may differ between neighbouring tables; None where there is none.
+
+    alone   whether the field is there for one of the tables alone
+    """
+    found = (field for field in NOISY_FIELDS if field.allows(path, mechanism, neighbours))
+    return next((field for field in found if field.appears or not alone), None)

@@ -1,0 +1,95 @@
+"""Audits of the package's own mechanisms as a whole: all that a release says, on neighbouring tiny tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+
+from qrelease._util.typing import Floats
+from qrelease._util.validate import whole
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.evaluation.audit.inputs import table_pairs
+from qrelease.evaluation.audit.sampling import audit, worst_pair
+from qrelease.evaluation.audit.verdict import Audit
+from qrelease.inference.measurement import Measurement
+from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.privacy.costs import Cost, Neighbours
+from qrelease.privacy.filters import Filter
+from qrelease.queries.workload import Workload
+
+_SMALL_TABLE: Final = ((0, 0, 0), (0, 0, 1), (1, 1, 1))
+_TRIED_PAIRS: Final = 4
+_PILOT_SHARE: Final = 0.1
+
+
+def audit_mechanism(
+    mechanism: Mechanism,
+    cost: Cost,
+    neighbours: Neighbours,
+    *,
+    samples: int = 20_000,
+    confidence: float = 0.99,
+    entropy: WordSource | None = None,
+) -> Audit:
+    """Audit a mechanism of the package at a cost: three records of three binary columns, all their 2-way marginals.
+
+    Of the neighbours that differ most in their answers, short audits of a tenth of the runs each pick the one that
+    shows most; the audit itself is `audit`, with its parameters. Small tables are the hard case: the noise does not
+    shrink with the table, and one record moves a large part of it. Raises `InvalidInput` for fewer than 1 000 samples.
+    """
+    whole("samples", samples, least=1_000)
+    source = Entropy() if entropy is None else entropy
+    domain = Domain.coded({"a": 2, "b": 2, "c": 2})
+    workload = Workload.marginals(domain, 2)
+    mechanism.check(workload, cost, neighbours)
+    table = Table(domain, tuple(np.array(column) for column in zip(*_SMALL_TABLE, strict=True)))
+
+    def apart(pair: tuple[Table, Table]) -> float:
+        one, two = (np.concatenate(side.counts(workload.sets)) for side in pair)
+        return float(np.abs(one - two).sum())
+
+    pairs = sorted(table_pairs(table, neighbours), key=apart, reverse=True)[:_TRIED_PAIRS]
+    run = released(mechanism, workload, cost, neighbours)
+    first, second = worst_pair(run, pairs, cost, samples=math.ceil(_PILOT_SHARE * samples), entropy=source)
+    return audit(run, first, second, cost, samples=samples, confidence=confidence, entropy=source)
+
+
+def released(
+    mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours
+) -> Callable[[Table, WordSource], Floats]:
+    """A mechanism of the package as `f(table, entropy)`, whose output is all that its release says, as numbers.
+
+    First the number of records; then, for each group of the workload and each single column, how often it was measured,
+    which measurement it was, and the values, NaN where there is none; then other groups as they were measured; then the
+    answers to the workload.
+    """
+    singles = Workload.marginals(workload.domain, 1)
+    groups = list(dict.fromkeys([*workload.groups, *singles.groups]))
+
+    def run(table: Table, entropy: WordSource) -> Floats:
+        draft = mechanism.release(Private(table, neighbours, Filter(cost), entropy), workload, cost)
+        numbered = {m.group: (float(i), m) for i, m in enumerate(draft.measurements)}
+        parts = [[draft.synopsis.total]]
+        for group in groups:
+            missing = [np.nan] * (2 + group.queries.count)
+            parts.append(_numbers(*numbered.pop(group)) if group in numbered else missing)
+        parts += [[_name(m), *_numbers(number, m)] for number, m in numbered.values()]
+        return np.concatenate([*parts, draft.synopsis.answer(workload)])
+
+    return run
+
+
+def _name(m: Measurement) -> float:
+    """A number that stands for a group of queries."""
+    return float(crc32(repr((m.group.axes, m.group.queries.to_json())).encode()))
+
+
+def _numbers(number: float, m: Measurement) -> list[float]:
+    return [number, float(m.repeats), *m.values.tolist()]

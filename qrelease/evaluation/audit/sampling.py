@@ -1,0 +1,176 @@
+"""Audits by sampling: an event is found on one part of the runs, its probabilities are bounded on the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from qrelease._util.validate import positive_probability, whole
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit.events import choose
+from qrelease.evaluation.audit.features import Batch, Reading
+from qrelease.evaluation.audit.scores import learn
+from qrelease.evaluation.audit.verdict import Audit, clopper_pearson
+from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.privacy.costs import Cost, check_cost
+
+Data = TypeVar("Data")
+
+_MIN_SAMPLES: Final = 100
+_MAX_LEARNING_RUNS: Final = 1 << 17
+_MAX_CHOOSING_RUNS: Final = 1 << 19
+"""Runs that scores are learned from, and runs that choose the event: at most, on each input."""
+
+_BLOCK_RUNS: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Vectorised(Generic[Data]):
+    """A mechanism that makes many independent runs at once; made by `vectorised`."""
+
+    run: Callable[[Data, WordSource, int], Batch]
+
+
+Mechanism = Callable[[Data, WordSource], Any] | Vectorised[Data]
+
+
+def vectorised(run: Callable[[Data, WordSource, int], Batch]) -> Vectorised[Data]:
+    """Mark `run(data, entropy, n)` as a mechanism that returns n transcripts, (n, ...), of independent runs.
+
+    Examples
+    --------
+    >>> many = vectorised(lambda data, entropy, n: data + entropy.words(n) % 2)
+    >>> many.run(0, Entropy(), 5).shape
+    (5,)
+    """
+    return Vectorised(run)
+
+
+def audit(
+    mechanism: Mechanism[Data],
+    first: Data,
+    second: Data,
+    claim: Cost,
+    *,
+    samples: int = 100_000,
+    confidence: float = 0.99,
+    entropy: WordSource | None = None,
+) -> Audit:
+    """Run a mechanism on two neighbouring inputs and bound its privacy loss from below.
+
+    A quarter of the runs (at most 131 072) teaches scores, another one (at most 524 288) chooses among them an event,
+    its direction and its threshold. On the remaining, at least half, the event's probability on either input gets a
+    Clopper-Pearson bound, each wrong with probability at most (1 - confidence)/2. No other event is tested there, so
+    the choice costs nothing, however wide.
+
+    Parameters
+    ----------
+    mechanism
+        `f(data, entropy)` that returns a transcript: a number, an array, a frame, a tuple, anything. Numbers in it are
+        read as floats, None as missing, everything else by its repr. Or one marked `vectorised`.
+    first, second
+        Neighbours under the relation that the claim is about.
+    claim
+        The cost that the mechanism says it has.
+    samples
+        Runs on each input, at least 100.
+    confidence
+        Of the bounds, whatever the mechanism; in (0, 1).
+    entropy
+        What the mechanism draws from; by default `Entropy()`.
+
+    Returns
+    -------
+    Audit
+        The event found, and the lower bound on ε or ρ that it proves.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of range, and for transcripts without a repr of their own.
+
+    References
+    ----------
+    Bichsel, Steffen, Bogunovic & Vechev 2021, *DP-Sniper*; Clopper & Pearson 1934.
+
+    Examples
+    --------
+    >>> from qrelease.privacy import PureDP
+    >>> def no_noise(data, entropy):
+    ...     return data
+    >>> audit(no_noise, 0, 1, PureDP(1.0), samples=1000).convicted
+    True
+    """
+    check_cost(claim)
+    runs = whole("samples", samples, least=_MIN_SAMPLES)
+    miss = (1 - positive_probability("confidence", confidence)) / 2
+    source = Entropy() if entropy is None else entropy
+    learning, choosing = min(runs // 4, _MAX_LEARNING_RUNS), min(runs // 4, _MAX_CHOOSING_RUNS)
+    held_out = runs - learning - choosing
+    one, two = (_join(_draws(mechanism, data, source, learning)) for data in (first, second))
+    reading = Reading.of(one, two)
+    scores = learn(reading, reading.columns(one), reading.columns(two))
+    one, two = (_join(_draws(mechanism, data, source, choosing)) for data in (first, second))
+    event = choose(scores, reading.columns(one), reading.columns(two), claim, held_out, miss)
+    hits = [
+        sum(int(event.holds(reading.columns(batch)).sum()) for batch in _draws(mechanism, data, source, held_out))
+        for data in (first, second)
+    ]
+    likely, unlikely = hits if event.favours == "first" else hits[::-1]
+    low, _ = clopper_pearson(np.array(likely), held_out, miss)
+    _, high = clopper_pearson(np.array(unlikely), held_out, miss)
+    return Audit(claim, str(event), event.favours, float(low), float(high), confidence, runs)
+
+
+def worst_pair(
+    mechanism: Mechanism[Data],
+    pairs: Iterable[tuple[Data, Data]],
+    claim: Cost,
+    *,
+    samples: int = 10_000,
+    entropy: WordSource | None = None,
+) -> tuple[Data, Data]:
+    """The pair of neighbours on which a short audit, of so many runs on each input, finds most.
+
+    An `audit` of that pair draws anew, so its confidence is not touched by the choice.
+    """
+    source = Entropy() if entropy is None else entropy
+    best, found = -1.0, None
+    for first, second in pairs:
+        bound = audit(mechanism, first, second, claim, samples=samples, entropy=source).bound
+        if bound > best:
+            best, found = bound, (first, second)
+    if found is None:
+        raise InvalidInput("at least one pair of neighbours is needed, got none")
+    return found
+
+
+def _draws(mechanism: Mechanism[Data], data: Data, entropy: WordSource, runs: int) -> Iterator[Batch]:
+    """`runs` transcripts in blocks."""
+    with tqdm(total=runs, desc="runs", disable=None, leave=False) as progress:
+        for start in range(0, runs, _BLOCK_RUNS):
+            size = min(_BLOCK_RUNS, runs - start)
+            if isinstance(mechanism, Vectorised):
+                batch = mechanism.run(data, entropy, size)
+                if not isinstance(batch, np.ndarray) and hasattr(batch, "__array__"):
+                    batch = np.asarray(batch)
+                if len(batch) != size:
+                    raise InvalidInput(f"a vectorised mechanism must return {size} transcripts, got {len(batch)}")
+                progress.update(size)
+            else:
+                batch = []
+                for _ in range(size):
+                    batch.append(mechanism(data, entropy))
+                    progress.update()
+            yield batch
+
+
+def _join(batches: Iterable[Batch]) -> Batch:
+    parts = list(batches)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    return [transcript for part in parts for transcript in part]

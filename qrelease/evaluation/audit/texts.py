@@ -1,0 +1,57 @@
+"""Mechanisms and inputs as a command line spells them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit.sampling import Vectorised
+
+
+def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
+    """The mechanism that `module:name` names, from the current folder or an installed package; `name` may have dots.
+
+    Runs the module, as any import does. Raises `InvalidInput` where there is no such module or name, or it is neither a
+    callable nor marked `vectorised`.
+    """
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise InvalidInput(f"a mechanism is named as module:function, got {text!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        raise InvalidInput(f"{module} cannot be imported: {error}") from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidInput(f"{module} has no {name}")
+        found = getattr(found, part)
+    if not (callable(found) or isinstance(found, Vectorised)):
+        raise InvalidInput(f"{text} must be a function of data and entropy, got {type(found).__name__}")
+    return found
+
+
+def read_input(text: str) -> Any:
+    """One input as JSON, as in `3`, `[0, 1, 1]` or `{"age": 40}`; a list of numbers becomes an array.
+
+    Raises `InvalidInput` for text that is not JSON.
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"an input must be JSON, got {text!r}: {error}") from None
+    if not isinstance(value, list):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return value
+    return array if array.dtype.kind in "biuf" else value

@@ -1,0 +1,290 @@
+"""Error against the truth: the one module that is not private, for the data holder's eyes.
+
+It reads the true table and adds no noise to what it finds, so nothing it returns may be published or kept with a
+release: every text, line and picture says so, and no picture goes into a release's folder. Nothing here changes a
+`Release`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from tqdm import tqdm
+
+from qrelease._util.typing import Floats
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
+from qrelease.evaluation.results import Errors, Evaluation, Run, Score
+from qrelease.inference.residuals import Plan, query_variances
+from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.noise.calibration import calibrated
+from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.families import Cells
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.release import Release
+
+_BASELINES: Mapping[str, Mechanism] = {"laplace": Laplace(), "gaussian": Gaussian()}  # named in `results.BASELINES`
+
+_FLOOR_SEED = 0  # the floor is a fact about the table, no mechanism: any fixed draw will do
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Truth:
+    """The exact answers of a table to a workload, to compare releases with. Private.
+
+    parts  answers by group, each (k,): marginals as fractions of their sum, the rest as fractions of the records
+    """
+
+    table: Table
+    workload: Workload
+    parts: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, table: Table, workload: Workload) -> Truth:
+        """Count, exactly. Raises `InvalidInput` for an empty table or a workload over another domain."""
+        if workload.domain != table.domain:
+            raise InvalidInput("the workload is over another domain than the table")
+        if not len(table):
+            raise InvalidInput("the table has no records to compare with")
+        return cls(table, workload, tuple(_fractions(workload, _exact(table, workload), len(table))))
+
+    def errors(self, answers: Floats) -> Errors:
+        """The errors of released answers (k,), counts."""
+        released = _fractions(self.workload, answers, len(self.table))
+        gaps = [np.abs(p - q) for p, q in zip(self.parts, released, strict=True)]
+        squares = sum(float(g @ g) for g in gaps)
+        return Errors(
+            avg_l1=float(np.mean([g.sum() for g in gaps])),
+            max_abs=max(float(g.max()) for g in gaps),
+            rmse=math.sqrt(squares / len(self.workload)),
+        )
+
+    def floor(self) -> Errors:
+        """The errors of as many rows, drawn from the true ones with replacement: what sampling alone does."""
+        n = len(self.table)
+        rows = np.random.default_rng(_FLOOR_SEED).integers(n, size=n)
+        again = Table(self.table.domain, tuple(column[rows] for column in self.table.columns))
+        return self.errors(_exact(again, self.workload))
+
+    def run(
+        self,
+        name: str,
+        mechanism: Mechanism,
+        cost: PureDP | ApproxDP,
+        neighbours: Neighbours,
+        entropy: WordSource,
+        trial: int = 0,
+    ) -> Run:
+        """Release once, out of a budget that is forgotten, and compare."""
+        with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+            started = time.perf_counter()
+            answers = Curator(self.table, ledger, entropy).release(mechanism, self.workload, cost).answers()
+            seconds = time.perf_counter() - started
+        delta = 0.0 if isinstance(cost, PureDP) else cost.delta
+        return Run(name, cost.epsilon, delta, trial, self.errors(answers), seconds, peak_mb())
+
+    def __repr__(self) -> str:
+        return f"Truth({self.workload!r}; the records are private)"
+
+
+def _exact(table: Table, workload: Workload) -> Floats:
+    """The exact answers (k,), as counts."""
+    marginals = dict(zip(workload.sets, table.counts(workload.sets), strict=True))
+    return np.concatenate([g.queries.apply(marginals[g.axes]) * g.queries.unit for g in workload.groups])
+
+
+def _fractions(workload: Workload, answers: Floats, records: int) -> Iterator[Floats]:
+    """Each group's answers as fractions; a marginal that sums to nothing stays as it is."""
+    for group, part in zip(workload.groups, np.split(answers, workload.bounds[1:-1]), strict=True):
+        total = float(part.sum()) if isinstance(group.queries, Cells) else records
+        yield part / (total if total > 0 else 1.0)
+
+
+def peak_mb() -> float:
+    """The most memory this process has held so far, in MiB; NaN where the system does not tell."""
+    try:
+        with open("/proc/self/status") as lines:  # getrusage would count the parent's memory at the fork too
+            return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return float("nan")
+
+
+def evaluate(
+    table: Table,
+    workload: Workload,
+    mechanisms: Mapping[str, Mechanism],
+    epsilons: Sequence[float],
+    *,
+    delta: float | None = None,
+    neighbours: Neighbours | str = "add-remove",
+    trials: int = 1,
+    entropy: WordSource | None = None,
+    dataset: str = "table",
+) -> Evaluation:
+    """Release by each mechanism at each ε, and compare with the truth. Not private.
+
+    The Laplace baseline always runs, the Gaussian one where δ > 0. The budgets are in memory and forgotten: whoever
+    publishes one of these releases has spent its cost, and what the choice among them tells on top. A mechanism whose
+    own check refuses the workload or a cost is left out, by name and with the reason.
+
+    Parameters
+    ----------
+    table
+        The private records.
+    workload
+        The queries, over the table's domain.
+    mechanisms
+        By the names that they have in the result.
+    epsilons
+        At least one ε.
+    delta
+        Of every release; None or 0 for pure ε.
+    neighbours
+        The relation under which the costs hold.
+    trials
+        Releases by each mechanism at each ε, at least 1.
+    entropy
+        The source of all noise, by default a fresh secure one.
+    dataset
+        What to call the table.
+
+    Returns
+    -------
+    Evaluation
+        Every release's errors, fractions of the table; its text is a table under the notice that it is not private.
+
+    Raises
+    ------
+    InvalidInput
+        For parameters out of range, and what a mechanism's own check finds where it refuses all mechanisms.
+
+    Examples
+    --------
+    >>> from qrelease.data.domain import Domain
+    >>> table = Table(Domain.coded({"a": 2, "b": 3}), (np.arange(600) % 2, np.arange(600) % 3))
+    >>> found = evaluate(table, Workload.marginals(table.domain, 1), {}, [1.0], entropy=Entropy.insecure(0))
+    >>> found.mechanisms, found.error("laplace", 1.0) < 0.05
+    (('laplace',), True)
+    """
+    if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
+        raise InvalidInput(f"trials must be a positive whole number, got {trials!r}")
+    costs = [cost_of(epsilon, delta) for epsilon in epsilons]
+    if not costs:
+        raise InvalidInput("evaluate needs at least one epsilon, got none")
+    relation = Neighbours.parse(neighbours)
+    contenders = with_baselines(mechanisms, costs[0])
+    skipped = _unsuitable(contenders, workload, costs, relation)
+    refused = [error for name, error in skipped.items() if name in mechanisms]
+    if refused and len(refused) == len(mechanisms):
+        raise refused[0]
+    contenders = {name: mechanism for name, mechanism in contenders.items() if name not in skipped}
+    truth = Truth.of(table, workload)
+    source = Entropy() if entropy is None else entropy
+    plan = [(cost, name, trial) for cost in costs for name in contenders for trial in range(trials)]
+    rows = tuple(
+        truth.run(name, contenders[name], cost, relation, source, trial)
+        for cost, name, trial in tqdm(plan, desc="releases", disable=None, leave=False)
+    )
+    bounds = {cost.epsilon: unbiased(workload, cost, relation, len(table)) for cost in costs}
+    best = {cost.epsilon: min(r.errors.avg_l1 for r in rows if r.epsilon == cost.epsilon) for cost in costs}
+    known = {epsilon: bound for epsilon, bound in bounds.items() if bound is not None and bound <= best[epsilon]}
+    why = {name: str(error) for name, error in skipped.items()}
+    return Evaluation(dataset, describe(dataset, truth, costs[0], relation), rows, truth.floor(), known, why)
+
+
+def _unsuitable(
+    contenders: Mapping[str, Mechanism], workload: Workload, costs: Sequence[Cost], neighbours: Neighbours
+) -> dict[str, QReleaseError]:
+    """Which mechanisms do not do this workload at all of these costs, and why."""
+    found = {}
+    for name, mechanism in contenders.items():
+        try:
+            for cost in costs:
+                mechanism.check(workload, cost, neighbours)
+        except QReleaseError as error:
+            found[name] = error
+    return found
+
+
+def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours, records: int) -> float | None:
+    """The average L1 error of unbiased answers to marginals of so many records, with the least Gaussian noise there is.
+
+    That of `residuals.Plan`: its sum of squared errors is at the lower bound of Li & Miklau 2013. None where other
+    queries are asked for too, under pure ε, where nothing has to be measured, and for marginals with too many subsets.
+    """
+    shape = workload.domain.shape
+    if isinstance(cost, PureDP) or not all(isinstance(g.queries, Cells) for g in workload.groups):
+        return None
+    if not any(shape[a] > 1 for s in workload.sets for a in s):
+        return None
+    try:
+        plan = Plan.choose(workload.domain, workload.sets, neighbours=neighbours)
+    except TooLarge:  # the releases have been made by now: they are not thrown away for a line in a picture
+        return None
+    unit = calibrated(1, cost)[0].variance
+    left = {s: unit * v for s, v in plan.variances.items()}
+    sums = [np.sqrt(2 / np.pi * query_variances(shape, g, left)).sum() for g in workload.groups]
+    return float(np.mean(sums)) / records
+
+
+def with_baselines(mechanisms: Mapping[str, Mechanism], cost: Cost) -> dict[str, Mechanism]:
+    """The mechanisms, and after them the baselines that can spend such a cost.
+
+    Raises `InvalidInput` where another mechanism has a baseline's name.
+    """
+    for name, baseline in _BASELINES.items():
+        if mechanisms.get(name, baseline) != baseline:
+            raise InvalidInput(f"{name!r} is the name of a baseline; give {mechanisms[name]!r} another")
+    fitting = {n: m for n, m in _BASELINES.items() if n == "laplace" or not isinstance(cost, PureDP)}
+    return {**{n: m for n, m in mechanisms.items() if n not in _BASELINES}, **fitting}
+
+
+def describe(dataset: str, truth: Truth, cost: PureDP | ApproxDP, neighbours: Neighbours) -> str:
+    """What an evaluation compares, in a line."""
+    spent = "pure epsilon" if isinstance(cost, PureDP) else f"delta={cost.delta:g}"
+    return (
+        f"{dataset}: {len(truth.table):,} records, {len(truth.workload):,} queries on {len(truth.workload.sets):,}"
+        f" marginals of {len(truth.workload.domain)} columns; {neighbours.value}, {spent}"
+    )
+
+
+def score(table: Table, release: Release, synthetic: Table | None = None) -> Score:
+    """The errors of a release on its own workload, and those of synthetic records made from it. Not private.
+
+    Parameters
+    ----------
+    table
+        The private records.
+    release
+        A release over the same domain.
+    synthetic
+        Records made from it, encoded over the same domain; any number of them.
+
+    Returns
+    -------
+    Score
+        Errors as fractions of the table.
+
+    Raises
+    ------
+    InvalidInput
+        For a table or synthetic records over another domain, and for a table without records.
+    """
+    truth = Truth.of(table, release.workload)
+    if synthetic is None:
+        return Score(truth.errors(release.answers()))
+    if synthetic.domain != table.domain:
+        raise InvalidInput("the synthetic records are over another domain than the table")
+    counts = _exact(synthetic, release.workload) * (len(table) / max(len(synthetic), 1))
+    return Score(truth.errors(release.answers()), truth.errors(counts))

@@ -1,0 +1,480 @@
+"""Promises before spending: what error a mechanism's theorem promises, and what a target error takes.
+
+A mechanism that has a theorem is `Promising`. Its promise improves as ε or n grows, so either can be found for a target
+error. What an error is *typically* like is simulated (`simulation`). A mechanism that may work for minutes is
+`Forecasting`: it tells how many, and how much memory it takes. Nothing here looks at private data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, Final, final
+
+from tqdm import tqdm
+
+from qrelease._util import memory
+from qrelease._util.multisets import range_size
+from qrelease._util.validate import positive_probability, whole
+from qrelease.data.domain import readable
+from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.nets import quantiles, small_databases
+from qrelease.mechanisms import matrix
+from qrelease.mechanisms.accuracy import Promising
+from qrelease.mechanisms.auto import MAX_SIMULATED, choose, foretold
+from qrelease.mechanisms.base import OnlineMechanism
+from qrelease.mechanisms.expected import marginals_alone
+from qrelease.mechanisms.forecasts import Forecasting, rough
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.construction import IterativeConstruction
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.simulation import STAND_IN, Simulation, Trial
+from qrelease.mechanisms.small_db.net import Net
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.queries.dense import MAX_ENTRIES
+from qrelease.queries.families import Intervals
+from qrelease.queries.vc import small_database_error
+from qrelease.queries.workload import Workload
+
+
+@final
+@dataclass(frozen=True)
+class PlanningLimits:
+    """How far a plan looks for a target, and how long its simulations may take."""
+
+    doublings: int = 40
+    """Doublings of ε, of its inverse, and of the number of records, up to which a target is looked for."""
+    precision: float = 1.00005
+    """The ratio of upper to lower bound at which that search ends."""
+    net_synopses: int = 1 << 20
+    """Synopses in a quantile net, at most: with more, a simulation takes too long."""
+    net_answers: int = 1 << 24
+    """Answers of all synopses in a net of small databases, at most, for the same reason."""
+    maxent_cells: int = 1 << 10
+    """Cells of the largest universe over which a fit of maximum entropy is simulated: over more it may take minutes."""
+    histogram_cells: int = 1 << 22
+    """Cells of the largest universe over which any other mechanism that holds a histogram is simulated."""
+    simulation_seconds: float = 30.0
+    """Seconds that the simulations of one mechanism may take, where it can tell."""
+
+
+LIMITS: Final = PlanningLimits()
+
+
+@final
+@dataclass(frozen=True)
+class MechanismForecast:
+    """What one mechanism promises and takes. What it cannot say is None, and `note` says why.
+
+    Attributes
+    ----------
+    mechanism
+        Its name.
+    promised
+        The largest error over all queries, a fraction of n, at the plan's cost; above 1 it says nothing.
+    typical
+        The same in a simulation, the median of some.
+    epsilon
+        What the theorem takes for the target error, at the plan's δ and n.
+    records
+        How many records it takes for the target error, at the plan's cost.
+    seconds
+        How long a release takes at the plan's cost, about.
+    memory
+        Bytes that a release takes at most, about.
+    note
+        A sentence on what is missing.
+
+    Examples
+    --------
+    >>> MechanismForecast("laplace", promised=1.5).vacuous
+    True
+    """
+
+    mechanism: str
+    promised: float | None = None
+    typical: float | None = None
+    epsilon: float | None = None
+    records: int | None = None
+    seconds: float | None = None
+    memory: int | None = None
+    note: str = ""
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the promise says nothing, for no answer is off by more than all records."""
+        return self.promised is not None and self.promised > 1
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class ReleasePlan:
+    """Forecasts for one workload at one cost. Its text is a table.
+
+    Attributes
+    ----------
+    subject
+        What is asked of how many records, in a line.
+    cost
+        What each mechanism may spend.
+    target
+        An error, a fraction of n; None where none was asked for.
+    beta
+        The probability with which each promise fails.
+    trials
+        Simulations of each mechanism; `note` says why there are none though they were asked for.
+    forecasts
+        One a mechanism.
+    auto
+        What `Auto` would take for so many records, and why; empty where that takes simulations that are too long, or
+        none were asked for.
+    """
+
+    subject: str
+    cost: Cost
+    target: float | None
+    beta: float
+    trials: int
+    forecasts: tuple[MechanismForecast, ...]
+    note: str = ""
+    auto: str = ""
+
+    def __str__(self) -> str:
+        rows = [self._header, *map(self._cells, self.forecasts)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows]
+        notes = [f"{q.mechanism}: {q.note}" for q in self.forecasts if q.note]
+        notes += [f"auto: {self.auto}"] if self.auto else []
+        return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
+
+    __repr__ = __str__
+
+    @property
+    def _header(self) -> tuple[str, ...]:
+        goal = () if self.target is None else (f"epsilon for {self.target:g}", f"records for {self.target:g}")
+        return (
+            "mechanism",
+            f"promised at {self.cost:.6g}",
+            *(("typical",) if self.trials else ()),
+            *goal,
+            "seconds",
+            "memory",
+        )
+
+    @property
+    def _legend(self) -> list[str]:
+        lines = ["errors are those of the worst query, as fractions of the records"]
+        lines.append(f"promised: by a theorem, with probability {1 - self.beta:g}; vacuous if it is above 1")
+        if self.trials:
+            lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
+        lines.append("seconds, memory: of one release, about, on two cores; - where that is not foretold")
+        if isinstance(self.cost, PureDP):
+            lines.append("without a delta (--delta) there is no Gaussian noise, nor what needs it")
+        return [*lines, self.note] if self.note else lines
+
+    def _cells(self, quote: MechanismForecast) -> tuple[str, ...]:
+        promised = "vacuous" if quote.vacuous else _number(quote.promised, ".2g")
+        typical = (_number(quote.typical, ".2g"),) if self.trials else ()
+        goal = () if self.target is None else (_number(quote.epsilon, ".4g"), _number(quote.records, ","))
+        taken = (
+            "-" if quote.seconds is None else rough(quote.seconds),
+            "-" if quote.memory is None else memory.size(quote.memory),
+        )
+        return (quote.mechanism, promised, *typical, *goal, *taken)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        return {
+            "subject": self.subject,
+            "cost": self.cost.to_json(),
+            "target": self.target,
+            "beta": self.beta,
+            "trials": self.trials,
+            "stand_in": STAND_IN if self.trials else None,
+            "note": self.note,
+            "auto": self.auto,
+            "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.forecasts],
+        }
+
+
+def plan(
+    workload: Workload,
+    n: int,
+    target_error: float | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    neighbours: Neighbours | str = "add-remove",
+    beta: float = 0.05,
+    trials: int = 3,
+) -> ReleasePlan:
+    """What each mechanism promises to a workload over n records, what it typically does, and what a target error takes.
+
+    Nothing here looks at private data.
+
+    Parameters
+    ----------
+    workload
+        The queries.
+    n
+        About how many records there are.
+    target_error
+        How far off the worst answer may be, a fraction of n.
+    epsilon
+        What may be spent; by default the least that some theorem takes for the target.
+    delta
+        None or 0 for pure ε.
+    neighbours
+        The relation under which the cost holds.
+    beta
+        The probability with which a promise may fail.
+    trials
+        Simulations of each mechanism; 0 for none, and then it is not told what `Auto` would take.
+
+    Returns
+    -------
+    ReleasePlan
+        A forecast for each mechanism; its text is a table.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of range, without a target and an ε, and where no ε is promised to be enough for the target,
+        nor any number of records at the ε that is given.
+    """
+    trials = whole("trials", trials, least=0)
+    target = None if target_error is None else positive_probability("target_error", target_error)
+    relation = Neighbours.parse(neighbours)
+    found = _Setting(workload, whole("n", n, least=1), relation, positive_probability("beta", beta), delta)
+    if epsilon is None:
+        if target is None:
+            raise InvalidInput("a plan needs a target error, an epsilon, or both")
+        epsilon = found.cheapest(target)
+    cost = found.cost(epsilon)
+    if target is not None and not found.reachable(target, cost):
+        raise InvalidInput(
+            f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
+        )
+    auto = found.taken(cost) if trials else ""
+    simulation, note = None, ""
+    try:
+        simulation = Simulation.of(workload, n) if trials else None
+    except (TooLarge, OutOfMemory) as error:  # a plan reads no data
+        trials, note = 0, f"typical errors are not simulated: {error}"
+    names = tqdm(_CONTENDERS, desc="mechanisms", disable=None, leave=False)
+    forecasts = tuple(found.quote(name, cost, target, simulation, trials) for name in names)
+    subject = (
+        f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
+        f" universe {readable(workload.domain.size)} cells, records {n:,}, {relation.value}"
+    )
+    return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto)
+
+
+@final
+@dataclass(frozen=True)
+class _Setting:
+    """Who is promised what: n `records`, but for a probability of β, at a δ."""
+
+    workload: Workload
+    records: int
+    neighbours: Neighbours
+    beta: float
+    delta: float | None
+
+    def cost(self, epsilon: float) -> PureDP | ApproxDP:
+        return cost_of(epsilon, self.delta)
+
+    def promised(self, name: str, cost: Cost) -> float | None:
+        """What the mechanism of a name promises; None if it has no theorem, or none for such a cost."""
+        try:
+            found = _CONTENDERS[name](self, cost)
+            if not isinstance(found, Promising):
+                return None
+            return self.error(found, cost)
+        except QReleaseError:
+            return None
+
+    def error(self, found: Promising, cost: Cost) -> float:
+        return found.error(self.workload, self.records, cost, self.neighbours, beta=self.beta)
+
+    def check(self, found: Trial, cost: Cost) -> None:
+        """Raise what it would before a charge."""
+        if isinstance(found, OnlineMechanism):
+            public = self.records if self.neighbours is Neighbours.REPLACE_ONE else None
+            found.check(self.workload.domain, cost, self.neighbours, public)
+        else:
+            found.check(self.workload, cost, self.neighbours)
+
+    def least_epsilon(self, name: str, target: float) -> float | None:
+        """The least ε at which a target is promised; None if there is none."""
+        return _least(lambda epsilon: self._reaches(name, target, self.cost(epsilon)), math.ldexp(1, -LIMITS.doublings))
+
+    def least_records(self, name: str, target: float, cost: Cost) -> int | None:
+        """The least n at which a target is promised; None if there is none."""
+        found = _least(lambda n: replace(self, records=math.ceil(n))._reaches(name, target, cost), 1.0)
+        return None if found is None else math.ceil(found)
+
+    def _reaches(self, name: str, target: float, cost: Cost) -> bool:
+        promised = self.promised(name, cost)
+        return promised is not None and promised <= target
+
+    def reachable(self, target: float, cost: Cost) -> bool:
+        """Whether any mechanism promises a target, at some ε or to some number of records."""
+        return any(
+            self.least_epsilon(name, target) is not None or self.least_records(name, target, cost) is not None
+            for name in _CONTENDERS
+        )
+
+    def cheapest(self, target: float) -> float:
+        """The least ε at which any mechanism promises a target."""
+        found = [e for name in _CONTENDERS if (e := self.least_epsilon(name, target)) is not None]
+        if not found:
+            raise InvalidInput(f"no theorem promises an error of {target:g} at any epsilon; give an epsilon")
+        return min(found)
+
+    def taken(self, cost: Cost) -> str:
+        """What `Auto` would take, and why; empty where it would try mechanisms that may take minutes."""
+        if not marginals_alone(self.workload) and self.workload.domain.size > MAX_SIMULATED:
+            return ""
+        try:
+            first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
+            lines = foretold(self.workload, self.records, cost, self.neighbours)
+        except QReleaseError as error:
+            return str(error)
+        return "\n".join([f"would take {first}", *lines[1:]])
+
+    def expected(self, name: str, cost: Cost) -> float | None:
+        """The root mean squared error of an answer, records, by the mechanism's own plan; None if it makes none."""
+        if name == "maxent":
+            return MaxEnt().expected(self.workload, cost, self.neighbours, self.records).error
+        if name == "matrix":
+            found = matrix.plan(self.workload)
+            noise = noise_for(found.measured, cost, self.neighbours)[0].variance
+            return found.error * math.sqrt(noise / found.measured.sensitivity(2, replace=False))
+        return None
+
+    def untried(self, found: Trial) -> str:
+        """Why a mechanism is not simulated, though it can run; empty if it is."""
+        cells = self.workload.domain.size
+        fitted = isinstance(found, MaxEnt) and cells > LIMITS.maxent_cells and found.no_table(self.workload) is None
+        if fitted or (
+            cells > LIMITS.histogram_cells
+            and not isinstance(found, (Laplace, Gaussian, MaxEnt, matrix.Matrix, Records))
+        ):
+            return f"its fit to {readable(cells)} cells is not simulated, which may take minutes"
+        return ""
+
+    def quote(
+        self, name: str, cost: Cost, target: float | None, simulation: Simulation | None, trials: int
+    ) -> MechanismForecast:
+        """All that is known of one mechanism."""
+        typical, seconds, needed, note = None, None, None, _NOTES.get(name, "")
+        promised = self.promised(name, cost)
+        try:
+            found = _CONTENDERS[name](self, cost)
+            needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
+            self.check(found, cost)
+            seconds = found.seconds(self.workload, cost, self.records) if isinstance(found, Forecasting) else None
+            expected = self.expected(name, cost)
+            if expected is not None:
+                note += f" of {expected:.3g} records an answer, in the root mean square"
+            untried = self.untried(found)
+            if promised == math.inf:
+                note = "its theorem promises nothing at this cost to so many records"
+            elif simulation is not None and seconds is not None and trials * seconds > LIMITS.simulation_seconds:
+                note = _joined(note, f"{trials} simulations would take about {rough(trials * seconds)} s")
+            elif simulation is not None and untried:
+                note = _joined(note, untried)
+            elif simulation is not None:
+                typical = simulation.error(found, cost, self.neighbours, trials)
+        except (TooLarge, OutOfMemory) as error:  # a plan reads no data
+            return MechanismForecast(name, memory=needed, note=str(error))
+        except QReleaseError as error:
+            note = str(error)
+        if target is None:
+            return MechanismForecast(name, promised, typical, seconds=seconds, memory=needed, note=note)
+        epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
+        if promised is not None and epsilon is None:
+            note = note or "no epsilon brings its promise down to the target"
+        return MechanismForecast(name, promised, typical, epsilon, records, seconds, needed, note)
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _least(enough: Callable[[float], bool], low: float) -> float | None:
+    """The least number from `low` that is enough, where larger ones are too, rounded up to four digits."""
+    high = max(low, 1.0)
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > math.ldexp(1, LIMITS.doublings):
+            return None
+    while high > low * LIMITS.precision:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    step = 10.0 ** (math.floor(math.log10(high)) - 3)
+    return float(f"{math.ceil(high / step) * step:.4g}")
+
+
+def _net(setting: _Setting, cost: Cost) -> Net:
+    """Of the nets with a theorem, by their numbers of records, the one that promises most."""
+    nets = _nets(setting.workload)
+    if not nets:
+        raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")
+    return min(nets, key=lambda net: setting.error(net, cost))
+
+
+@lru_cache(maxsize=4)
+def _nets(workload: Workload) -> tuple[Net, ...]:
+    """Quantile nets for the ranges of one column; else small databases."""
+    domain, k = workload.domain, len(workload)
+    if k * domain.size > MAX_ENTRIES:
+        return ()
+    if len(domain) == 1 and all(isinstance(g.queries, Intervals) for g in workload.groups):
+        sizes = takewhile(lambda size: range_size(domain.size, size) <= LIMITS.net_synopses, _growing(2))
+        return tuple(Net(quantiles(domain, 1 / size), 1 / size) for size in sizes)
+    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= LIMITS.net_answers, _growing(1))
+    covers = ((size, small_database_error(size, k)) for size in sizes)
+    return tuple(Net(small_databases(domain, size), alpha) for size, alpha in covers if alpha < 1)
+
+
+def _growing(size: int) -> Iterator[int]:
+    """Sizes from the first one, each at least a twentieth above the last: over two cells there are very many."""
+    while True:
+        yield size
+        size = max(size + 1, size * 21 // 20)
+
+
+_CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
+    "laplace": lambda setting, cost: Laplace(),
+    "gaussian": lambda setting, cost: Gaussian(),
+    "mwem": lambda setting, cost: MWEM(),
+    "maxent": lambda setting, cost: MaxEnt(),
+    "matrix": lambda setting, cost: matrix.Matrix(),
+    "records": lambda setting, cost: Records(),
+    "iterative": lambda setting, cost: IterativeConstruction(beta=setting.beta),
+    "smalldb": lambda setting, cost: SmallDB(),
+    "net": _net,
+    "pmw": lambda setting, cost: PrivateMultiplicativeWeights(beta=setting.beta, queries=len(setting.workload)),
+}
+
+_NOTES: Final = {
+    "mwem": "no theorem covers its practical updates; what it does is known from measuring",
+    "maxent": "no theorem here is about its worst answer; its own plan expects an error",
+    "matrix": "no theorem here is about its worst answer; its noise makes an error",
+    "records": "no theorem covers its fit; what it does is known from measuring",
+}
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

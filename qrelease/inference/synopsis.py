@@ -1,0 +1,123 @@
+"""What a synopsis is: something public that answers queries; and what some synopses can do besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Floats
+from qrelease.data.domain import Domain
+from qrelease.inference.histogram import Histogram
+from qrelease.queries.workload import Workload
+
+
+@runtime_checkable
+class Synopsis(Protocol):
+    """Something public that answers queries."""
+
+    @property
+    def domain(self) -> Domain:
+        """The universe its queries are over."""
+
+    @property
+    def total(self) -> float:
+        """Its number of records: exact where that is public, else an estimate."""
+
+    @property
+    def has_table(self) -> bool:
+        """Whether `sample` has records to give."""
+
+    def answer(self, workload: Workload) -> Floats:
+        """(k,) counts. `InvalidInput` for queries it cannot answer."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
+        """Codes of that many synthetic records, one (rows,) array a column. `InvalidInput` if it has none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A description from which `qrelease.load` makes it again."""
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """A synopsis that knows the unbiased answers which all its measurements together give, and how far off they are."""
+
+    def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
+        """Answers (k,) and half-widths (k,) of their 95 % error bars, counts; NaN for queries it has no answers to."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A synopsis that knows how far off its own answers are."""
+
+    def model_bars(self, workload: Workload) -> Floats:
+        """Half-widths (k,) of 95 % error bars around what it answers, counts; NaN where it cannot tell."""
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A synopsis that was fitted to measurements and knows how far it is from them."""
+
+    @property
+    def misfit(self) -> float:
+        """The root mean squared distance of its records from what was measured, in units of the measurements' noise."""
+
+
+MISSED = 1.1
+"""The misfit from which records miss their own measurements: noise alone makes up to 1."""
+
+
+@runtime_checkable
+class Tabulated(Protocol):
+    """A synopsis that has a histogram over the whole universe, or fits one."""
+
+    @property
+    def histogram(self) -> Histogram:
+        """What its records are drawn from. `TooLarge` for a universe that has none."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A synopsis that is records, each with a weight."""
+
+    @property
+    def codes(self) -> Iterable[npt.NDArray[np.integer[Any]]]:
+        """The records, one array (r,) a column."""
+
+    @property
+    def weights(self) -> Floats:
+        """(r,) non-negative, with sum 1."""
+
+
+@final
+@dataclass(frozen=True)
+class Scaled:
+    """Another synopsis, all its answers scaled so that it stands for `total` records."""
+
+    synopsis: Synopsis
+    total: float
+
+    @property
+    def domain(self) -> Domain:
+        """The universe."""
+        return self.synopsis.domain
+
+    @property
+    def has_table(self) -> bool:
+        """As the other."""
+        return self.synopsis.has_table
+
+    def answer(self, workload: Workload) -> Floats:
+        """(k,) counts. Raises what the other does."""
+        return self.synopsis.answer(workload) * (self.total / self.synopsis.total)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
+        """Synthetic records of the other."""
+        return self.synopsis.sample(rows, rng)
+
+    def to_json(self) -> dict[str, Any]:
+        """The total, and the other."""
+        return {"type": "scaled", "total": self.total, "synopsis": self.synopsis.to_json()}

@@ -1,0 +1,216 @@
+"""What a collector does with reports: reads them strictly, estimates, and says how far liars can move an estimate."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qrelease._util.typing import Floats
+from qrelease._util.validate import whole
+from qrelease.errors import InvalidInput
+from qrelease.local.client import Client, Report
+
+Codes = npt.NDArray[np.uint64]
+Octets = npt.NDArray[np.uint8]
+
+C = TypeVar("C", bound=Client)
+
+CONFIDENCE = 0.95
+"""The probability with which an interval holds what it estimates, for each number by itself."""
+
+_COUNTED = 1 << 12  # different reports, up to which few are counted too
+_TERMS = 4  # bytes of the fingerprint
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What reports say, unbiased, with an interval for each number.
+
+    value      a number or an array, in the units that the server states
+    interval   the lower and upper ends, shaped as `value`: each holds the truth with probability 0.95
+    deviation  the estimated standard deviation of each value
+    reports    how many reports it rests on
+    """
+
+    value: Any
+    interval: tuple[Any, Any]
+    deviation: Any
+    reports: int
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Reports that were read and found right, ready for estimating.
+
+    octets  (n, width) the numbers of the reports, big-endian
+    """
+
+    terms: str
+    octets: Octets
+
+    def __len__(self) -> int:
+        return len(self.octets)
+
+    @property
+    def codes(self) -> Codes:
+        """The numbers, (n,), where they are below 2^64."""
+        width = self.octets.shape[1]
+        if width > 8:
+            raise InvalidInput(f"numbers of {width} bytes do not fit into 64 bits")
+        wide = np.zeros((len(self.octets), 8), np.uint8)
+        wide[:, 8 - width :] = self.octets
+        return wide.view(">u8").reshape(-1).astype(np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Server(ABC, Generic[C]):
+    """The collector's half of a mechanism. It knows the public terms, and sees nothing but reports.
+
+    Parameters
+    ----------
+    client
+        The mechanism on people's devices, of which only the public parameters are read.
+    """
+
+    client: C
+
+    @final
+    def read(self, octets: bytes) -> Batch:
+        """Many compact reports, one after another with nothing in between.
+
+        Raises
+        ------
+        InvalidInput
+            For a broken length, and for a report in other terms or with a number too large; it names the first one.
+        """
+        width = self.client.width
+        if len(octets) % (_TERMS + width):
+            raise InvalidInput(f"reports in these terms have {_TERMS + width} bytes each, got {len(octets)} in all")
+        table = np.frombuffer(octets, np.uint8).reshape(-1, _TERMS + width)
+        expected = np.frombuffer(bytes.fromhex(self.client.terms), np.uint8)
+        foreign = np.flatnonzero((table[:, :_TERMS] != expected).any(axis=1))
+        if len(foreign):
+            got = table[foreign[0], :_TERMS].tobytes().hex()
+            raise InvalidInput(f"report {foreign[0] + 1} is in the terms {got}, expected {self.client.terms}")
+        batch = Batch(self.client.terms, np.ascontiguousarray(table[:, _TERMS:]))
+        beyond = np.flatnonzero(_above(batch.octets, self.client.size - 1))
+        if len(beyond):
+            raise InvalidInput(f"report {beyond[0] + 1} has a number that is not below {self.client.size}")
+        return batch
+
+    @final
+    def gather(self, reports: Iterable[Report]) -> Batch:
+        """Single reports as a batch; each is checked as in `read`."""
+        return self.read(b"".join(report.to_bytes() for report in reports))
+
+    @final
+    def from_codes(self, codes: npt.NDArray[Any]) -> Batch:
+        """A batch of reports with these numbers, (n,); for simulations. `InvalidInput` for numbers too large."""
+        numbers = np.asarray(codes)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+            raise InvalidInput("the numbers of reports must be one row of integers, none below 0")
+        wide = numbers.astype(">u8").view(np.uint8).reshape(len(numbers), 8)
+        width = self.client.width
+        if len(numbers) and int(numbers.max()) >= self.client.size:
+            raise InvalidInput(f"the numbers of reports must be below {self.client.size}")
+        octets = np.zeros((len(numbers), width), np.uint8)
+        taken = min(width, 8)
+        octets[:, width - taken :] = wide[:, 8 - taken :]
+        return Batch(self.client.terms, octets)
+
+    @final
+    def estimate(self, reports: Batch | Iterable[Report]) -> Estimate:
+        """What the reports say.
+
+        Parameters
+        ----------
+        reports
+            Single reports, or the batch that `read` or `gather` made of them.
+
+        Returns
+        -------
+        Estimate
+            Unbiased, with intervals that hold the truth of the people who reported, and of the population that they
+            are a random sample of, with probability 0.95 each.
+
+        Raises
+        ------
+        InvalidInput
+            For a report in other terms, and for none at all.
+        """
+        batch = reports if isinstance(reports, Batch) else self.gather(reports)
+        if batch.terms != self.client.terms:
+            raise InvalidInput(f"the reports are in the terms {batch.terms}, expected {self.client.terms}")
+        if not len(batch):
+            raise InvalidInput("there is no report to estimate from")
+        return self._estimate(batch)
+
+    @abstractmethod
+    def _estimate(self, batch: Batch) -> Estimate:
+        """`estimate` of at least one report in these terms."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Any:
+        """How far one report can move n times an estimate: the spread of what single reports add to it."""
+
+    @final
+    def moved_by(self, liars: int, reports: int) -> Any:
+        """How far so many liars among so many reports can move the estimate from what their true reports would give.
+
+        It is exact in the worst case, `liars` · `reach` / `reports`, shaped as the estimate's value. A liar who
+        follows the protocol with a wrong value moves it by no more than one person's value can.
+        """
+        n, k = whole("reports", reports, least=1), whole("liars", liars, least=0)
+        if k > n:
+            raise InvalidInput(f"there cannot be more liars than reports, got {k} and {n}")
+        return self.reach * (k / n)
+
+    def _counted(self, batch: Batch) -> npt.NDArray[np.int64] | None:
+        """How often each number was reported, (size,); None where that would be longer than the reports are."""
+        if self.client.size > max(_COUNTED, len(batch)):
+            return None
+        return np.bincount(batch.codes.astype(np.int64), minlength=self.client.size)
+
+
+def _above(octets: Octets, most: int) -> npt.NDArray[np.bool_]:
+    """Which big-endian numbers, (n, width), are above `most`, of as many bytes."""
+    above = np.zeros(len(octets), np.bool_)
+    limit = most.to_bytes(octets.shape[1], "big")
+    if octets.shape[1] and limit[0] == 0xFF and len(set(limit)) == 1:
+        return above
+    tied = np.ones(len(octets), np.bool_)
+    for column, byte in zip(octets.T, limit, strict=True):
+        above |= tied & (column > byte)
+        tied &= column == byte
+        if not tied.any():
+            break
+    return above
+
+
+def proportion_interval(successes: Floats, n: float) -> tuple[Floats, Floats]:
+    """Clopper's and Pearson's interval for probabilities, from so many successes of n.
+
+    It also holds for the mean probability where these differ between people, but for terms far below the error: a sum
+    of different coins is less spread than one of equal coins (Hoeffding 1956).
+    """
+    tail = (1 - CONFIDENCE) / 2
+    s = np.asarray(successes, np.float64)
+    low = np.where(s > 0, special.betaincinv(np.maximum(s, 0.5), n - s + 1, tail), 0.0)
+    high = np.where(s < n, special.betaincinv(s + 1, np.maximum(n - s, 0.5), 1 - tail), 1.0)
+    return low, high
+
+
+def normal_estimate(mean: Any, variance: Any, n: int) -> Estimate:
+    """A mean of n contributions with this variance each, and its normal interval."""
+    deviation = np.sqrt(np.maximum(variance, 0.0) / n)
+    width = special.ndtri(0.5 + CONFIDENCE / 2) * deviation
+    return Estimate(mean, (mean - width, mean + width), deviation, n)

@@ -1,0 +1,377 @@
+"""`Auto`: the mechanism that is predicted to be the most accurate, from public facts alone.
+
+**What is predicted** is the error of the answers that users see, after the fit: the mean L1 distance of the normalised
+marginals, where nothing but marginals is asked for, else the root mean squared error of an answer, in records; from the
+number of records, the universe, the workload and the cost. Of marginals it is a closed form (`expected`): of `maxent`
+from its plan, of `records` from the noise of what it measures, the fit, and the scatter of its records, of the others
+from their noise. `mwem` has none, and is passed over where there is one: on the tables of `benchmarks.auto` `maxent` is
+as good or better, with a δ and without. Queries other than marginals over a universe of up to `MAX_SIMULATED` cells are
+tried on records that are made up (`simulation`).
+
+So `maxent` is taken where the universe fits a histogram, and `records` beyond: answers without a fit, whose L1 may be
+more than 2, the farthest that two distributions are apart, are taken only where no fit would be better. What gives a
+table is preferred unless it is `_TABLE` times as far off.
+
+**What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
+one: the release says so, and the mechanism that is chosen does not buy another. Everything after that looks at public
+numbers alone, so the choice is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from qrelease._util import memory
+from qrelease._util.validate import count
+from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
+from qrelease.inference.maxent import DENSE
+from qrelease.inference.measurement import Measurement, noise_for
+from qrelease.mechanisms import matrix
+from qrelease.mechanisms.base import Mechanism, MechanismResult, check_table, why_no_table
+from qrelease.mechanisms.expected import Expected, marginals_alone, of_fit, of_noise, selected
+from qrelease.mechanisms.forecasts import MAGNITUDES
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.private_data import Private
+from qrelease.mechanisms.simulation import Simulation
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.noise.calibration import calibrated, counting_first
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.queries.workload import Workload
+
+MAX_SIMULATED: Final = 1 << 14
+"""Cells of the largest universe over which queries other than marginals are rehearsed: most take a second or two."""
+
+COUNTING: Final = 0.01
+"""The share of the budget that buys the number of records, where it is neither public nor given."""
+
+_TINY: Final = 1 << 10  # cells beyond which a small database is not worth its search
+_COMPARED, _TRIALS = 1000, 3
+_ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
+_TABLE: Final = 1.05  # how much worse than without one a mechanism may be that gives a table
+
+SMALL_DELTA: Final = 1e-9
+"""The δ whose gain is told where there is none."""
+
+
+@final
+@dataclass(frozen=True)
+class Prediction:
+    """What one mechanism is expected to do.
+
+    error  the root mean squared error of an answer, records; None where it was not predicted
+    why    where that comes from, or why there is none
+    l1     the mean L1 distance of the normalised marginals; None where it was not predicted
+    """
+
+    mechanism: str
+    error: float | None
+    why: str
+    l1: float | None = None
+
+    @property
+    def measure(self) -> float | None:
+        """What predictions of one workload are compared by: the L1, where there is one."""
+        return self.error if self.l1 is None else self.l1
+
+    @property
+    def figures(self) -> str:
+        """The errors, in words; empty where there are none."""
+        said = [] if self.l1 is None else [f"a mean L1 of {self.l1:.3g}"]
+        return ", ".join([*said, *([] if self.error is None else [f"{self.error:.3g} records an answer"])])
+
+    def __str__(self) -> str:
+        return f"{self.mechanism}: {f'{self.figures}, ' * bool(self.figures)}{self.why}"
+
+
+@final
+@dataclass(frozen=True)
+class Choice:
+    """The mechanism to take, and what was predicted of each, the chosen one's first. Its text is a line each."""
+
+    mechanism: Mechanism
+    predictions: tuple[Prediction, ...]
+
+    def __str__(self) -> str:
+        return explained(self.told)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a release says of it, in plain types."""
+        return {"chosen": self.mechanism.name, "predictions": [asdict(p) for p in self.predictions]}
+
+
+def explained(parameters: Mapping[str, Any]) -> str:
+    """A line for each mechanism, from the parameters of a release that was made by `Auto`; and what the choice cost."""
+    found = [Prediction(**p) for p in parameters["predictions"]]
+    lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
+    return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])
+
+
+@final
+@dataclass(frozen=True)
+class Auto:
+    """Whichever mechanism is predicted to answer a workload best: see the module.
+
+    records  about how many there are, if that is public
+    table    whether synthetic records are wanted: what gives none on this machine is not chosen
+
+    The release names the chosen one, and holds all predictions, as `choices`.
+    """
+
+    records: int | None = None
+    table: bool = False
+
+    @property
+    def name(self) -> str:
+        """`auto`."""
+        return "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.table, bool):
+            raise InvalidInput(f"table must be True or False, got {self.table!r}")
+        if self.records is not None:
+            object.__setattr__(self, "records", count("records", self.records))
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` where none can run, which says why; `OutOfMemory` where one that may be chosen has none now.
+
+        The choice itself does not go by what memory is left, since the private table takes some of it.
+        """
+        check_cost(cost)
+        counting, rest = counting_first(cost, COUNTING, neighbours, self.records)
+        if counting is not None:
+            calibrated(1, counting)
+        able, _ = _able(workload, rest, neighbours, self.records or 1, table=self.table)
+        for name, mechanism in able.items():
+            if name == "records" and _fitted(able, workload):
+                continue  # and so it is not chosen
+            try:
+                mechanism.check(workload, rest, neighbours)
+            except (TooLarge, OutOfMemory) as why:
+                raise type(why)(f"auto may choose {name}: {why}") from None
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
+        """Count the records if their number is unknown, choose, and let the chosen one release."""
+        counting, rest = counting_first(cost, COUNTING, private.neighbours, self.records)
+        counted: tuple[Measurement, ...] = ()
+        records: float | None = self.records
+        if records is None:
+            records, first = private.count(counting)
+            counted = () if first is None else (first,)
+        found = choose(workload, max(round(records), 1), rest, private.neighbours, table=self.table)
+        result = found.mechanism.release(private, workload, rest)
+        spent = "nothing was spent" if not counted else f"{counting} was spent on the number of records"
+        choices = {**result.choices, **found.told, "to_choose": spent}
+        return MechanismResult(result.synopsis, (*counted, *result.measurements), choices, result.constrained)
+
+
+def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, table: bool = False) -> Choice:
+    """The mechanism with the least predicted error for about so many records. Looks at no data, and spends nothing.
+
+    table  whether synthetic records are wanted: what gives none is not chosen
+
+    `InvalidInput` where none can run.
+    """
+    able, refusals = _able(workload, cost, neighbours, records, table=table)
+    found = _predicted(able, workload, records, cost, neighbours)
+    chosen = _least(found, able, workload)
+    found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items()]
+    found.sort(key=lambda p: (p.mechanism != chosen.mechanism, math.inf if p.measure is None else p.measure))
+    return Choice(able[chosen.mechanism], tuple(found))
+
+
+def foretold(
+    workload: Workload, records: int | None, cost: Cost, neighbours: Neighbours, *, table: bool = False
+) -> list[str]:
+    """Before a charge, in a line or two: what would be chosen, how far off, with what table, and what a δ would gain.
+
+    records  how many there are, where that is public; None: for some powers of ten
+
+    Nothing of what is rehearsed, which takes a while.
+    """
+    able, _ = _able(workload, cost, neighbours, records or 1, table=table)
+    if _rehearsed(able, workload):
+        return []
+    found: dict[str, list[tuple[int, Prediction]]] = {}
+    for n in MAGNITUDES if records is None else (records,):
+        best = _least(_predicted(able, workload, n, cost, neighbours), able, workload)
+        found.setdefault(best.mechanism, []).append((n, best))
+    lines = []
+    for name, each in found.items():
+        figures = "; ".join(f"for {n:,} records {p.figures or 'not predicted'}" for n, p in each)
+        why = why_no_table(able[name], workload)
+        lines.append(f"auto would take {name}, {'with' if why is None else 'WITHOUT'} a synthetic table: {figures}")
+        lines += [] if why is None else [f"no table: {why}"]
+    gain = _gain(workload, each[-1][0], cost, neighbours, each[-1][1], table=table)
+    return lines if gain is None else [*lines, gain]
+
+
+def _gain(
+    workload: Workload, records: int, cost: Cost, neighbours: Neighbours, pure: Prediction, *, table: bool
+) -> str | None:
+    """What a δ of `SMALL_DELTA` would gain over a pure ε, in figures; None where that is nothing, or not predicted."""
+    if not (isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)):
+        return None
+    spent = ApproxDP(cost.epsilon, SMALL_DELTA)
+    able, _ = _able(workload, spent, neighbours, records, table=table)
+    best = _least(_predicted(able, workload, records, spent, neighbours), able, workload)
+    if pure.measure is None or best.measure is None or best.measure >= pure.measure:
+        return None
+    return (
+        f"with --delta {SMALL_DELTA:g} it would take {best.mechanism}, for {records:,} records {best.figures}: without"
+        f" a delta {pure.figures}"
+    )
+
+
+def _least(found: Sequence[Prediction], able: Mapping[str, Mechanism], workload: Workload) -> Prediction:
+    """The first that is as good as the best, of all that may be chosen."""
+    if _fitted(able, workload):  # of whose histogram weighted records are a sample
+        found = [p for p in found if p.mechanism != "records"]
+    errors = [_weighed(p, able[p.mechanism], workload) for p in found]
+    return next(p for p, error in zip(found, errors, strict=True) if error <= _ALIKE * min(errors))
+
+
+def _fitted(able: Mapping[str, Mechanism], workload: Workload) -> bool:
+    """Whether `maxent` would fit a histogram."""
+    return "maxent" in able and why_no_table(able["maxent"], workload) is None
+
+
+def _weighed(prediction: Prediction, mechanism: Mechanism, workload: Workload) -> float:
+    """What is compared: the error, and `_TABLE` times it where there would be no table."""
+    if prediction.measure is None:
+        return math.inf
+    return prediction.measure * (1.0 if why_no_table(mechanism, workload) is None else _TABLE)
+
+
+def _candidates(records: int) -> dict[str, Mechanism]:
+    """By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
+    return {
+        "maxent": MaxEnt(records),
+        "records": Records(),
+        "mwem": MWEM(records=records),
+        "smalldb": SmallDB(),
+        "matrix": matrix.Matrix(),
+        "gaussian": Gaussian(),
+        "laplace": Laplace(),
+    }
+
+
+def _able(
+    workload: Workload, cost: Cost, neighbours: Neighbours, records: int, *, table: bool
+) -> tuple[dict[str, Mechanism], dict[str, QReleaseError]]:
+    """The candidates that can be chosen, and why the others cannot; `InvalidInput` where none can."""
+    able: dict[str, Mechanism] = {}
+    refusals: dict[str, QReleaseError] = {}
+    for name, mechanism in _candidates(records).items():
+        refusal = _refusal(mechanism, workload, cost, neighbours, table=table)
+        if refusal is None:
+            able[name] = mechanism
+        else:
+            refusals[name] = refusal
+    if not able:
+        raise InvalidInput(f"no mechanism can release this: {'; '.join(map(str, refusals.values()))}")
+    return able, refusals
+
+
+def _refusal(
+    mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool
+) -> QReleaseError | None:
+    """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
+    if isinstance(mechanism, SmallDB) and workload.domain.size > _TINY:
+        return TooLarge(f"small databases are for at most {_TINY:,} cells here")
+    try:
+        with memory.unused():
+            mechanism.check(workload, cost, neighbours)
+            if table:
+                check_table(mechanism, workload)
+    except QReleaseError as error:
+        return error
+    return None
+
+
+def _predicted(
+    able: Mapping[str, Mechanism], workload: Workload, records: int, cost: Cost, neighbours: Neighbours
+) -> list[Prediction]:
+    """Of marginals, and over large universes, in closed form; of other queries as they come out in rehearsal."""
+    if _rehearsed(able, workload):
+        try:
+            return _simulated(able, Simulation.of(workload, records), cost, neighbours)
+        except TooLarge:
+            pass
+    found = [_in_closed_form(name, workload, records, cost, neighbours) for name in able]
+    if all(p.error is None for p in found):
+        return [Prediction(name, None, "the only one that can run") for name in able] if len(able) == 1 else found
+    return found
+
+
+def _rehearsed(able: Mapping[str, Mechanism], workload: Workload) -> bool:
+    return len(able) > 1 and not marginals_alone(workload) and workload.domain.size <= MAX_SIMULATED
+
+
+def _in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Prediction:
+    match name:
+        case "maxent":
+            mechanism = MaxEnt(records)
+            fitted = mechanism.no_table(workload) is None
+            found = mechanism.expected(workload, cost, neighbours, records)
+            return _of(name, found, "of its plan and the fit" if fitted else "of its linear answers, without a fit")
+        case "records":
+            able = Records()
+            try:
+                variances = selected(workload, able.order, cost, neighbours, records)
+            except TooLarge as why:
+                return Prediction(name, None, f"not predicted: {why}")
+            shape = workload.domain.shape
+            at_once = sum(math.prod(shape[a] - 1 for a in s) for s in variances) <= DENSE
+            if at_once:
+                return _of(name, of_fit(workload, variances, records, None), "of what is measured, and the fit")
+            fitted_records = able.fitted_records(records, cost)
+            found = of_fit(workload, variances, records, fitted_records)
+            return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")
+        case "matrix":
+            plan = matrix.plan(workload)
+            noise = noise_for(plan.measured, cost, neighbours)[0].variance
+            norm = plan.measured.sensitivity(2, replace=False)
+            return Prediction(name, plan.error * math.sqrt(noise / norm), "of its unbiased answers")
+        case "laplace" | "gaussian":
+            spent = PureDP(cost.epsilon) if name == "laplace" and isinstance(cost, ApproxDP) else cost
+            return _of(name, of_noise(workload, spent, neighbours, records), "of its noise")
+    return Prediction(name, None, "not predicted: it has no closed form")
+
+
+def _of(name: str, expected: Expected, why: str) -> Prediction:
+    return Prediction(name, expected.error, why, expected.l1)
+
+
+def _simulated(
+    able: Mapping[str, Mechanism], stage: Simulation, cost: Cost, neighbours: Neighbours
+) -> list[Prediction]:
+    """Of releases on the same records, enough of them that about `_COMPARED` answers are compared."""
+    trials = min(-(-_COMPARED // len(stage.workload)), _TRIALS)
+    found = []
+    for name, mechanism in able.items():
+        if name == "records" and _fitted(able, stage.workload):
+            found.append(Prediction(name, None, "not rehearsed: maxent fits a histogram, which has no scatter"))
+            continue
+        try:
+            squares = [_squares(mechanism, stage, cost, neighbours, seed) for seed in range(trials)]
+        except OutOfMemory:  # a private table takes memory, and which mechanism is chosen shall not tell how much
+            raise
+        except QReleaseError as error:
+            found.append(Prediction(name, None, f"failed in rehearsal: {error}"))
+        else:
+            found.append(Prediction(name, math.sqrt(sum(squares) / trials), "rehearsed on records that are made up"))
+    return found
+
+
+def _squares(mechanism: Mechanism, stage: Simulation, cost: Cost, neighbours: Neighbours, seed: int) -> float:
+    return float(np.mean(stage.errors(mechanism, cost, neighbours, seed) ** 2))

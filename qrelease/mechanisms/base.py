@@ -1,0 +1,300 @@
+"""What a mechanism and a session are, and what is handed between them: the contract for whoever adds one.
+
+A mechanism is a frozen dataclass of public parameters with three members, `name`, `check` and `release`. Nothing is
+inherited and nothing is registered: `Curator.release` takes any object that has them.
+
+    @dataclass(frozen=True)
+    class CountOnly:
+        name = "count-only"
+
+        def check(self, workload, cost, neighbours):
+            if not isinstance(cost, PureDP | ZCDP):
+                raise InvalidInput(f"count-only takes a pure epsilon or a rho, got {cost}")
+
+        def release(self, private, workload, cost):
+            total, measured = private.count(cost)
+            ...
+            return MechanismResult(synopsis, measurements)
+
+What may never change, and what a mechanism must keep to:
+
+1. `check` sees public values alone, and raises whatever can be known to be wrong. It is called before the charge.
+2. In `release` every look at the table goes through `Private`, whose methods spend from the charge before they draw.
+   What a mechanism draws in any other way it first pays for by `Private.spend`.
+3. What is returned is public: nothing in the synopsis, the measurements and the choices may come from the table except
+   through the noise. Errors raised in `release` may come from noisy and public values alone.
+4. Parameters are public. They stand in the manifest as `plain` writes them, under names that are never changed: a class
+   that is renamed keeps the name it is stored by in a class attribute `stored_name`.
+
+Who holds the table and the budget is in `qrelease.release.curator`, and what is given away in
+`qrelease.release.release`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.synopsis import Synopsis
+from qrelease.privacy.costs import Cost, Neighbours
+from qrelease.privacy.ledger import Journal, SharedJournal
+from qrelease.queries.workload import Workload
+
+if TYPE_CHECKING:
+    from qrelease.mechanisms.private_data import Private
+
+
+@dataclass(frozen=True)
+class MechanismResult:
+    """What a mechanism hands to the curator, all of it public.
+
+    Parameters
+    ----------
+    synopsis : Synopsis
+        What answers the workload and further queries, as counts.
+    measurements : tuple of Measurement
+        The noisy answers that were drawn, in the order of the draws.
+    choices : mapping
+        What the mechanism chose from public and noisy values, by name; the manifest lists it beside the parameters.
+    constrained : bool
+        Whether the synopsis keeps to what the domain says is impossible.
+    """
+
+    synopsis: Synopsis
+    measurements: tuple[Measurement, ...]
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    constrained: bool = False
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A way to make a release for one charge: a frozen dataclass of public parameters.
+
+    Examples
+    --------
+    Any object with these three members is one:
+
+    >>> import qrelease as qr
+    >>> from qrelease.mechanisms.base import Mechanism
+    >>> isinstance(qr.Laplace(), Mechanism), isinstance(qr.Online(0.1, 0.05), Mechanism)
+    (True, False)
+    """
+
+    @property
+    def name(self) -> str:
+        """The stored name: in the manifest, in the ledger and on the command line. It never changes."""
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """Raise whatever can be known to be wrong before anything is charged or drawn.
+
+        Parameters
+        ----------
+        workload : Workload
+            The k queries to answer.
+        cost : Cost
+            What the release may cost: `PureDP`, `ApproxDP` or `ZCDP`.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Raises
+        ------
+        InvalidInput
+            For a workload or a cost that this mechanism cannot take.
+        TooLarge, OutOfMemory
+            For what never fits in memory, or does not fit now.
+        """
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
+        """Draw noisy answers within the cost, and make a synopsis of them.
+
+        Parameters
+        ----------
+        private : Private
+            The table behind its budget: each of its methods spends before it draws.
+        workload, cost
+            As `check` had them.
+
+        Returns
+        -------
+        MechanismResult
+            The synopsis, the measurements and the public choices.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the draws would cost more than was charged.
+        """
+
+
+@runtime_checkable
+class Untabled(Protocol):
+    """A mechanism some of whose releases have answers, and no synthetic table."""
+
+    def no_table(self, workload: Workload) -> str | None:
+        """Why there will be no synthetic records, from public facts; None where there will be."""
+
+
+def why_no_table(mechanism: Mechanism, workload: Workload) -> str | None:
+    """Why a release will have no synthetic records, from public facts; None where it will have some."""
+    return mechanism.no_table(workload) if isinstance(mechanism, Untabled) else None
+
+
+def check_table(mechanism: Mechanism, workload: Workload) -> None:
+    """`InvalidInput` where a release would have no synthetic records: for who wants them, before the charge."""
+    why = why_no_table(mechanism, workload)
+    if why is not None:
+        raise InvalidInput(f"a synthetic table is wanted, and {mechanism.name} would give none: {why}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one query, as a count.
+
+    value        what the synopsis says: the one to use
+    noisy        the unbiased noisy answer, where the query was measured; else NaN
+    error        the half-width of the 95 % error bar around `noisy`; else NaN
+    model_error  the same around `value`, where the synopsis is a model that can tell; else NaN
+    """
+
+    value: float
+    noisy: float
+    error: float
+    model_error: float = math.nan
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        said = f"{self.value:.1f}" + ("" if math.isnan(self.model_error) else f" ± {self.model_error:.1f}")
+        return said if math.isnan(self.error) else f"{said} (measured {self.noisy:.1f} ± {self.error:.1f})"
+
+
+@dataclass(frozen=True)
+class OnlineAnswer:
+    """The answer to one query of a session, as a count.
+
+    error   with the session's probability 1 - β it is within that of the truth, a count; `pmw` promises it to all its
+            answers together, `online` to each
+    source  whether it was `measured`, given before (`cached`), or read off the `hypothesis` that earlier answers made
+            or a `synopsis` that was bought
+    cost    what was charged for it; None if nothing was, or if one charge pays for the whole session
+    """
+
+    value: float
+    error: float
+    source: Literal["cached", "hypothesis", "measured", "synopsis"]
+    cost: Cost | None = None
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.1f} ± {self.error:.1f} ({self.source})"
+
+
+class Session(Protocol):
+    """An online mechanism at work: it answers an adaptive stream of queries. Closed by a `with`."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the ledger: `Curator.open` with this key goes on with it, in another process too."""
+
+    @property
+    def synopsis(self) -> Synopsis:
+        """What it has learned so far: public, and free to ask anything. Later answers change it."""
+
+    def answer(self, query: str | Workload) -> OnlineAnswer:
+        """The answer to a condition, or to a workload of one query; the same as before if it was asked before.
+
+        Durable before it is returned. Raises `StreamHalted` when there are no more answers, `LedgerError` when another
+        process took the session over.
+        """
+
+    def close(self) -> None:
+        """Give no more answers."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Opened = TypeVar("Opened", bound=Session, covariant=True)
+
+
+@runtime_checkable
+class OnlineMechanism(Protocol[Opened]):
+    """A frozen dataclass of public parameters, from which `Curator.open` makes sessions."""
+
+    @property
+    def name(self) -> str:
+        """As in the ledger."""
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """Raise whatever can be known to be wrong before anything is charged or drawn.
+
+        records  n, where it is public
+        """
+
+    def open(self, private: Private, cost: Cost, journal: Journal) -> Opened:
+        """A session within the cost, which goes on where the journal ends."""
+
+
+@runtime_checkable
+class PayingMechanism(Protocol[Opened]):
+    """An online mechanism whose sessions pay for each answer when it is asked, up to a cap."""
+
+    @property
+    def name(self) -> str:
+        """As in the ledger."""
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """As that of `OnlineMechanism`; the cost is the cap."""
+
+    def join(self, private: Private, journal: SharedJournal) -> Opened:
+        """A session within the journal's cap, one of perhaps several on it, which goes on where it ends.
+
+        What it draws it draws from a `Private` with a filter of its own, after that filter's total was bought.
+        """
+
+
+def plain(value: object) -> Any:
+    """A public value as JSON has it.
+
+    What has a `to_json` describes itself. Another dataclass, such as an update rule, is its fields and its stored name;
+    any other object is its stored name alone, for what it holds may be private by now.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "__qualname__"):
+        return _stored_name(value, f"{value.__module__}.{value.__qualname__}")
+    if hasattr(value, "to_json"):
+        return plain(value.to_json())
+    kind = type(value)
+    if is_dataclass(value):
+        described = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {"type": _stored_name(kind, kind.__name__), **described}
+    if kind.__repr__ is object.__repr__:  # an address
+        return _stored_name(kind, f"{kind.__module__}.{kind.__qualname__}")
+    return repr(value)
+
+
+def _stored_name(kind: object, otherwise: str) -> str:
+    """The name that a class is stored by: its attribute `stored_name`, so that it can be renamed, or else its own."""
+    return str(getattr(kind, "stored_name", otherwise))
+
+
+def parameters(mechanism: Mechanism) -> dict[str, Any]:
+    """A mechanism's public parameters, by name, as JSON has them: the manifest lists them."""
+    return {f.name: plain(getattr(mechanism, f.name)) for f in fields(mechanism)}  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Sessions that answer an adaptive stream of queries and pay as they go."""

@@ -1,0 +1,280 @@
+"""What answers cost: one by one, all queries of a class at once, or by sparse vector; each within one error.
+
+Everything here is public arithmetic. An answer is to be within E, a count, with probability 1 - β. β has parts:
+
+    3/4  an answer that is measured by itself, whatever was seen before
+    1/4  the i-th synopsis or sparse vector that is bought, i = 1, 2, …, has 6/(π²i²) of it: in all β/4
+
+Where a class was declared, half of β is its synopsis's, which is bought once, and these are parts of the other half.
+
+A synopsis keeps within E on *every* query of the class it was bought for, but for its part of β (`tails`). So whoever
+chooses a query, and however much they know of the noise, the probability that its answer is off by more than E is at
+most the sum of the parts, β.
+
+**Measured.** Discrete Laplace noise exceeds t steps with probability 2q^(t+1)/(1 + q) <= q^(t+1/2), q = e^(-1/b), so
+b = (t + 1/2)/ln(1/β). Discrete Gaussian noise does with at most 2(1 - Φ(t/σ)) (Canonne, Kamath & Steinke 2020,
+Proposition 25).
+
+**Synopses.** Under pure ε a noisy table of some columns. Under ρ the residuals of all marginals of an order
+(`residuals`), with the privacy shared between the orders so that the worst conjunction has the least variance. Their
+noise is discrete Gaussian on a fine grid, which has at each point at most e^(1/8σ²) times the probability of a normal
+number, rounded (the mean of e^(-yu/σ²) over |u| <= 1/2 is at least 1): `FINE_GRID` is more than the factor for all
+coordinates together, and one count is kept aside for the rounding, which moves the answer to a conjunction on k columns
+by at most 2^k/2 scale for each of 2^k residuals. Plans too coarse for that are not offered. In (ε, δ) they get normal
+noise, rounded: the same without the factor.
+
+**Sparse vector.** A query is asked whether q(x) and the hypothesis q(y) are apart. With one-sided noise an answer below
+the threshold T can be wrong, |q(x) - q(y)| > E, only if the threshold's own noise is above E - T - o, so its part of β
+pays for all answers of the instance together. T is as far below E as that takes, and the price is such that the
+comparisons of a perfect hypothesis come out above with probability 1/64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache, reduce
+from typing import Final, cast, final
+
+import numpy as np
+from scipy import optimize, special
+
+from qrelease._util.typing import Axes, Floats
+from qrelease.data.domain import Domain, readable
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.inference.measurement import noise_for
+from qrelease.inference.residuals import Plan, on_grid
+from qrelease.noise import tail_bounds
+from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.noise.sparse_vector import SparseVector
+from qrelease.privacy.costs import ZCDP, ApproxDP, Neighbours, PureDP, round_up
+from qrelease.queries.canonical import CanonicalQuery
+from qrelease.queries.classes import MAX_KINDS, Conjunctions, Everything, QueryClass
+from qrelease.queries.families import Cells, Queries, Residuals
+from qrelease.queries.workload import Group, Workload
+
+ALONE: Final = 0.75
+"""The part of β for an answer that is measured by itself."""
+
+FALSE_ALARMS: Final = 1 / 64
+"""The probability with which a sparse vector says that a perfect hypothesis is wrong."""
+
+FINE_GRID: Final = 1.001
+"""By how much a probability may be larger because the noise of residuals is on a grid: see the module's docstring."""
+
+MAX_TABLE_CELLS: Final = 1 << 20
+"""Cells of a noisy table."""
+
+
+@final
+@dataclass(frozen=True)
+class Offer:
+    """A synopsis that could be bought: what would be measured, at which cost, for which class of queries.
+
+    Parameters
+    ----------
+    cost
+        What it costs.
+    workload
+        What is measured for it.
+    axes
+        The columns that its queries are on.
+    queries
+        The class of queries that it answers, all of them within the session's error at once.
+    """
+
+    cost: PureDP | ApproxDP | ZCDP
+    workload: Workload
+    axes: Axes
+    queries: QueryClass
+
+    def answers(self, query: CanonicalQuery) -> bool:
+        """Whether a query is of the class that it answers within the session's error."""
+        return set(query.axes) <= set(self.axes) and self.queries.contains(self.workload.domain, query)
+
+
+@final
+@dataclass(frozen=True)
+class Prices:
+    """The prices of a session: in ε, or, where noise is Gaussian, in ρ.
+
+    Parameters
+    ----------
+    domain, neighbours
+        Those of the table.
+    error
+        E, how far off an answer may be, a count.
+    beta
+        β, the probability with which it may be off by more; but half of it, where a class was declared.
+    gaussian
+        Whether noise is Gaussian and prices are in ρ.
+    """
+
+    domain: Domain
+    neighbours: Neighbours
+    error: float
+    beta: float
+    gaussian: bool
+
+    def cost(self, price: float) -> PureDP | ZCDP:
+        """A price in ε or ρ as a cost, rounded up."""
+        return ZCDP(price) if self.gaussian else PureDP(price)
+
+    def price(self, queries: Queries) -> float:
+        """For the answers to a family of queries, measured at once: ε or ρ."""
+        order, t = 2 if self.gaussian else 1, math.floor(self.error / queries.unit)
+        moved = max(queries.sensitivity(order, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
+        if self.gaussian:
+            z = -float(special.ndtri(ALONE * self.beta / 2))
+            return round_up(moved * (Fraction(z) / t) ** 2 / 2)
+        return round_up(moved * Fraction(-math.log(ALONE * self.beta)) / (t + Fraction(1, 2)))
+
+    @cached_property
+    def alone(self) -> float:
+        """For one counting query, measured by itself: ε or ρ."""
+        return self.price(Cells(1))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on every answer that is measured by itself, a count."""
+        return 1 / math.sqrt(2 * self.alone) if self.gaussian else math.sqrt(2) / self.alone
+
+    def share(self, number: int | None) -> float:
+        """The part of β of the synopsis or sparse vector that is the `number`-th to be bought, from 0.
+
+        None is that of a declared class, which has as much as everything else.
+        """
+        if number is None:
+            return self.beta
+        return (1 - ALONE) * self.beta * 6 / (math.pi * (number + 1)) ** 2
+
+    def sparse(self, number: int, positives: int) -> tuple[float, int]:
+        """The price of a sparse vector with c `positives`, in ε or ρ; and its threshold T, in counts."""
+        unit = SparseVector.calibrate(self.cost(1.0), positives, 1)
+        wrong, above = math.log(1 / self.share(number)), -math.log(FALSE_ALARMS)
+        scale = self.error / (float(unit.threshold) * wrong + float(unit.query) * above)
+        price = round_up(1 / Fraction(scale) ** (2 if self.gaussian else 1))
+        found = SparseVector.calibrate(self.cost(price), positives, 1)
+        # Below T the gap is at most T + o + ρ, and P(ρ > s) <= e^(-s/b).
+        return price, math.floor(self.error) - found.offset - math.ceil(float(found.threshold) * wrong)
+
+    def table(self, number: int | None, axes: Axes, queries: QueryClass) -> Offer:
+        """A noisy table of these columns, for a class of queries. `TooLarge` where it would be."""
+        cells = self.domain.cells(axes)
+        if cells > MAX_TABLE_CELLS:
+            raise TooLarge(
+                f"a noisy table of {readable(cells)} cells is too large; at most {MAX_TABLE_CELLS:,} are measured"
+            )
+        far = table_reach(self.domain, axes, queries, self.share(number))
+        moved = max(Cells(cells).sensitivity(1, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
+        cost = PureDP(round_up(moved * Fraction(far) / Fraction(self.error)))
+        group = Group(axes, Cells(cells))
+        return self._offered(Offer(cost, Workload(self.domain, (group,)), axes, queries))
+
+    def residuals(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
+        """The residuals that answer conjunctions on these columns.
+
+        `TooLarge` for too many kinds of them, and for an error that the rounding alone may reach.
+        """
+        workload, far = self._measured(number, axes, conjunctions)
+        cost = ZCDP(round_up((Fraction(far) / Fraction(self.error - 1)) ** 2 / 2))
+        moved = workload.moved(2, replace=self.neighbours is Neighbours.REPLACE_ONE)
+        if len(workload) * cost.rho / (4 * moved) > math.log(FINE_GRID):
+            raise TooLarge("the grid of the residuals would be too coarse")
+        return self._offered(Offer(cost, workload, axes, conjunctions))
+
+    def approximate(self, number: int | None, axes: Axes, conjunctions: Conjunctions, delta: float) -> Offer:
+        """As `residuals`, at the least ε for this δ: with normal noise, rounded (Balle & Wang 2018)."""
+        workload, far = self._measured(number, axes, conjunctions)
+        sigma = (self.error - 1) / far
+        try:
+            found = optimize.brentq(lambda e: analytic_gaussian_sigma(1, e, delta) - sigma, 1e-9, 1e3, rtol=1e-9)
+        except ValueError:  # no sign change: it would cost more than anybody has, or nothing
+            raise TooLarge(f"an error of {self.error:g} counts has no price in epsilon at delta={delta:g}") from None
+        return self._offered(Offer(ApproxDP(float(found) * (1 + 1e-6), delta), workload, axes, conjunctions))
+
+    def _offered(self, offer: Offer) -> Offer:
+        """An offer whose noise can be drawn, as it is charged for before; else `TooLarge`."""
+        try:
+            noise_for(offer.workload, offer.cost, self.neighbours)
+        except InvalidInput as error:
+            raise TooLarge(f"a synopsis of {len(offer.workload):,} numbers cannot be drawn: {error}") from None
+        return offer
+
+    def _measured(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> tuple[Workload, float]:
+        """The residuals, and how far off a conjunction may be, in units of σ."""
+        if self.error <= 1:
+            raise TooLarge(f"an error of {self.error:g} counts leaves no room for the rounding of residuals")
+        workload, _, far = residual_reach(
+            self.domain, axes, conjunctions, self.neighbours, self.share(number) / FINE_GRID
+        )
+        if 4**conjunctions.order > 2 * min(cast(Residuals, g.queries).scale for g in workload.groups):
+            raise TooLarge("the grid of the residuals would be too coarse")
+        return workload, far
+
+
+@lru_cache(256)
+def table_reach(domain: Domain, axes: Axes, queries: QueryClass, beta: float) -> float:
+    """How far off, in units of b, a query on a table may be with probability β."""
+    if isinstance(queries, Everything):
+        return tail_bounds.laplace_norm(domain.cells(axes), beta)
+    return tail_bounds.laplace_sums(queries.cells(domain, axes), beta)
+
+
+@lru_cache(256)
+def residual_reach(
+    domain: Domain, axes: Axes, conjunctions: Conjunctions, neighbours: Neighbours, beta: float
+) -> tuple[Workload, dict[Axes, float], float]:
+    """What to measure, with which variances at σ = 1; and how far off a conjunction then may be with probability β."""
+    axes = tuple(a for a in axes if domain.shape[a] > 1)  # a column of one value tells nothing
+    whole = [s for s in conjunctions.subsets(axes) if len(s) == min(conjunctions.order, len(axes))]
+    plan = Plan.choose(domain, whole, neighbours=neighbours)
+    norms = {s: math.prod(1 - 1 / domain.shape[a] for a in s) for s in plan.variances}
+    parts, _ = _variances(domain, axes, conjunctions, plan.variances)
+    sizes = np.zeros(parts.shape[1])
+    for s, variance in plan.variances.items():
+        sizes[len(s)] += norms[s] / variance if variance else 0.0
+
+    def worst(logs: Floats) -> float:
+        factors = np.exp(logs)
+        return math.log(float((parts @ (1 / factors)).max() * (sizes @ factors)))
+
+    best = np.zeros(len(sizes))
+    for _ in range(3):  # the simplex may get stuck where two conjunctions are equally bad
+        best = optimize.minimize(worst, best, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6}).x
+    factors = np.exp(best)
+    privacy = {g.axes: factors[len(g.axes)] * norms[g.axes] / plan.variances[g.axes] for g in plan.workload.groups}
+    workload, variances = on_grid(domain, privacy, neighbours)
+    parts, counts = _variances(domain, axes, conjunctions, variances)
+    return workload, variances, tail_bounds.gaussian_union(np.sqrt(parts.sum(axis=1)), counts, beta)
+
+
+def _variances(
+    domain: Domain, axes: Axes, conjunctions: Conjunctions, measured: Mapping[Axes, float]
+) -> tuple[Floats, Floats]:
+    """Of each kind of conjunction the variance from the residuals of each order, (kinds, orders); how many, (kinds,).
+
+    Where m of n values are admitted, a residual of that column sees m(n - m)/n, and one of other columns (m/n)².
+    """
+    sets = list(conjunctions.subsets(axes))
+    kinds = sum(math.prod(domain.shape[a] - 1 for a in s) for s in sets)
+    if kinds > MAX_KINDS:
+        raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MAX_KINDS:,} kinds")
+    found, counts = [], []
+    for s in sets:
+        admitted = [np.arange(1, domain.shape[a]) for a in s]
+        inside = [m * (domain.shape[a] - m) / domain.shape[a] for a, m in zip(s, admitted, strict=True)]
+        outside = [(m / domain.shape[a]) ** 2 for a, m in zip(s, admitted, strict=True)]
+        rows = np.zeros((math.prod(map(len, admitted)), min(conjunctions.order, len(axes)) + 1))
+        for pattern in range(1 << len(s)):
+            seen = [bool(pattern >> i & 1) for i in range(len(s))]
+            factors = [inside[i] if yes else outside[i] for i, yes in enumerate(seen)]
+            weight = reduce(np.multiply.outer, factors, np.ones(1))
+            below = tuple(a for a, yes in zip(s, seen, strict=True) if yes)
+            rows[:, len(below)] += measured[below] * weight.reshape(-1)
+        found.append(rows)
+        ways = [np.array(conjunctions.ways(domain.attributes[a]), np.float64) for a in s]
+        counts.append(reduce(np.multiply.outer, ways, np.ones(1)).reshape(-1))
+    return np.concatenate(found), np.concatenate(counts)

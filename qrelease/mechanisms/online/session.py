@@ -1,0 +1,535 @@
+"""Online answers to an adaptive stream, each within α at the least price: a session that pays as it goes.
+
+A query that was asked before, in whatever words, has the answer that it had, for nothing. One of a class that a
+synopsis was bought for is read off that. For another one the session chooses between
+
+- an answer measured by itself, which also trains a hypothesis;
+- a synopsis for the class that the stream has shown so far, by the rule of the ski rental: as soon as answers that it
+  would have given cost `RENT` times its price. Or at once, for a class that was declared;
+- a sparse vector, which answers for nothing while the hypothesis is right: once the hypothesis has been right, of late,
+  on so many measured queries of the kind as cost as much.
+
+**Promise.** Let r be the session's number of records: n, where that is public, else a noisy count, bought first. Each
+answer that is given to a query for the first time is within `error` = αr of the truth with probability 1 - β, whoever
+asks, whatever they know of the records, and however they chose it by earlier answers. *Proof* in `pricing`: a measured
+answer has noise of its own; a synopsis, and an instance of sparse vector, keeps within αr on all queries of its class
+at once, but for its part of β. (Who asks a query again gets an old answer, of which they may know that it is wrong.)
+
+Under add-remove r = n + W with Laplace noise W of scale at most 4αr/L, L = ln(4/3β): so r is within a few per cent of
+n, in units of α. Its ε doubles from `FIRST` until the count is a rough one, which says how much a good one takes. A
+measured answer is then within αn itself with probability 1 - 3/4 β E e^(LW/n): the exponent of its tail changes by
+LW/n. That mean is 1/(1 - (4α)²) for W of just that scale and r near n: far below the 4/3 that makes 1 - β, up to
+α = 1/20. (At α = 1/8 and large β it is not, since r is looked at before it is taken: up to 1.3 β there, by simulation.)
+(Where a class is declared, half of β is its synopsis's; in all of this β/2 stands for β then.)
+
+**Money.** The session's cost is its cap. A purchase is charged to the ledger and written into the session's journal in
+one durable transaction before its noise is drawn, and the result before it is shown. Processes on one ledger share the
+journal: each catches up with it before it buys. If one died between charge and answer, the next one that needs the
+answer draws it, at no further charge; if two do, the first to write it down is the one whose answer counts, and nobody
+sees the other. Noise that is kept secret, that of a sparse vector, is the process's own and dies with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self, final
+
+import numpy as np
+
+from qrelease._util.validate import count, positive_probability
+from qrelease.data.domain import Domain
+from qrelease.data.schema import digests
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
+from qrelease.inference.histogram import Histogram
+from qrelease.mechanisms.base import OnlineAnswer
+from qrelease.mechanisms.online import hypothesis as hypotheses
+from qrelease.mechanisms.online.canonical_group import CanonicalGroup, QueryReader
+from qrelease.mechanisms.online.draws import PrivateDraws
+from qrelease.mechanisms.online.prices import Offer
+from qrelease.mechanisms.online.purchasing import Purchase
+from qrelease.mechanisms.online.quotes import Purse, Quote, total_cost
+from qrelease.mechanisms.online.state import SessionState
+from qrelease.mechanisms.private_data import Private
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.filters import Tally, after, remaining, spent
+from qrelease.privacy.ledger import SharedJournal
+from qrelease.queries.classes import Conjunctions
+from qrelease.queries.workload import Workload
+
+_as_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@final
+@dataclass(frozen=True)
+class Online:
+    """Sessions in which each answer is within a fraction α of the records with probability 1 - β, at the least cost.
+
+    The cost of a session is its cap: under a pure one all noise is Laplace, under ρ or (ε, δ) Gaussian, charged in ρ;
+    but under (ε, δ) a declared class's synopsis in ε, or (ε, 7δ/8), whichever is less, while nothing is charged in ρ.
+
+    Parameters
+    ----------
+    alpha
+        How far off an answer may be, a fraction of the number of records.
+    beta
+        The probability with which an answer may be off by more.
+    declared
+        The class of queries that will be asked, if it is known: its synopsis is bought with the first of them.
+    records
+        About how many records there are, if that is public: an α that no table of so many could meet is refused before
+        their noisy count is bought. It decides nothing else, and is no part of what a session is opened with.
+
+    Raises
+    ------
+    InvalidInput
+        For parameters out of range.
+
+    References
+    ----------
+    Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*: the rule
+    by which the hypothesis learns. Dwork & Roth 2014, §3.6: the sparse vector.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> mechanism = qr.Online(alpha=0.02, beta=0.01, declared=qr.Conjunctions(2))
+    >>> mechanism.name
+    'online'
+    """
+
+    alpha: float = 0.05
+    beta: float = 0.001
+    declared: Conjunctions | None = None
+    records: int | None = None
+
+    @property
+    def name(self) -> str:
+        """`online`."""
+        return "online"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive_probability("alpha", self.alpha))
+        object.__setattr__(self, "beta", positive_probability("beta", self.beta))
+        if self.declared is not None and not isinstance(self.declared, Conjunctions):
+            raise InvalidInput(f"the declared class must be Conjunctions, got {type(self.declared).__name__}")
+        if self.records is not None:
+            object.__setattr__(self, "records", count("records", self.records))
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        """`InvalidInput` for too few records, where their number is public; for an α out of reach, if given it."""
+        check_cost(cost)
+        known = self.records if records is None else records
+        if known is None:
+            return
+        self._check_records(known)
+        if self.records is not None:
+            self._check_reach(domain, cost, neighbours, known)
+
+    def _check_reach(self, domain: Domain, cost: Cost, neighbours: Neighbours, known: int) -> None:
+        """`InvalidInput` where a cap holds no answer within α of so many records, or not their count."""
+        state = SessionState(domain, neighbours, cost, self.alpha, self.beta, self.declared, known)
+        everybody = CanonicalGroup.of(domain, Workload.marginals(domain, [()]).groups[0])
+        price = state.policy.alone(everybody).cost
+        beyond = f"alpha={self.alpha:g} of {known:,} records is out of reach at {cost}"
+        try:
+            after(cost, Tally(), price)
+        except BudgetExceeded:
+            raise InvalidInput(f"{beyond}: one answer costs {price:.6g}; take a larger alpha") from None
+        if not state.countable(known):
+            raise InvalidInput(f"{beyond}: to count them takes too much of it; take a larger alpha")
+
+    def _check_records(self, records: int) -> None:
+        if self.alpha * records < 2:
+            raise InvalidInput(f"alpha * records must be at least 2 counts, got {self.alpha:g} * {records:,}")
+
+    def join(self, private: Private, journal: SharedJournal) -> OnlineSession:
+        """A session, new or gone on with; see `Curator.open`."""
+        terms = {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "declared": self.declared and [self.declared.order, self.declared.ranges],
+            "columns": digests(private.domain),
+        }
+        with journal.writing() as entries:
+            if not entries:
+                entries = [_as_json({"session": terms}).encode()]
+                journal.append(*entries)
+        opened = json.loads(entries[0])["session"]
+        if opened != terms:
+            columns = opened.pop("columns", None) == terms["columns"]
+            what = f"was opened with {json.dumps(opened)}" if columns else "is over other columns, labels or bins"
+            raise LedgerError(
+                f"the session with key {journal.key!r} {what}; go on with what it was opened with, or use another key"
+            )
+        return OnlineSession(self, private, journal, entries[1:])
+
+
+@final
+class OnlineSession:
+    """A session of `Online`; made by `Curator.open`. Processes may share its journal, and threads the session.
+
+    (But while one thread is inside a transaction of the ledger, it alone may use the session.)
+
+    Parameters
+    ----------
+    mechanism
+        What it was opened with.
+    private
+        The door to the table.
+    journal
+        Where it writes what it buys and draws. Its cap is what the session may cost.
+    entries
+        What the journal holds so far, after the terms.
+
+    Attributes
+    ----------
+    mechanism : Online
+    key : str
+        Its name in the ledger.
+    cost : Cost
+        Its cap.
+    domain : Domain
+        The universe of its queries.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> table = qr.Table.from_pandas(people, schema)  # doctest: +SKIP
+    >>> curator = qr.Curator(table, qr.Ledger.open("people.ledger", qr.PureDP(1.0)))  # doctest: +SKIP
+    >>> with curator.open(qr.Online(alpha=0.02), qr.PureDP(0.5)) as session:  # doctest: +SKIP
+    ...     print(session.quote("age in 30..39").cost, session.answer("age in 30..39"))
+    """
+
+    def __init__(self, mechanism: Online, private: Private, journal: SharedJournal, entries: Sequence[bytes]) -> None:
+        self.mechanism, self.key, self.cost = mechanism, journal.key, journal.cap
+        self.domain: Domain = private.domain
+        self._draws, self._journal = PrivateDraws(private), journal
+        terms = mechanism.alpha, mechanism.beta, mechanism.declared, private.public_records
+        self._state = SessionState(self.domain, private.neighbours, journal.cap, *terms)
+        self._reader = QueryReader(self.domain)
+        self._closed = False
+        self._lock = threading.RLock()
+        self._replayed = journal.length - len(entries)
+        self._replay(entries)
+        self.catch_up()
+        while not self._state.records:
+            self._deliver(self._find_or_buy(None, None)[0], None)
+
+    # What it is asked
+
+    def answer(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> OnlineAnswer:
+        """The answer to one query. It is durable before it is returned, if it was paid for.
+
+        Parameters
+        ----------
+        query
+            A condition such as ``age in 30..39 and income = '>50K'``, or a workload of one query.
+        purse
+            Another budget that pays what the answer costs, too, in the same transaction.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the cap, the ledger or the purse does not cover what the answer costs. Nothing is charged.
+        StreamHalted
+            If the session is closed.
+        InvalidInput
+            For what is no query, or more than one.
+        """
+        groups = self._reader.read(query)
+        if sum(len(group.queries) for group in groups) != 1:
+            raise InvalidInput(f"one query has one answer, got {query!r}; use answers")
+        return self._serve(groups[0], purse)[0]
+
+    def answers(self, workload: Workload | CanonicalGroup, purse: Purse | None = None) -> list[OnlineAnswer]:
+        """The answers to a workload, (k,). The queries of one group are bought as one family, at its price.
+
+        The cells of a marginal cost together what one of them costs; the cost stands with the first answer that was
+        not known. Raises as `answer` does; what was bought for earlier groups is kept then.
+        """
+        return [a for group in self._reader.read(workload) for a in self._serve(group, purse)]
+
+    def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
+        """The most that answering would cost now, in all. Nothing is spent or written, and no news is read.
+
+        Each group of a workload is priced as if it were asked for alone, but a synopsis once for all that it answers.
+        Raises as `answer` does.
+        """
+        offers: list[Offer] = []
+        with self._lock:
+            self._check_kept()
+            found = [self._quoted(group, offers, purse) for group in self._reader.read(query)]
+        costs = [q.cost for q in found if q.cost is not None]
+        source = next((q.source for q in found if q.cost is not None), found[0].source)
+        return Quote(total_cost(self.cost, costs), source)
+
+    def price(self, group: CanonicalGroup) -> Cost:
+        """What answers cost that are measured by themselves, whether or not that is covered."""
+        with self._lock:
+            return self._state.policy.alone(group).cost
+
+    # What is known of it
+
+    @property
+    def records(self) -> int:
+        """r: the number of records, noisy under add-remove."""
+        return self._state.records
+
+    @property
+    def insecure(self) -> bool:
+        """Whether any of its noise, drawn here or before, was not the system's entropy: then it protects nobody."""
+        return self._state.insecure or self._draws.insecure
+
+    @property
+    def spent(self) -> Cost | None:
+        """What it spent, in the cap's kind and rounded up; None if nothing."""
+        return spent(self.cost, self._state.tally)
+
+    @property
+    def remaining(self) -> Cost | None:
+        """What is left of the cap; the ledger may have less."""
+        return remaining(self.cost, self._state.tally)
+
+    @property
+    def synopsis(self) -> Histogram:
+        """The hypothesis that fits everything bought so far: public, and free to ask anything, without a promise.
+
+        `TooLarge` for a universe without one. It is a function of the journal, and later answers do not change it: they
+        make another.
+        """
+        with self._lock:
+            self._check_kept()
+            if self._state.hypothesis is None:
+                most = hypotheses.MAX_HYPOTHESIS_CELLS
+                raise TooLarge(f"a hypothesis over {self.domain.size:,} cells is not kept; at most {most:,} are")
+            return self._state.hypothesis.histogram
+
+    @property
+    def listening(self) -> bool:
+        """Whether a sparse vector may give the next answer for nothing, and end with it."""
+        return self._draws.listening
+
+    # Its upkeep
+
+    def learn(self) -> bool:
+        """Do a part of what is else done when it is needed: of the hypothesis, or a price; whether there was any."""
+        with self._lock:
+            hypothesis = self._state.hypothesis
+            return (hypothesis is not None and hypothesis.learn()) or self._state.policy.foresee()
+
+    def catch_up(self) -> None:
+        """Read what other processes wrote into the journal."""
+        with self._lock:
+            self._check_kept()
+            self._replay(self._journal.read())
+
+    def close(self) -> None:
+        """Give no more answers; it can be opened again, under its key."""
+        with self._lock:
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        insecure = ", INSECURE" if self.insecure else ""
+        return f"<OnlineSession {self.spent or 'nothing'} spent of {self.cost}, {len(self._state):,} answers{insecure}>"
+
+    # The journal
+
+    def _replay(self, entries: Sequence[bytes]) -> None:
+        """Replay what was read from the journal, or appended to it, last."""
+        self._state.replay(entries)
+        self._replayed += len(entries)
+
+    def _check_kept(self) -> None:
+        """`LedgerError` if the ledger does not hold what was replayed, or not all was replayed that was read."""
+        self._journal.check_kept()
+        if self._replayed != self._journal.length:
+            raise LedgerError(f"the session with key {self.key!r} was interrupted while it read; open it again")
+
+    def _append(self, entry: dict[str, Any]) -> bytes:
+        """Write an entry down; the line that says it, which is to be replayed once it is certain."""
+        line = _as_json(entry).encode()
+        self._journal.append(line)
+        return line
+
+    @property
+    def _mark(self) -> dict[str, bool]:
+        """What an entry says of its noise."""
+        return {"insecure": True} if self._draws.insecure else {}
+
+    # How it answers
+
+    def _serve(self, group: CanonicalGroup, purse: Purse | None) -> list[OnlineAnswer]:
+        with self._lock:
+            if self._closed:
+                raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
+            self._check_kept()
+            before = [self._state.known(query) for query in group.queries]
+            cost = None if all(before) else self._obtain(group, purse)
+            answers = []
+            for query, old in zip(group.queries, before, strict=True):
+                value, source = self._state.known(query) or (math.nan, "measured")
+                error = self._state.error(query)
+                if old is not None:
+                    answers.append(OnlineAnswer(value, error, "cached" if source == "measured" else source))
+                else:
+                    answers.append(OnlineAnswer(value, error, source, cost))
+                    cost = None
+            return answers
+
+    def _obtain(self, group: CanonicalGroup, purse: Purse | None) -> Cost | None:
+        """Buy until all answers of a group are known; what this cost."""
+        paid: list[Cost] = []
+        while self._state.missing(group):
+            number, was_bought = self._find_or_buy(group, purse)
+            if number is not None:
+                paid += [self._state.purchases[number].cost] if was_bought else []
+                self._deliver(number, group)
+        return total_cost(self.cost, paid)
+
+    def _find_or_buy(self, group: CanonicalGroup | None, purse: Purse | None) -> tuple[int | None, bool]:
+        """One transaction: the number of the purchase that is to be delivered next, and whether it was bought in it.
+
+        None where an answer was found instead. Without a group it is about the number of records.
+        """
+        state = self._state
+        with self._journal.writing() as news:
+            self._replay(news)
+            if state.records if group is None else not state.missing(group):
+                return None, False
+            number = state.waiting(group) if group else next(iter(state.owed), None)
+            if number is not None:
+                return number, False
+            was_listening = self.listening
+            guess = self._confirmed_guess(group)
+            if guess is not None and group:
+                entry = {"free": group.queries[0].to_text(), "value": guess, "order": group.order, **self._mark}
+            else:
+                number = len(state.purchases)
+                # An answer that ended a sparse vector does not begin another: its price was quoted without.
+                entry = self._buy(group, purse, sparse=not was_listening)
+            line = self._append(entry)
+        self._replay([line])
+        return number, number is not None
+
+    def _confirmed_guess(self, group: CanonicalGroup | None) -> float | None:
+        """The hypothesis's answer, if a sparse vector is open and says that it is right."""
+        hypothesis = self._state.hypothesis
+        if group is None or hypothesis is None or not self.listening or not self._state.policy.trusts_hypothesis(group):
+            return None
+        guess = round(hypothesis.guess(group.group))
+        return float(guess) if self._draws.confirms(group.group, guess) else None
+
+    # What it buys
+
+    def _buy(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> dict[str, Any]:
+        """Charge for what is chosen; the entry that says so."""
+        purchase = self._chosen(group, purse, sparse=sparse)
+        try:
+            self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
+            if purse:
+                purse.spend(purchase.cost)
+        except BudgetExceeded as error:  # not a refusal, after which an outer transaction would go on
+            raise AssertionError("what was covered a moment ago is not") from error
+        return purchase.entry
+
+    def _chosen(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> Purchase:
+        """The first that is covered of those that are worth buying; `BudgetExceeded` for the last of them."""
+        *better, last = self._choices(group, sparse=sparse)
+        for purchase in better:
+            with suppress(BudgetExceeded):
+                # A sparse vector may leave the answer to be bought after it.
+                costs = [purchase.cost, last.cost] if purchase.kind == "sparse" else [purchase.cost]
+                self._check_covered(total_cost(self.cost, costs), purse)
+                return purchase
+        self._check_covered(last.cost, purse)
+        return last
+
+    def _choices(self, group: CanonicalGroup | None, *, sparse: bool) -> Iterator[Purchase]:
+        if group is None:
+            yield self._state.count()
+            return
+        yield from self._state.policy.synopses(group, self._state.tally)
+        vector = self._state.policy.sparse(group) if sparse and not self.listening else None
+        if vector is not None:
+            yield vector
+        yield self._state.policy.alone(group)
+
+    def _check_covered(self, cost: Cost | None, purse: Purse | None) -> None:
+        """`BudgetExceeded` unless the cap, the ledger and the purse hold a cost."""
+        assert cost is not None
+        after(self.cost, self._state.tally, cost)
+        self._journal.check(cost)
+        if purse:
+            purse.admits(cost)
+
+    def _quoted(self, group: CanonicalGroup, offers: list[Offer], purse: Purse | None) -> Quote:
+        """The price of a group, when these synopses are bought already; a further one is added to them."""
+        state = self._state
+        if not state.missing(group):
+            known = state.known(group.queries[0])
+            source = known[1] if known else "measured"
+            return Quote(None, "cached" if source == "measured" else source)
+        if state.waiting(group) is not None:
+            return Quote(None, "measured")
+        if any(all(map(offer.answers, group.queries)) for offer in offers):
+            return Quote(None, "synopsis")
+        purchase, alone = self._chosen(group, purse, sparse=not self.listening), state.policy.alone(group)
+        if purchase.offer is not None:
+            offers.append(purchase.offer)
+        if purchase.kind == "sparse":
+            return Quote(total_cost(self.cost, [purchase.cost, alone.cost]), "hypothesis")
+        if purchase.kind == "answers" and self.listening and state.policy.trusts_hypothesis(group):
+            return Quote(purchase.cost, "hypothesis")
+        return Quote(purchase.cost, "synopsis" if purchase.kind == "synopsis" else "measured")
+
+    # What it draws
+
+    def _deliver(self, number: int | None, group: CanonicalGroup | None) -> None:
+        """Draw what was bought, for a group, and write it down, unless another process did."""
+        if number is None:
+            return
+        purchase = self._state.purchases[number]
+        if purchase.kind == "sparse":
+            assert not isinstance(purchase.cost, ApproxDP)
+            self._draws.open_vector(purchase.cost, purchase.entry["positives"], purchase.entry["threshold"])
+            return
+        entry = {"of": number, **self._drawn(number, purchase, group), **self._mark}
+        lines = []
+        with self._journal.writing() as news:
+            self._replay(news)
+            if number in self._state.owed:
+                lines.append(self._append(entry))
+        self._replay(lines)
+
+    def _drawn(self, number: int, purchase: Purchase, group: CanonicalGroup | None) -> dict[str, Any]:
+        """The result of a purchase, with fresh noise, and what is learned from it; it is charged already."""
+        if purchase.kind == "count":
+            return {"values": [self._draws.count(PureDP(purchase.entry["epsilon"]))]}
+        if group is not None and len(group.queries) == 1 and purchase.queries == group.queries:
+            workload = Workload(self.domain, (group.group,))  # made already
+        else:
+            workload = purchase.workload(self.domain)
+        found = self._draws.measure(workload, purchase.cost)
+        drawn: dict[str, Any] = {"values": [np.rint(m.values / m.noise.unit).astype(np.int64).tolist() for m in found]}
+        hypothesis = self._state.hypothesis
+        if purchase.offer or hypothesis is None:
+            return drawn
+        (values,) = (m.values for m in found)
+        guess, drawn["steps"] = hypothesis.lesson(number, purchase.learned_queries(self.domain), values)
+        if len(values) == 1:
+            drawn["right"] = bool(abs(values[0] - guess[0]) <= self._state.prices.error / 2)
+        return drawn

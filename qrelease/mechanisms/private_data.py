@@ -1,0 +1,216 @@
+"""`Private`: the only door through which a mechanism sees private counts.
+
+A mechanism gets a `Private` that was made for one charge. It spends from that charge's filter before each draw, so the
+parts of a cost are added up in one place, and every draw is written down for the manifest of the release.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import sha256
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import final
+
+import numpy as np
+
+from qrelease._util.parallel import at_once
+from qrelease._util.typing import Axes, Floats, Ints
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.inference.measurement import RECORDS, Measurement, noise_for
+from qrelease.noise import samplers as samplers_module
+from qrelease.noise import selection
+from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
+from qrelease.noise.distributions import Noise, NoiseLaw
+from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
+from qrelease.privacy.draws import Draws
+from qrelease.privacy.filters import Filter
+from qrelease.queries.families import Residuals
+from qrelease.queries.workload import Group, Workload
+
+_SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
+    "discrete Laplace": samplers_module.discrete_laplace,
+    "discrete Gaussian": samplers_module.discrete_gaussian,
+    "rounded Gaussian": samplers_module.rounded_gaussian,
+}
+
+_DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache until the exact ones are added
+
+
+@final
+@dataclass
+class Private:
+    """Private counts under a budget. Made by the `Curator` for one charge and one mechanism.
+
+    Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
+    it, for scores that it hands to `select`.
+    """
+
+    _table: Table = field(repr=False)
+    neighbours: Neighbours
+    filter: Filter
+    entropy: WordSource = field(repr=False)
+    spends: list[Spend] = field(default_factory=list)
+    draws: Draws | None = field(default=None, repr=False)
+
+    @property
+    def domain(self) -> Domain:
+        """The public universe of the records."""
+        return self._table.domain
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction of the ledger is open, which could undo what is kept of a draw."""
+        return self.draws is not None and self.draws.in_transaction
+
+    @property
+    def public_records(self) -> int | None:
+        """The number of records where neighbours have the same, so that it is public; else None."""
+        return len(self._table) if self.neighbours is Neighbours.REPLACE_ONE else None
+
+    def spend(self, what: str, cost: Cost) -> None:
+        """Take a cost from the charge, for the draw that follows, and write it down for the manifest.
+
+        Raises `BudgetExceeded` where the charge does not cover it: then nothing may be drawn.
+        """
+        self.filter.spend(cost)
+        self.spends.append(Spend(what, cost))
+
+    def exact(self, workload: Workload) -> list[Ints]:
+        """The exact answers of each group in its units, which one record moves by at most 1 each. Private: for scores.
+
+        `InvalidInput` for queries over another domain, or with entries outside [0, 1].
+        """
+        workload.check_bounded()
+        marginals = self._marginals(workload)
+        return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
+
+    def _marginals(self, workload: Workload) -> dict[Axes, Ints]:
+        if workload.domain != self._table.domain:
+            raise InvalidInput("the workload is over another domain than the table")
+        return dict(zip(workload.sets, self._table.counts(workload.sets), strict=True))
+
+    def measure(self, workload: Workload, cost: Cost) -> list[Measurement]:
+        """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s.
+
+        Many answers are drawn in pieces, on all cores. The pieces are the same on however many, and each has a stream
+        of its own, made in their order: so a seed gives the same noise everywhere. The streams of two pieces are keyed
+        independently (`Entropy.apart`), as those of two releases are, so all draws are independent, as in one stream.
+        """
+        law, parameter = noise_for(workload, cost, self.neighbours)
+        if workload.domain != self._table.domain:
+            raise InvalidInput("the workload is over another domain than the table")
+        self.spend(f"measure {_described(workload)}", cost)
+        asked = () if self.draws is None else ("measure", digest(workload), law.law, str(parameter))
+        values = self._kept(asked, lambda: self._measured(workload, law, parameter))
+        places = pairwise(workload.bounds.tolist())
+        return [Measurement(g, values[a:b], law) for g, (a, b) in zip(workload.groups, places, strict=True)]
+
+    def _measured(self, workload: Workload, law: Noise, parameter: Fraction) -> Floats:
+        """Exact answers and noise."""
+        marginals = self._marginals(workload)
+        values, bounds = np.empty(len(workload)), workload.bounds
+        cuts = workload.cuts(_DRAWN)
+        streams = self._streams(len(cuts))
+
+        def work(piece: int) -> None:
+            first, last = cuts[piece]
+            place = slice(int(bounds[first]), int(bounds[last]))
+            drawn = _draw(law, parameter, place.stop - place.start, streams[piece])
+            at = 0
+            for exact in _applied(workload.groups[first:last], marginals, law.unit):
+                drawn[at : at + len(exact)] += exact
+                at += len(exact)
+            np.multiply(drawn, law.unit, out=values[place])
+
+        if streams[0] is self.entropy:
+            for piece in range(len(cuts)):
+                work(piece)
+        else:
+            at_once(work, range(len(cuts)))
+        return values
+
+    def _kept(self, asked: Sequence[str], draw: Callable[[], Floats]) -> Floats:
+        """A draw, (k,) floats; the one that was kept where an earlier run under the same charge drew it."""
+        if self.draws is None:
+            return draw()
+        kept = self.draws.take(json.dumps(asked), lambda: zlib.compress(draw().astype("<f8").tobytes(), 1))
+        return np.frombuffer(zlib.decompress(kept), "<f8").astype(np.float64)  # a copy that can be written to
+
+    def chosen(self, asked: Sequence[str], draw: Callable[[], int]) -> int:
+        """A choice that `spend` paid for; the kept one where an earlier run under the same charge drew it.
+
+        asked  what is chosen from and how: public, and the same in a run that goes on
+        """
+        if self.draws is None:
+            return draw()
+        return int(self.draws.take(json.dumps(asked), lambda: str(draw()).encode()))
+
+    def _streams(self, pieces: int) -> list[WordSource]:
+        """One for each piece; the same for all, which take turns, where it is one piece or no `Entropy`."""
+        if pieces == 1 or not isinstance(self.entropy, Entropy):
+            return [self.entropy] * pieces
+        return [self.entropy.apart() for _ in range(pieces)]
+
+    def count(self, cost: PureDP | ZCDP | None) -> tuple[float, Measurement | None]:
+        """The number of records, and its measurement, of `RECORDS`. Public, hence exact and free (None), if replaced.
+
+        Raises `InvalidInput` without a cost under add-remove.
+        """
+        n = len(self._table)
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return float(n), None
+        if cost is None:
+            raise InvalidInput("the number of records is private under add-remove: it has a cost")
+        law, parameter = calibrated(1, cost)
+        self.spend("count the records", cost)
+        noisy = self._kept(
+            ("count", law.law, str(parameter)),
+            lambda: (n + _draw(law, parameter, 1, self.entropy)).astype(np.float64),  # floats would be rounded first
+        )
+        return float(noisy[0]), Measurement(RECORDS, noisy, law)
+
+    def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
+        """The index of a large score; one record moves each score by at most `sensitivity`, in either direction.
+
+        ε is `selection_epsilon`.
+        """
+        epsilon = selection_epsilon(cost, rule)
+        self.spend(f"select by {rule}", cost)
+        select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
+        asked = ("select", rule, str(len(scores)), str(sensitivity), str(epsilon))
+        return self.chosen(asked, lambda: select(scores, epsilon, sensitivity, self.entropy))
+
+
+def digest(workload: Workload) -> str:
+    """Of all queries of a workload in their order: the same for the same queries over one domain."""
+    return sha256(json.dumps(workload.to_json()).encode()).hexdigest()
+
+
+def _draw(law: Noise, parameter: Fraction, size: int, source: WordSource) -> Ints:
+    return _SAMPLERS[law.law](parameter, size, source)
+
+
+def _applied(groups: Sequence[Group], marginals: Mapping[Axes, Ints], unit: float) -> Iterator[Ints]:
+    """The exact answers of groups one after another, in these units; those of like residuals together."""
+    for queries, alike in groupby(groups, key=attrgetter("queries")):
+        tables = [marginals[g.axes] for g in alike]
+        factor = int(queries.unit / unit)
+        for table in [np.stack(tables)] if isinstance(queries, Residuals) else tables:
+            exact = queries.apply(table).reshape(-1)
+            yield exact * factor if factor > 1 else exact
+
+
+def _described(workload: Workload) -> str:
+    names = workload.domain.names
+    if len(workload.groups) > 1:
+        return f"{len(workload.groups)} groups of queries"
+    (group,) = workload.groups
+    return f"{group.queries.to_json()['type']} of {' * '.join(names[a] for a in group.axes)}"

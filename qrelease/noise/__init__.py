@@ -1,0 +1,1 @@
+"""Exact random draws, their laws, and what a privacy cost buys."""

@@ -1,0 +1,138 @@
+"""What was drawn under a charge, kept in the ledger until the release that it is for was made.
+
+A release that is cut off after its charge goes on from here for free: a draw that is kept is not drawn again, and what
+is computed from it is post-processing. Each draw is durable before anything is computed from it, and they are kept in
+their order without gaps. So a process that dies between a draw and its record has shown nobody that draw, nor anything
+that came of it, and to draw again is safe. A kept draw answers the question that was asked when it was drawn and no
+other: a run that asks something else is refused.
+
+The rules are those of `ledger_store`: rows are chained by digests. They are deleted when the release is finished.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from qrelease.errors import LedgerError
+from qrelease.privacy.ledger import Charge, Entry, Ledger
+from qrelease.privacy.ledger_store import damaged, digest_of
+
+MOST_BYTES = 1 << 29
+"""Bytes of one draw that are kept; a release with a larger one cannot be gone on with, and is paid for anew."""
+
+_FINISHED = b"the release was made"  # the answer of a charge whose draws are kept no longer
+_LOST = b"more was drawn than is kept"  # and of one that cannot be gone on with
+_READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
+_ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
+_DELETE = "DELETE FROM draws WHERE charge = ?"
+_LATEST = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC LIMIT 1"
+
+
+STEM = "release "
+"""How the keys of releases begin that are gone on with where they were cut off."""
+
+
+def unfinished(entry: Entry) -> bool:
+    """Whether an entry of a history is a release that was charged and not finished, which goes on for free."""
+    return (entry.key or "").startswith(STEM) and not entry.answered
+
+
+def key_of(ledger: Ledger, stem: str, *, again: bool = False) -> str:
+    """The key of the latest charge for this work if it is not finished; else of a new one.
+
+    stem   the same for the same work; keys are that and a number
+    again  a new one in any case
+    """
+    store = ledger.store
+    with store.reading():
+        latest = store.execute(_LATEST, (f"{stem} ", f"{stem}!")).fetchone()
+        if latest is None:
+            return f"{stem} 1"
+        if not again and store.answer(latest[0]) is None:
+            return str(latest[1])
+    return f"{stem} {int(latest[1].rpartition(' ')[2]) + 1}"
+
+
+class Draws:
+    """The draws of one charge, in order: those that were kept, then new ones.
+
+    charge   what pays for them
+    program  what draws, with its version: another may read the same draws otherwise, and is refused
+    """
+
+    def __init__(self, ledger: Ledger, charge: Charge, program: str) -> None:
+        self.charge, self._program = charge, program
+        self._ledger, self._store = ledger, ledger.store
+        self._taken, self._last, self._keeping = 0, "", True
+
+    def take(self, asked: str, draw: Callable[[], bytes]) -> bytes:
+        """The next draw: the kept one, or what `draw` gives, which is durable before this returns.
+
+        asked  what it is an answer to, public; `LedgerError` if another question was asked at this place before
+        """
+        asked = f"{self._program}: {asked}"
+        with self._store.reading():
+            kept = self._kept(asked)
+        if kept is None:
+            new = draw()
+            if self._keeping and len(new) > MOST_BYTES:
+                self._give_up()
+            if not self._keeping:  # what is drawn after it may depend on it, and is not kept without it
+                return new
+            with self._store.writing():
+                kept = self._kept(asked) or self._keep(asked, new)
+        self._taken += 1
+        drawn, self._last = kept
+        return drawn
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open on the ledger."""
+        return self._store.in_writing
+
+    def _give_up(self) -> None:
+        """Keep nothing from here on: this charge can then not be gone on with, as other draws would come of it."""
+        with self._store.writing():
+            if self._store.answer(self.charge.id) is not None:
+                raise LedgerError(f"the release of the charge of {self.charge.time} was begun by another process")
+            if self._store.has("draws"):
+                self._store.execute(_DELETE, (self.charge.id,))
+            self._ledger.store_answer(self.charge, _LOST)
+        self._keeping = False
+
+    def _kept(self, asked: str) -> tuple[bytes, str] | None:
+        """The draw at this place and its digest, inside a transaction."""
+        if not self._keeping or not self._store.has("draws"):
+            return None
+        number = self._taken + 1
+        found = self._store.execute(_READ, (self.charge.id, number)).fetchone()
+        if found is None:
+            return None
+        before, drawn, digest = found
+        if not isinstance(drawn, bytes) or digest != self._digest(before, drawn):
+            raise damaged(self._store.path)
+        if before != asked:
+            raise LedgerError(
+                f"what was drawn for the charge of {self.charge.time} answers other questions than this run asks (draw"
+                f" {number}): go on with the version and the settings that it was begun with, or pay for a new release"
+                " (again=True, --again)"
+            )
+        return drawn, digest
+
+    def _keep(self, asked: str, drawn: bytes) -> tuple[bytes, str]:
+        if self._store.answer(self.charge.id) is not None:
+            raise LedgerError(f"the release of the charge of {self.charge.time} was finished by another process")
+        self._store.add_draw_tables()
+        digest = self._digest(asked, drawn)
+        self._store.execute(_ADD, (self.charge.id, self._taken + 1, asked, drawn, digest))
+        return drawn, digest
+
+    def _digest(self, asked: str, drawn: bytes) -> str:
+        return digest_of(self._last, self.charge.id, self._taken + 1, asked, sha256(drawn).hexdigest())
+
+    def finish(self) -> None:
+        """The release was made: the same work is a new charge from now on, and what was drawn is deleted."""
+        with self._store.writing():
+            if self._store.has("draws"):
+                self._store.execute(_DELETE, (self.charge.id,))
+            if self._keeping:
+                self._ledger.store_answer(self.charge, _FINISHED)

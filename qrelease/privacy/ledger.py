@@ -1,0 +1,734 @@
+"""A privacy budget that survives crashes: charges durable before any noise is drawn, answers kept with them.
+
+The order that keeps every promise is *charge, draw, store, show*:
+
+    charge = ledger.charge(cost, "marginals of 2024", key="marginals-2024")
+    answer = charge.answer                                  # what an earlier run with this key stored
+    if answer is None:
+        answer = ledger.store_answer(charge, draw())        # what is stored: the first to store wins
+    show(answer)
+
+A crash in `charge` costs at most that charge, and a retry with the same key pays no more. A crash between
+charge and store leaves a charge without an answer (`fresh=False, answer=None`). Drawing again under it is
+safe, because nothing was shown: `store_answer` is durable before it returns, so whatever anybody saw is
+stored, and the retry would have found it. Two processes racing with one key may both draw, but only the first
+answer is stored, both get those bytes, and nobody sees the other draw.
+
+A session gives many answers under one charge. It writes each down in the charge's `Journal` before it shows it. One
+that pays as it goes has a `SharedJournal`, which several processes may go on with at once.
+
+The file is one SQLite database in WAL mode with full synchronous commits. One row of it holds the exact
+running sums, so a charge costs the same at the first as at the millionth. Digests bind that row and chain the
+entries, so that damage is noticed; they do not stop a person who means to forge a ledger. A copy of the file
+is a second budget: keep backups, never spend from two copies. While it is open, its last commits are in the
+`-wal` file next to it: move or copy a ledger only when it is closed everywhere.
+
+A ledger that is charged for a table keeps keyed digests of it (`Ledger.rows_of`): what is charged later for other
+records under the same name is said to the data holder. They stay in the file.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, NoReturn, Self, cast
+
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
+from qrelease.privacy import fingerprint_store as fingerprints
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, check_cost, cost_from_json
+from qrelease.privacy.filters import RhoAccount, Tally, after, check_raise, promised, remaining, remaining_rho, spent
+from qrelease.privacy.fingerprint_store import Record, Rows
+from qrelease.privacy.ledger_store import Head, Row, Store, plain, system_errors
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One durable charge.
+
+    Attributes
+    ----------
+    id
+        The number of its entry in the ledger, from 1.
+    cost, label
+        As they were charged.
+    key
+        The idempotency key, the caller's or a random one.
+    time
+        When it was first charged: UTC, ISO 8601.
+    answer
+        The bytes stored with it, None while there are none; not part of the text.
+    fresh
+        Whether this very call charged it; False on a retry, which costs nothing.
+    """
+
+    id: int
+    cost: Cost
+    label: str
+    key: str
+    time: str
+    answer: bytes | None = field(repr=False)
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the history: a total that was set (`key` is None), a charge, or a session that pays as it goes.
+
+    time      UTC, ISO 8601.
+    cost      of a session its cap, of which nothing is spent by that.
+    answered  whether an answer is stored with the charge, or anything written down in the session.
+    rows      a letter for the table that it was for, the same for the same records under the same schema; None where
+              no table was named.
+    changed   when the last earlier charge was made for other records under that schema; None if there was none.
+    """
+
+    id: int
+    time: str
+    kind: Literal["total", "charge", "session"]
+    cost: Cost
+    label: str
+    key: str | None
+    answered: bool
+    rows: str | None = None
+    changed: str | None = None
+
+
+class Ledger:
+    """A durable budget for one dataset under one neighbouring relation; safe for threads and processes.
+
+    Made by `Ledger.open`; closed by `close` or on leaving a `with`. What is refused for want of budget is
+    `BudgetExceeded`; every trouble with the file is a `LedgerError`.
+
+    Examples
+    --------
+    >>> from qrelease.privacy import PureDP
+    >>> with Ledger.open(None, PureDP(1.0)) as ledger:
+    ...     charge = ledger.charge(PureDP(0.25), "marginals of 2024", key="marginals-2024")
+    ...     again = ledger.charge(PureDP(0.25), "marginals of 2024", key="marginals-2024")
+    ...     print(charge.fresh, again.fresh, ledger.remaining)
+    True False epsilon=0.75
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        try:
+            with store.reading():
+                head = store.head()
+        except LedgerError:
+            store.close()
+            raise
+        self._dataset, self._neighbours = head.dataset, Neighbours.parse(head.neighbours)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None,
+        total: Cost | None = None,
+        *,
+        dataset: str | None = None,
+        neighbours: Neighbours | str | None = None,
+    ) -> Self:
+        """Open the ledger in a file, or create it with a total.
+
+        What is given must agree with an existing file, the total too (a raised one as it is now).
+
+        Parameters
+        ----------
+        path
+            A file on a local disk, where file locks work; None or ":memory:" for a ledger in memory.
+        total
+            What all charges together may cost; needed for a new ledger.
+        dataset
+            Whose budget this is; a new ledger takes the file's name without its suffix by default.
+        neighbours
+            The relation that its costs hold under; a new ledger takes add-remove by default.
+
+        Returns
+        -------
+        Ledger
+            To be closed, by `close` or on leaving a `with`.
+
+        Raises
+        ------
+        LedgerError
+            For a missing file without a total, for what does not agree with the file, and for a file that is foreign or
+            damaged, which is left as it is.
+        InvalidInput
+            For a total or a relation that is none.
+        """
+        if total is not None:
+            check_cost(total)
+        relation = None if neighbours is None else Neighbours.parse(neighbours)
+        if path is None or path == ":memory:":
+            first = _beginning("an in-memory ledger", total, dataset or "memory", relation)
+            return cls(Store.in_memory(*first))
+        file = Path(path)
+        with system_errors(file):
+            if not file.parent.is_dir():
+                raise LedgerError(f"ledger {file}: there is no folder {file.parent}")
+            if not file.exists():
+                first = _beginning(f"ledger {file} is new and", total, dataset or file.stem, relation)
+                # Who loses a race for creating it opens it, and must agree with it like anybody.
+                with suppress(FileExistsError):
+                    return cls(Store.create(file, *first))
+            if not file.is_file():
+                raise LedgerError(f"ledger {file} is not a file")
+        ledger = cls(Store.open(file))
+        try:
+            ledger._must_match(total, dataset, relation)
+        except LedgerError:
+            ledger.close()
+            raise
+        return ledger
+
+    def _must_match(self, total: Cost | None, dataset: str | None, neighbours: Neighbours | None) -> None:
+        where = f"ledger {self._store.path}"
+        if dataset is not None and dataset != self._dataset:
+            raise LedgerError(f"{where} belongs to dataset {self._dataset!r}, not to {dataset!r}")
+        if neighbours is not None and neighbours is not self._neighbours:
+            raise LedgerError(f"{where} counts under {self._neighbours.value}, not under {neighbours.value}")
+        if total is not None and total != self.total:
+            raise LedgerError(f"{where} has a total of {self.total}, not {total}; leave it out, or use raise_total")
+
+    @property
+    def dataset(self) -> str:
+        """Whose budget this is."""
+        return self._dataset
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that all its costs hold under."""
+        return self._neighbours
+
+    @property
+    def total(self) -> Cost:
+        """The total as it is now."""
+        return self._state()[0]
+
+    @property
+    def spent(self) -> Cost | None:
+        """What was spent, in the total's kind and rounded up; None if nothing was."""
+        return spent(*self._state())
+
+    @property
+    def remaining(self) -> Cost | None:
+        """The largest cost of the total's kind that can still be charged; None if none can."""
+        return remaining(*self._state())
+
+    @property
+    def remaining_rho(self) -> ZCDP | None:
+        """The largest cost in ρ that can still be charged; None if none can, or the total holds none."""
+        return remaining_rho(*self._state())
+
+    @property
+    def promised(self) -> Cost:
+        """What the people in the data are promised: the total.
+
+        An earlier version chose the order of the account anew on a raise. Where more was spent under that rule than
+        the order of the opening allows, it is the larger ε that holds at the same δ, and charges are refused until
+        the total is raised beyond it.
+        """
+        return promised(*self._state())
+
+    def check(self, cost: Cost) -> None:
+        """`BudgetExceeded` where what is left does not cover a cost, `InvalidInput` where it is of no kind to hold."""
+        with self._store.reading():
+            after(*_read(self._store), cost)
+
+    @property
+    def store(self) -> Store:
+        """Its rows, for what else is kept in the same file and changed in the same transactions."""
+        return self._store
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Charges, answers and entries of shared journals as one: all durable when it ends, or, on an exception, none.
+
+        For one thread. Nothing that was drawn inside may be shown before it ends.
+        """
+        return self._store.writing()
+
+    def _state(self) -> tuple[Cost, Tally]:
+        with self._store.reading():
+            return _read(self._store)
+
+    def rows_of(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> Rows:
+        """What `charge` and `session` take for a table: its keyed digests, by the ledger's own key. Not to be shown.
+
+        A ledger of an older format goes over to the present one.
+        """
+        with self._store.reading():
+            key = fingerprints.known_key(self._store)
+        if key is None:
+            with self._store.writing():
+                key = fingerprints.key(self._store)
+        return Rows(*fingerprint(key))
+
+    def notice(self, rows: Rows) -> str | None:
+        """What the holder of the data should know before a charge for a table: that its records changed; else None."""
+        with self._store.reading():
+            named = [r for r in fingerprints.records(self._store) if r.rows != fingerprints.UNKNOWN]
+        alike = [r for r in named if r.schema == rows.schema]
+        if alike and alike[-1].rows != rows:
+            return (
+                f"the records are not those of the charge of {alike[-1].time} for dataset {self._dataset!r}, under the"
+                " same schema: rightly, if they were brought up to date"
+            )
+        if named and not alike:
+            return (
+                f"nothing was charged for these columns under this schema yet: whether the records are those of earlier"
+                f" charges for dataset {self._dataset!r} cannot be told"
+            )
+        return None
+
+    def knows(self, key: str | None) -> bool:
+        """Whether a charge was made, or a session opened, under that key."""
+        with self._store.reading():
+            return key is not None and self._store.with_key(_text("key", key)) is not None
+
+    def _note(self, known: Row | None, row: Row, rows: Rows | None, *, keyed: bool, changed_rows: bool) -> None:
+        """Write down for which table a charge or session is; `LedgerError` if a known one was for another.
+
+        known  the entry that is gone on with, if it was there; else `row` is new
+        """
+        if known is None:
+            fingerprints.note(self._store, row.id, row.id if keyed and rows else 0, row.time, rows)
+            return
+        if rows is None:
+            return
+        mine = [r for r in fingerprints.records(self._store) if r.session == known.id]
+        if mine and (mine[-1].rows == rows or mine[-1].schema != rows.schema):
+            return  # a session refuses another schema by itself, and says what differs
+        if mine and not changed_rows:
+            raise LedgerError(
+                f"the session with key {known.key!r} was opened on other records than these:"
+                " go on with those, take another key, or say that they may have changed (changed_rows=True,"
+                " --changed-rows)"
+            )
+        head = self._store.head()
+        fingerprints.note(self._store, head.entries + 1, known.id, _now(), rows)
+
+    def charge(
+        self,
+        cost: Cost,
+        label: str,
+        key: str | None = None,
+        *,
+        rows: Rows | None = None,
+        changed_rows: bool = False,
+        rows_in_key: bool = False,
+    ) -> Charge:
+        """Charge a cost, durably, before the first bit of noise is drawn for it.
+
+        Parameters
+        ----------
+        cost
+            What is charged.
+        label
+            What it is for, one line for the history; public.
+        key
+            Names the work: charging again under the same key costs nothing and returns the first charge with its
+            answer; cost and label must be the same. Without a key the charge is always new.
+        rows
+            The table that it is for, from `rows_of`.
+        changed_rows
+            Whether known work may be gone on with for another table.
+
+        Returns
+        -------
+        Charge
+            The new charge, or the known one with its answer.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the cost does not fit in what is left; then nothing is charged.
+        InvalidInput
+            If a total of this kind cannot hold the cost; then nothing is charged.
+        LedgerError
+            For a key that was charged with another cost or label, or for another table; and for trouble with the file.
+        """
+        check_cost(cost)
+        label, named = _text("label", label), key is not None
+        key = _text("key", os.urandom(16).hex() if key is None else key)
+        with self._store.writing():
+            known = self._store.with_key(key) if named else None
+            if known:
+                again = self._again(known, cost, label)
+                if not rows_in_key:
+                    self._note(known, known, rows, keyed=True, changed_rows=changed_rows)
+                return again
+            head = self._store.head()
+            new = after(*_read(self._store), cost)
+            row = _row(head, "charge", cost, label, key)
+            self._store.set_head(self._store.add(head, row)._replace(tally=tally_text(new)))
+            self._note(None, row, rows, keyed=named and not rows_in_key, changed_rows=changed_rows)
+        return Charge(row.id, cost, label, key, row.time, None, fresh=True)
+
+    def _again(self, known: Row, cost: Cost, label: str) -> Charge:
+        if (known.kind, known.cost, known.label) != ("charge", cost_text(cost), label):
+            raise LedgerError(
+                f"key {known.key!r} was charged as {known.label!r} with {cost_from_text(known.cost)},"
+                f" not as {label!r} with {cost}; use another key"
+            )
+        answer = self._store.answer(known.id)
+        if answer is None:
+            self._store.answered()  # an answer lost to damage must not be drawn again
+        return Charge(known.id, cost, label, str(known.key), known.time, answer, fresh=False)
+
+    def store_answer(self, charge: Charge, answer: bytes) -> bytes:
+        """Store the answer of a charge durably and return what is stored; show nobody anything but that.
+
+        The first answer stored is the answer: if another process was faster with the same key, its bytes
+        come back.
+        """
+        if not isinstance(answer, bytes):
+            raise InvalidInput(f"an answer must be bytes, got {type(answer).__name__}")
+        with self._store.writing():
+            known = self._store.with_key(charge.key)
+            if known is None or known.id != charge.id:
+                raise LedgerError(f"charge {charge.id} with key {charge.key!r} is not in this ledger")
+            stored = self._store.answer(charge.id)
+            if stored is None:
+                self._store.set_head(self._store.add_answer(self._store.head(), charge.id, answer))
+        return answer if stored is None else stored
+
+    def journal(self, charge: Charge) -> "Journal":
+        """What was written down under a charge, to be read and continued."""
+        with self._store.reading():
+            found = self._store.journal(charge.id)
+        return Journal(self._store, charge, tuple(found))
+
+    def session(
+        self,
+        cap: Cost,
+        label: str,
+        key: str | None = None,
+        *,
+        rows: Rows | None = None,
+        changed_rows: bool = False,
+    ) -> "SharedJournal":
+        """Open a session that pays as it goes, up to a cap, or go on with one: an entry in the history, no charge.
+
+        cap    what its purchases together may cost
+        label  what it is for, one line for the history; public
+        key    names it: with the key of one that was opened before, which must have had the same cap and label, the
+               caller goes on with it, while others may too. Without a key it is a new one.
+        rows   the table that it is about, as `charge` takes it
+
+        `InvalidInput` for a cap that the total could never hold.
+        """
+        check_cost(cap)
+        label, key = _text("label", label), _text("key", os.urandom(16).hex() if key is None else key)
+        with self._store.writing():
+            row = self._store.with_key(key)
+            if row is None:
+                head = self._store.head()
+                with suppress(BudgetExceeded):  # a cap may be above what is left: each purchase is refused by itself
+                    after(*_read(self._store), cap)
+                row = _row(head, "session", cap, label, key)
+                self._store.set_head(self._store.add(head, row))
+                self._note(None, row, rows, keyed=True, changed_rows=changed_rows)
+            elif (row.kind, row.cost, row.label) != ("session", cost_text(cap), label):
+                raise LedgerError(
+                    f"key {key!r} is that of {row.label!r} with {cost_from_text(row.cost)}, not of {label!r} with"
+                    f" {cap}; go on with what it was opened with, or use another key"
+                )
+            else:
+                self._note(row, row, rows, keyed=True, changed_rows=changed_rows)
+        return SharedJournal(self, row.id, key, cap, rows)
+
+    def raise_total(self, total: Cost) -> None:
+        """Set a larger total, of the same kind or (ε, δ) in place of ε; the history keeps both.
+
+        From then on the promise to the people in the data is that of the new total: a decision for whoever
+        made the first one, not a way around a refusal. It may be taken in view of the answers so far, but of nothing
+        else about the data:
+
+        - A larger ε holds at the same δ as if it had been the total from the start. Where rho was spent, the order
+          of the account stays that of its opening and the room grows by the increase of ε alone, so less fits than
+          under a new total of that size: at δ = 1e-9, a rho of .0437 after 1 → 2, against .0561.
+        - A larger δ is one more possible failure: all together they have at most the δ of the largest total that
+          could come of it. What was added is for (ε, δ) costs; an open account keeps the δ it was opened with.
+        - ε to (ε, δ): what was spent holds without δ, what comes adds the δ.
+        - A zCDP total is raised only while nothing is spent.
+
+        The proof is in `qrelease.privacy.filters`. `InvalidInput` if the new total is not larger, or is a zCDP total
+        after the first spend.
+        """
+        check_cost(total)
+        with self._store.writing():
+            head = self._store.head()
+            old, tally = _read(self._store)
+            check_raise(old, tally, total)
+            row = _row(head, "total", total, "raised", None)
+            head = self._store.add(head, row)
+            self._store.set_head(head._replace(total=row.cost, tally=tally_text(tally)))
+
+    def history(self) -> tuple[Entry, ...]:
+        """All totals and charges in order, each checked for damage."""
+        with self._store.reading():
+            rows, answered = self._store.rows(), self._store.answered()
+            tables = fingerprints.records(self._store)
+        entries = [_entry(row, row.id in answered) for row in rows]
+        return tuple(_with_rows(entries, tables))
+
+    def close(self) -> None:
+        """Close the file; any further use is a `LedgerError`."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger cannot be pickled: open its file in each process that uses it")
+
+    def __repr__(self) -> str:
+        where = str(self._store.path or ":memory:")
+        return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value})"
+
+
+class Journal:
+    """What a session wrote down under one charge, entry by entry: how it survives a crash. Made by `Ledger.journal`.
+
+    What is appended is durable before `append` returns, so what is shown afterwards is never forgotten. A journal
+    has one writer: of two that read the same entries, the first to append goes on, and the other cannot.
+
+    charge   what pays for the session
+    entries  those that were there when it was read, in order
+    """
+
+    def __init__(self, store: Store, charge: Charge, entries: tuple[bytes, ...]) -> None:
+        self.charge, self.entries = charge, entries
+        self._store, self._length = store, len(entries)
+
+    def append(self, entry: bytes) -> None:
+        """Write an entry down; `LedgerError`, with nothing written, if somebody else did since this was read.
+
+        So it is inside a `Ledger.transaction`, where the entry would not be durable before that ends.
+        """
+        if self._store.in_writing:
+            raise LedgerError(f"the session with key {self.charge.key!r} cannot go on inside a transaction")
+        with self._store.writing():
+            if not self._store.add_to_journal(self.charge.id, self._length + 1, entry):
+                raise LedgerError(f"the session with key {self.charge.key!r} was taken over by another process")
+        self._length += 1
+
+
+class SharedJournal:
+    """What the processes of a session that pays as it goes wrote down, and its purse. Made by `Ledger.session`.
+
+    Unlike a `Journal` it has any number of writers: each reads, in the transaction in which it writes, what the others
+    wrote before. Inside a `Ledger.transaction` a purchase, what is drawn for it and its entry become durable together,
+    when that ends, and nothing of it may be shown before: a crash undoes all of it. For one thread at a time.
+
+    key  of the session
+    cap  what its purchases together may cost: to be held by those who buy, who see all purchases in the journal
+    """
+
+    def __init__(self, ledger: Ledger, session: int, key: str, cap: Cost, rows: Rows | None = None) -> None:
+        self.key, self.cap = key, cap
+        self._ledger, self._session, self._rows = ledger, session, rows
+        self._length, self._last = 0, ""
+        self._undone: int | None = None  # how many transactions were, when it grew inside one that is not over
+
+    @property
+    def length(self) -> int:
+        """How many entries were read or appended."""
+        return self._length
+
+    def check_kept(self) -> None:
+        """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
+        if self._undone not in (None, self._ledger.store.undone):
+            raise LedgerError(f"what the session with key {self.key!r} drew was undone; open it again")
+
+    def read(self) -> list[bytes]:
+        """What others wrote down since the last look, in order; at first everything."""
+        inside = self._ledger.store.in_writing
+        with self._ledger.store.reading():
+            return self._news(inside)
+
+    @contextmanager
+    def writing(self) -> Iterator[list[bytes]]:
+        """One durable transaction, for what is bought and appended in it; gives what others wrote since the last look.
+
+        On an exception nothing is bought or appended; or, if a transaction around it goes on all the same, what was
+        appended comes with the next look.
+        """
+        store, looked = self._ledger.store, (self._length, self._last)
+        inside = store.in_writing
+        try:
+            with store.writing():
+                news = self._news(inside)
+                looked = self._length, self._last
+                yield news
+        except BaseException:
+            self._length, self._last = looked
+            raise
+        if inside and self._length > looked[0]:
+            self._undone = store.undone
+
+    def _news(self, inside: bool) -> list[bytes]:
+        """inside  whether in a transaction that is not over with this look"""
+        self.check_kept()
+        if not inside:
+            self._undone = None  # whatever there was is on disk
+        news = self._ledger.store.journal_after(self._session, self._length, self._last)
+        if news:
+            self._length, self._last = self._length + len(news), news[-1][1]
+            if inside:
+                self._undone = self._ledger.store.undone
+        return [entry for entry, _ in news]
+
+    def check(self, cost: Cost) -> None:
+        """`BudgetExceeded` if the ledger does not cover a cost."""
+        self._ledger.check(cost)
+
+    def buy(self, cost: Cost, label: str) -> None:
+        """Charge the ledger, inside `writing`; `BudgetExceeded` if it does not cover the cost."""
+        self._ledger.charge(cost, label, rows=self._rows)
+
+    def append(self, entry: bytes) -> None:
+        """Write an entry down, inside `writing`. It is no news to whoever wrote it."""
+        store = self._ledger.store
+        if not store.add_to_journal(self._session, self._length + 1, entry):
+            raise LedgerError(f"the session with key {self.key!r} was written to since it was read")
+        self._length, self._last = store.journal_head(self._session)
+
+
+def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours | None) -> tuple[Head, Row]:
+    """The head and the first entry of a new ledger."""
+    if total is None:
+        raise LedgerError(f"{what} needs a total, such as ApproxDP(1.0, 1e-9)")
+    named = (_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value)
+    head = Head(*named, cost_text(total), tally_text(Tally()))
+    return head, _row(head, "total", total, "created", None)
+
+
+def _row(head: Head, kind: str, cost: Cost, label: str, key: str | None) -> Row:
+    return Row(head.entries + 1, _now(), kind, cost_text(cost), label, key)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _with_rows(entries: Sequence[Entry], tables: Sequence[Record]) -> Iterator[Entry]:
+    """The entries with the letters of their tables, and since when these are others."""
+    letters: dict[Rows, str] = {}
+    latest: dict[str, tuple[Rows, str, str | None]] = {}  # by schema: table, time, and when it was another
+    coming, at = list(tables), fingerprints.UNKNOWN
+    for entry in entries:
+        while coming and coming[0].entry <= entry.id:
+            at = coming.pop(0).rows
+        if entry.kind == "total" or at == fingerprints.UNKNOWN:
+            yield entry
+            continue
+        letter = letters.setdefault(at, _letters(len(letters)))
+        before = latest.get(at.schema)
+        changed = None if before is None else before[2] if before[0] == at else before[1]
+        latest[at.schema] = at, entry.time, changed
+        yield replace(entry, rows=letter, changed=changed)
+
+
+def _letters(number: int) -> str:
+    """A, B, …, Z, AA, AB, …"""
+    higher, last = divmod(number, 26)
+    return (_letters(higher - 1) if higher else "") + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[last]
+
+
+def _entry(row: Row, answered: bool) -> Entry:
+    kind = cast(Literal["total", "charge", "session"], row.kind)
+    return Entry(row.id, row.time, kind, cost_from_text(row.cost), row.label, row.key, answered)
+
+
+def _read(store: Store) -> tuple[Cost, Tally]:
+    """The total and the exact sums of a ledger."""
+    head = store.head()
+    total = cost_from_text(head.total)
+    opening = _total_of_opening(store) if _orderless(head.tally) else total
+    return total, tally_from_text(head.tally, opening)
+
+
+def tally_text(tally: Tally) -> str:
+    """Exact sums as one line; `tally_from_text` reads it."""
+    account = tally.account and [str(part) for part in (tally.account.before, tally.account.delta, tally.account.order)]
+    return json.dumps([str(tally.epsilon), str(tally.delta), str(tally.rho), account])
+
+
+@lru_cache(16)  # several looks at one row, while it is paid from
+def tally_from_text(text: str, opening: Cost) -> Tally:
+    """The sums that `tally_text` wrote.
+
+    opening  the total under which the account was opened, for the text of a version that did not write its order
+    """
+    epsilon, delta, rho, account = json.loads(text)
+    return Tally(_fraction(epsilon), _fraction(delta), _fraction(rho), account and _account(account, opening))
+
+
+def _account(parts: list[str], opening: Cost) -> RhoAccount:
+    before, delta, *order = map(_fraction, parts)
+    if order:
+        return RhoAccount(before, delta, order[0])
+    if not isinstance(opening, ApproxDP):
+        raise LedgerError(f"a total of {opening} has no account in rho")
+    return RhoAccount.opened(opening, before, delta)
+
+
+@lru_cache(16)
+def _orderless(text: str) -> bool:
+    """Whether sums are of a version that took the order of an account from the total of the day, and have one."""
+    account = json.loads(text)[3]
+    return account is not None and len(account) == 2
+
+
+def _total_of_opening(store: Store) -> Cost:
+    """The total that was in force at the first charge in rho: it fixes the order of the account.
+
+    It is a function of the costs until then, as the proof in `filters` needs it, whatever was raised since.
+    """
+    total = None
+    for row in store.rows():
+        cost = cost_from_text(row.cost)
+        if row.kind == "total":
+            total = cost
+        elif row.kind == "charge" and isinstance(total, ApproxDP) and isinstance(cost, ZCDP):
+            return total
+    raise LedgerError("the ledger has an account in rho, and no charge that opened it")
+
+
+def _fraction(text: str) -> Fraction:
+    """What `str` made of one, by less than half the work of `Fraction`, which takes decimals too."""
+    return Fraction(*map(int, text.split("/")))
+
+
+@lru_cache(256)
+def cost_text(cost: Cost) -> str:
+    """A cost as one line; `cost_from_text` reads it."""
+    return json.dumps(cost.to_json())
+
+
+@lru_cache(256)
+def cost_from_text(text: str) -> Cost:
+    """The cost that `cost_text` wrote."""
+    return cost_from_json(json.loads(text))
+
+
+def _text(name: str, value: object) -> str:
+    """A text that is not empty and that UTF-8 can hold, else `InvalidInput`."""
+    if not isinstance(value, str) or not value or _SURROGATE.search(value):
+        raise InvalidInput(f"{name} must be a text that is not empty, got {value!r}")
+    return plain(value)

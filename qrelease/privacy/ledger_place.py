@@ -1,0 +1,128 @@
+"""Where a ledger stands: one file under one name on a local disk, with its write-ahead log beside it.
+
+SQLite finds the log by the name of the file. Under a second name, or where the file alone is mounted into a container,
+there would be a second log, and what is charged in one of them is not seen in the other: the budget would be spent
+twice. So would it be over a network, where the memory that processes share is not shared between machines.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from qrelease.errors import LedgerError
+
+PATIENCE: Final = 2.0
+"""Seconds for a creation that is at work to take its draft away."""
+
+NETWORK: Final = frozenset(
+    ["nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "fuse.sshfs", "fuse.glusterfs"]
+)
+"""Kinds of file systems, as Linux names them, that several machines may write to at once."""
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_DRAFT = ".{name}.{unique}.new"
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+def draft_of(path: Path) -> Path:
+    """A new name beside a ledger, under which it is made."""
+    return path.with_name(_DRAFT.format(name=path.name, unique=f"{os.getpid()}-{os.urandom(4).hex()}"))
+
+
+def identity(path: Path | str) -> tuple[int, int] | None:
+    """What tells a file from all others of this machine; None if there is none."""
+    with suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return None
+
+
+def check_name(path: Path) -> None:
+    """`LedgerError` if the file has a second name (a hard link); a creation that is at work is waited for."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            links = path.stat().st_nlink
+        except OSError:  # who looks at the identity of the file says it
+            return
+        if links <= 1:
+            return
+        others = list(_other_names(path))
+        drafts = [other for other in others if _is_draft(other, path)]
+        if not drafts or time.monotonic() > until:
+            break
+        time.sleep(0.01)
+    if drafts:
+        raise LedgerError(f"ledger {path}: a creation that was killed left the draft {drafts[0]}; remove that file")
+    named = ", ".join(map(str, others)) or "in another folder"
+    raise LedgerError(
+        f"ledger {path} has {links} names (hard links), the others {named}: what is charged under one would not be"
+        " seen under another; leave one name"
+    )
+
+
+def check_mount(path: Path) -> None:
+    """`LedgerError` for a file that is mounted by itself, and for one on a file system of the network, on Linux."""
+    try:
+        mounts = _MOUNTS.read_text(errors="surrogateescape")
+    except OSError:
+        return
+    point, kind = mount_of(Path(os.path.realpath(path)), mounts)
+    if point == Path(os.path.realpath(path)):
+        raise LedgerError(
+            f"ledger {path} is mounted as a single file, without the log beside it: mount the folder that it is in"
+        )
+    if kind in NETWORK:
+        raise LedgerError(f"ledger {path} is on a network file system ({kind}); it must be on a local disk")
+
+
+def mount_of(path: Path, mounts: str) -> tuple[Path, str]:
+    """The point under which a path is mounted, and the kind of file system, by the text of Linux's `mountinfo`."""
+    found, kind = Path("/"), ""
+    for line in mounts.splitlines():
+        head, _, tail = line.partition(" - ")
+        fields = head.split(" ")
+        if len(fields) < 5 or not tail:
+            continue
+        point = Path(_ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4]))
+        # A later mount covers an earlier one at the same point.
+        if (point == path or point in path.parents) and len(point.parts) >= len(found.parts):
+            found, kind = point, tail.split(" ")[0]
+    return found, kind
+
+
+def check_no_log(path: Path) -> None:
+    """`LedgerError` where a log lies beside the name of a ledger that is to be made: it would be taken for its own."""
+    log = Path(f"{path}-wal")
+    try:
+        left = log.stat().st_size
+    except OSError:
+        return
+    if path.exists():
+        raise FileExistsError
+    if left:
+        raise LedgerError(
+            f"ledger {path} is not there, but its log {log.name} is, with charges: bring the ledger back,"
+            " or move the log away if its budget is of no account"
+        )
+
+
+def _other_names(path: Path) -> Iterator[Path]:
+    """The names of the same file in the folder that it is in."""
+    file = Path(os.path.realpath(path))
+    with suppress(OSError), os.scandir(file.parent) as entries:
+        same = identity(file)
+        for entry in entries:
+            with suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if entry.name != file.name and (status.st_dev, status.st_ino) == same:
+                    yield Path(entry.path)
+
+
+def _is_draft(other: Path, path: Path) -> bool:
+    start, end = _DRAFT.format(name=Path(os.path.realpath(path)).name, unique="\0").split("\0")
+    return other.name.startswith(start) and other.name.endswith(end)

@@ -1,0 +1,1 @@
+"""Linear queries, workloads of them, and their sensitivities."""

@@ -1,0 +1,165 @@
+"""Classes of queries that a synopsis is bought for, and how many queries of each kind a union bound has to count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import combinations
+from math import comb, prod
+from typing import Any, Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Axes
+from qrelease._util.validate import whole
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import TooLarge
+from qrelease.queries.canonical import CanonicalQuery, conjunction
+
+MAX_KINDS: Final = 1 << 18
+"""Kinds of conjunctions that are told apart."""
+
+
+@final
+@dataclass(frozen=True)
+class Conjunctions:
+    """All conjunctions of conditions on at most `order` columns, each of which admits some values of one column.
+
+    Attributes
+    ----------
+    order
+        How many columns at most, at least 1.
+    ranges
+        Whether an ordered column is asked for ranges only, which makes it the class of all boxes; else any set of
+        values is in the class.
+
+    Raises
+    ------
+    InvalidInput
+        For an order below 1.
+
+    Examples
+    --------
+    >>> domain = Domain.coded({"a": 2, "b": 2})
+    >>> Conjunctions(1).cells(domain, (0, 1))
+    Counter({2: 4, 4: 1})
+    """
+
+    order: int
+    ranges: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", whole("order", self.order, least=1))
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields."""
+        return {"order": self.order, "ranges": self.ranges}
+
+    def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
+        """Whether a query is one of them."""
+        if len(asked.axes) > self.order:
+            return False
+        sets = asked.sets(domain)
+        if sets is None or not self.ranges:
+            return sets is not None
+        steps = [(s[1:] != s[:-1]).sum() + s[0] + s[-1] for s in sets]
+        return all(n == 2 or not domain.attributes[a].ordered for a, n in zip(asked.axes, steps, strict=True))
+
+    def subsets(self, axes: Axes) -> Iterator[Axes]:
+        """The sets of columns that they are about, out of some columns."""
+        for k in range(min(self.order, len(axes)) + 1):
+            yield from combinations(axes, k)
+
+    def ways(self, attribute: Attribute) -> list[int]:
+        """How many conditions admit 1, 2, … of the n values of a column, (n - 1,): not all, which is no condition."""
+        n = attribute.size
+        ranges = self.ranges and attribute.ordered
+        return [n - m + 1 if ranges else comb(n, m) for m in range(1, n)]
+
+    def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
+        """By how many cells of the table on these columns a query counts: how many queries do so."""
+        return _cells(self, domain, axes)
+
+
+@lru_cache(256)
+def _cells(conjunctions: Conjunctions, domain: Domain, axes: Axes) -> Counter[int]:
+    # By the columns that matter so far and the cells: one column after the other.
+    found: Counter[tuple[int, int]] = Counter({(0, 1): 1})
+    for a in axes:
+        n, following = domain.shape[a], Counter[tuple[int, int]]()
+        for (order, cells), count in found.items():
+            following[order, cells * n] += count
+            for m, ways in enumerate(conjunctions.ways(domain.attributes[a]) if order < conjunctions.order else (), 1):
+                following[order + 1, cells * m] += count * ways
+        if len(following) > MAX_KINDS:
+            raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MAX_KINDS:,} kinds")
+        found = following
+    total: Counter[int] = Counter()
+    for (_, cells), count in found.items():
+        total[cells] += count
+    return total
+
+
+@final
+@dataclass(frozen=True)
+class Parities:
+    """All conjunctions, and all parities: an odd number of conditions holds, one on each of some columns."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What tells it from the other classes."""
+        return {"parities": True}
+
+    def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
+        """Whether a query is one of them."""
+        if asked.unit != 1:
+            return False
+        cube = asked.entries(domain).reshape([domain.shape[a] for a in asked.axes])
+        # A parity is a product of signs, each a function of one column.
+        signs = 1 - 2 * cube
+        lines = [signs[tuple(slice(None) if j == i else 0 for j in range(cube.ndim))] for i in range(cube.ndim)]
+        first = int(signs[(0,) * cube.ndim])
+        product = reduce(np.multiply.outer, lines, np.ones((), np.int64))
+        return conjunction(cube) or bool((product == signs * first ** (cube.ndim - 1)).all())
+
+    def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
+        """By how many cells of the table on these columns a query counts: how many queries do so, at most."""
+        whole = prod(domain.shape[a] for a in axes)
+        total = Counter(Conjunctions(max(len(axes), 1)).cells(domain, axes))
+        # Of each column's signs the sum; all together multiply. Two columns' signs may be turned over together.
+        sums: Counter[int] = Counter({1: 1})
+        for a in axes:
+            n, following = domain.shape[a], Counter[int]()
+            for part, count in sums.items():
+                for m in range(n + 1):
+                    following[part * (n - 2 * m)] += count * comb(n, m)
+            sums = following
+        for part, count in sums.items():
+            total[(whole - part) // 2] += -(-count // 2 ** max(len(axes) - 1, 0))
+        del total[0]
+        return total
+
+
+@final
+@dataclass(frozen=True)
+class Everything:
+    """All linear queries with entries in [0, 1]."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What tells it from the other classes."""
+        return {}
+
+    def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
+        """Always."""
+        return True
+
+
+QueryClass = Conjunctions | Parities | Everything
+
+
+def class_from_json(content: dict[str, Any]) -> QueryClass:
+    """The class that `to_json` described."""
+    if "order" in content:
+        return Conjunctions(**content)
+    return Parities() if content else Everything()

@@ -1,0 +1,1 @@
+"""What is given away, and who gives it."""

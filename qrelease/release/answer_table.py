@@ -1,0 +1,105 @@
+"""Answers as a tidy table: one line a query, one key column for each attribute, and the numbers.
+
+A query that is a cell of a marginal is named by its labels, in the key columns of the attributes that it is about; the
+others are null there. Any other query is named by its text, in a column `query`, which is there where it is needed.
+
+`answer`    the count to use; `answer` ± `model_95` is what to publish: 19 times out of 20 the truth lies within
+`noisy`     the unbiased noisy answer where there is one, else null
+`error_95`  the half-width of the error bar around `noisy`
+`model_95`  the half-width of the error bar around `answer`: of the noise, and of what a model smooths over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.queries.families import Cells
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.frames import Column
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+NUMBERS = ("answer", "noisy", "error_95", "model_95")
+
+QUERY = "query"
+
+_PART = 1 << 20  # answers that are put together at a time
+
+
+def answer_columns(release: Release, workload: Workload) -> dict[str, Column]:
+    """The whole table of the answers to a workload, by column."""
+    parts = list(answer_parts(release, workload))
+    return {
+        name: Column(
+            np.concatenate([part[name].values for part in parts]),
+            np.concatenate([_lost(part[name]) for part in parts]),
+        )
+        for name in parts[0]
+    }
+
+
+def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Column]]:
+    """The same, some lines at a time."""
+    keys = _keys(workload)
+    texts = workload.texts() if QUERY in keys else iter(())
+    for part in workload.parts(_PART):
+        answers = release.synopsis.answer(part)
+        noisy, widths = release.error_bars(part)
+        numbers = (answers, np.where(np.isnan(widths), np.nan, noisy), widths, release.model_bars(part))
+        written = list(islice(texts, len(part)))
+        named = {name: _key_column(part, axis, written) for name, axis in keys.items()}
+        yield {**named, **{name: Column(n, np.isnan(n)) for name, n in zip(NUMBERS, numbers, strict=True)}}
+
+
+def _lost(column: Column) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(column.values), np.bool_) if column.missing is None else column.missing
+
+
+def _is_cell(group: Group) -> bool:
+    return isinstance(group.queries, Cells) and bool(group.axes)
+
+
+def _keys(workload: Workload) -> dict[str, int | None]:
+    """The key columns and their attributes, None for the text of a query; a name that a number has gets a `_`."""
+    axes = sorted({a for g in workload.groups if _is_cell(g) for a in g.axes})
+    found: dict[str, int | None] = {} if all(map(_is_cell, workload.groups)) else {QUERY: None}
+    taken = {*NUMBERS, QUERY, *workload.domain.names}
+    for a in axes:
+        name = workload.domain.names[a]
+        if name in (*NUMBERS, QUERY):
+            while name in taken:
+                name += "_"
+        found[name] = a
+    return found
+
+
+def _key_column(part: Workload, axis: int | None, texts: Sequence[str]) -> Column:
+    """What names each query: its label in an attribute, or its text."""
+    values = np.full(len(part), None, dtype=object)
+    for group, first, last in zip(part.groups, part.bounds, part.bounds[1:], strict=False):
+        if axis is None and not _is_cell(group):
+            values[first:last] = texts[first:last]
+        elif axis is not None and _is_cell(group) and axis in group.axes:
+            values[first:last] = _labels(part.domain, group, axis)
+    return Column(values, np.array([v is None for v in values.tolist()], np.bool_))
+
+
+def _labels(domain: Domain, group: Group, axis: int) -> npt.NDArray[np.object_]:
+    """The label that each cell of a marginal has in one of its columns, (k,)."""
+    labels = np.array(_told_apart(domain.attributes[axis]), dtype=object)
+    place = group.axes.index(axis)
+    shape = [domain.shape[a] for a in group.axes]
+    codes = np.arange(shape[place]).reshape([-1 if i == place else 1 for i in range(len(shape))])
+    return labels[np.broadcast_to(codes, shape).reshape(-1)]
+
+
+def _told_apart(attribute: Attribute) -> list[str]:
+    """Labels of cells; that of a missing cell is no empty text, which would read like null."""
+    return [label or "(missing)" for label in attribute.labels]

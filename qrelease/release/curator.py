@@ -1,0 +1,321 @@
+"""`Curator`: where the private data, the budget and the mechanisms meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any, final
+
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
+from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters
+from qrelease.mechanisms.private_data import Private, digest
+from qrelease.noise.entropy import Entropy, WordSource, is_insecure
+from qrelease.privacy.costs import Cost, Neighbours, check_cost
+from qrelease.privacy.draws import STEM, Draws, key_of
+from qrelease.privacy.filters import Filter
+from qrelease.privacy.fingerprint_store import Rows
+from qrelease.privacy.ledger import Charge, Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.release import Release
+
+
+@final
+@dataclass(frozen=True)
+class Paid:
+    """A release that was charged and is not made yet. Made by `Curator.pay`.
+
+    charge     what pays for it; not `fresh` where an earlier run paid
+    described  the mechanism's parameters, as the manifest has them
+    """
+
+    charge: Charge
+    mechanism: Mechanism
+    described: Mapping[str, Any]
+    workload: Workload
+    private: Private
+    dataset: str
+    process: int = field(default_factory=os.getpid)
+
+    def release(self) -> Release:
+        """Draw, or take what was drawn already, and make the release: once, in the process that paid.
+
+        Raises
+        ------
+        LedgerError
+            In another process, as a fork would draw under the same charge, and inside a transaction of the ledger,
+            which could undo what is kept of the draws.
+        """
+        if os.getpid() != self.process or self.private.in_transaction:
+            raise LedgerError("a release is made by the process that paid for it, outside of transactions")
+        private, workload, cost = self.private, self.workload, self.charge.cost
+        draft = self.mechanism.release(private, workload, cost)
+        rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
+        return Release(
+            draft.synopsis,
+            workload,
+            cost,
+            private.neighbours,
+            self.dataset,
+            self.mechanism.name,
+            {**self.described, **draft.choices, **rules},
+            draft.measurements,
+            tuple(private.spends),
+            is_insecure(private.entropy),
+            private.entropy.insecure_seed,
+        )
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a run that is cut off now can be gone on with."""
+        return self.private.draws is not None
+
+    def finish(self) -> None:
+        """The release is stored where it belongs: from now on the same arguments are a new charge."""
+        if self.private.draws is not None:
+            self.private.draws.finish()
+
+
+@final
+class Curator:
+    """The private table, its budget and the source of noise: the only door to private counts.
+
+    The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
+    drawn; what can be known to be wrong is raised before the charge.
+
+    Parameters
+    ----------
+    table : Table
+        The private records.
+    ledger : Ledger
+        The budget of these records.
+    entropy : Entropy, optional
+        Where the noise comes from: the operating system, by default.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> table = qr.data.adult(["age", "sex"])
+    >>> with qr.Ledger.open(None, qr.PureDP(1.0), dataset="adult") as ledger:
+    ...     curator = qr.Curator(table, ledger)
+    ...     release = curator.release(qr.Laplace(), qr.Workload.marginals(table.domain, 2), qr.PureDP(0.5))
+    ...     print(ledger.spent)
+    epsilon=0.5
+    """
+
+    def __init__(self, table: Table, ledger: Ledger, entropy: WordSource | None = None) -> None:
+        self._table = table
+        self._ledger = ledger
+        self._entropy = Entropy() if entropy is None else entropy
+        self._rows: Rows | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """The budget."""
+        return self._ledger
+
+    @property
+    def domain(self) -> Domain:
+        """The public universe of the records."""
+        return self._table.domain
+
+    @property
+    def notice(self) -> str | None:
+        """What the data holder, and nobody else, should know about the records: that they are others than before.
+
+        None where they are those of the ledger's last charge under the same schema, or where this will be the first.
+        """
+        return self._ledger.notice(self._fingerprint())
+
+    def _fingerprint(self) -> Rows:
+        if self._rows is None:
+            self._rows = self._ledger.rows_of(self._table.fingerprint)
+        return self._rows
+
+    def _warn(self) -> None:
+        """Before the charge, so that who makes errors of warnings is charged nothing."""
+        notice = self.notice
+        if notice:
+            warnings.warn(notice, RowsChangedWarning, stacklevel=3)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        workload: Workload,
+        cost: Cost,
+        *,
+        again: bool = False,
+        changed_rows: bool = False,
+    ) -> Release:
+        """Run a mechanism once, for one charge. What was paid for by a run that was cut off is not paid for again.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            How the release is made, such as `MWEM()`.
+        workload : Workload
+            The k queries to answer.
+        cost : PureDP, ApproxDP or ZCDP
+            What it may cost; all of it is charged.
+        again : bool
+            A new charge in any case. By default one with the same arguments, of the same records, that was cut off
+            after its charge is gone on with.
+        changed_rows : bool
+            That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
+            charge.
+
+        Returns
+        -------
+        Release
+            Public: it can be given away.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        InvalidInput, TooLarge, OutOfMemory
+            Whatever the mechanism's own check finds. Nothing is charged then.
+        LedgerError
+            If what was drawn in a run that was cut off answers other questions than this one asks.
+        """
+        paid = self.pay(mechanism, workload, cost, again=again, changed_rows=changed_rows)
+        release = paid.release()
+        paid.finish()
+        return release
+
+    def pay(
+        self,
+        mechanism: Mechanism,
+        workload: Workload,
+        cost: Cost,
+        *,
+        again: bool = False,
+        changed_rows: bool = False,
+    ) -> Paid:
+        """The first half of `release`: check and charge; for who stores the release before it counts as made."""
+        self._check(mechanism, workload, cost)
+        described = parameters(mechanism)  # by now, as a user's own object may fail at it
+        if not changed_rows:
+            self._warn()
+        rows, resumable = self._fingerprint(), self._resumable(mechanism)
+        named = None
+        if resumable:
+            asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
+            stem = f"{STEM}{sha256(json.dumps(asked).encode()).hexdigest()}"
+            named = key_of(self._ledger, stem, again=again)
+        label = f"{mechanism.name}: {len(workload):,} queries"
+        charge = self._ledger.charge(cost, label, named, rows=rows, rows_in_key=True)
+        draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
+        private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy, draws=draws)
+        return Paid(charge, mechanism, described, workload, private, self._ledger.dataset)
+
+    def _resumable(self, mechanism: Mechanism) -> bool:
+        """Whether a run can be gone on with: its noise is secret, its ledger outlives it, its mechanism is described.
+
+        An object of a user's own may be another in the next run although its description is the same, and a mechanism
+        of a user's own may draw by itself, which is not kept.
+        """
+        if not type(mechanism).__module__.startswith("qrelease."):
+            return False
+        if is_insecure(self._entropy) or self._ledger.store.path is None:
+            return False
+        return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
+
+    def _check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
+        """Whatever can be known to be wrong before the charge."""
+        _check_made(mechanism)
+        if not isinstance(mechanism, Mechanism):
+            raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
+        if not isinstance(workload, Workload):
+            raise InvalidInput(f"a release takes a Workload, such as Workload.marginals(domain, 2), got {workload!r}")
+        if workload.domain != self._table.domain:
+            raise InvalidInput("the workload is over another domain than the table")
+        workload.check_bounded()
+        check_cost(cost)
+        self._table.check_counts(workload.sets)
+        if self._ledger.store.in_writing:
+            raise LedgerError("a release is not made inside a transaction, which could undo its charge")
+        mechanism.check(workload, cost, self._ledger.neighbours)
+
+    def open(
+        self,
+        mechanism: OnlineMechanism[Opened] | PayingMechanism[Opened],
+        cost: Cost,
+        *,
+        key: str | None = None,
+        changed_rows: bool = False,
+    ) -> Opened:
+        """Open a session of an online mechanism; or go on with one.
+
+        It is for one charge, before the first bit of noise, or, if the mechanism pays as it goes, for a charge before
+        each draw, of which all together are at most the cost.
+
+        Parameters
+        ----------
+        mechanism : OnlineMechanism or PayingMechanism
+            Such as `PrivateMultiplicativeWeights()` or `Online(0.02, 0.001)`.
+        cost : PureDP, ApproxDP or ZCDP
+            What the session may cost.
+        key : str, optional
+            Names the session: one that was opened under it before goes on where it ended, for no further charge, with
+            the same mechanism and cost. Without a key it is a new one.
+        changed_rows : bool
+            That the records may be others than before: else to go on with a session on other records is a
+            `LedgerError`, and to open one where others were charged for a `RowsChangedWarning`, before the charge.
+
+        Returns
+        -------
+        Session
+            It answers a stream of queries; close it, or use it in a `with`.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        InvalidInput, LedgerError
+            Whatever the mechanism's own check finds, and a key that another session has. Nothing is charged then.
+        """
+        _check_made(mechanism)
+        if not isinstance(mechanism, OnlineMechanism | PayingMechanism):
+            raise InvalidInput(
+                f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
+            )
+        check_cost(cost)
+        neighbours = self._ledger.neighbours
+        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
+        mechanism.check(self._table.domain, cost, neighbours, records)
+        private, label = Private(self._table, neighbours, Filter(cost), self._entropy), f"{mechanism.name}: a session"
+        rows = self._fingerprint()
+        if not changed_rows and not self._ledger.knows(key):
+            self._warn()
+        if isinstance(mechanism, PayingMechanism):
+            return mechanism.join(private, self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows))
+        charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
+        return mechanism.open(private, cost, self._ledger.journal(charge))
+
+    def __repr__(self) -> str:
+        return f"Curator({self._ledger!r}; the records are private)"
+
+
+def _check_made(mechanism: object) -> None:
+    """`InvalidInput` for a class, which has the methods of what it makes, too."""
+    if isinstance(mechanism, type):
+        name = mechanism.__name__
+        raise InvalidInput(f"take a mechanism that was made, {name}(), not the class {name} itself")
+
+
+def _written_out(value: object) -> bool:
+    """Whether the description of a parameter tells everything: of plain values, and of dataclasses of these."""
+    if value is None or isinstance(value, str | int | float):
+        return True
+    if isinstance(value, list | tuple):
+        return all(map(_written_out, value))
+    if isinstance(value, type) or not is_dataclass(value) or not type(value).__module__.startswith("qrelease."):
+        return False
+    return all(_written_out(getattr(value, f.name)) for f in fields(value))

@@ -1,0 +1,113 @@
+"""Columns with types and proper missing values, as arrays or as data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import InvalidInput
+
+Frame = Literal["pandas", "polars", "arrow"]
+"""The kinds of data frame."""
+
+_PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One typed column.
+
+    values   (n,) int64, float64, datetime64[D], or texts as objects; where one is missing it is any
+    missing  (n,) whether a value is missing; None where none can be
+    """
+
+    values: npt.NDArray[Any]
+    missing: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """(n,) as numpy has it: a missing number is NaN, so whole numbers are floats then; a date NaT; a text None."""
+        if self.missing is None or not self.missing.any():
+            return self.values
+        kind = self.values.dtype.kind
+        values = self.values.astype(np.float64 if kind == "i" else self.values.dtype)
+        values[self.missing] = {"i": np.nan, "f": np.nan, "M": np.datetime64("NaT"), "O": None}[kind]
+        return values
+
+
+def columns_of(
+    domain: Domain, codes: Sequence[npt.NDArray[np.integer[Any]]], rng: np.random.Generator
+) -> dict[str, Column]:
+    """The typed columns of synthetic records that are given as codes, one array (n,) for each attribute."""
+    return {a.name: _column(a, c, rng) for a, c in zip(domain, codes, strict=True)}
+
+
+def _column(attribute: Attribute, codes: npt.NDArray[np.integer[Any]], rng: np.random.Generator) -> Column:
+    """The values of synthetic codes (n,): whole numbers, floats, dates or texts, by the kind of the attribute."""
+    values = attribute.decode(codes, rng)
+    missing = codes == attribute.values if attribute.missing else None
+    if attribute.kind == "category":
+        return Column(values, missing)
+    if missing is not None:
+        values[missing] = "1970-01-01" if attribute.kind == "date" else 0
+    if attribute.kind == "date":
+        return Column(values.astype("datetime64[D]"), missing)
+    return Column(values.astype(np.int64 if attribute.whole else np.float64), missing)
+
+
+def check_frame(frame: str | None) -> None:
+    """`InvalidInput` unless this is a kind of data frame whose package is installed, or None."""
+    if frame is None:
+        return
+    if frame not in get_args(Frame):
+        raise InvalidInput(f"frame must be one of {', '.join(get_args(Frame))}, got {frame!r}")
+    package = _PACKAGES[frame]
+    if find_spec(package) is None:
+        raise InvalidInput(f"frame={frame!r} needs the package {package}: pip install {package}")
+
+
+def as_frame(columns: Mapping[str, Column], frame: Frame) -> Any:
+    """A data frame of columns, with nulls where values are missing."""
+    if frame == "pandas":
+        return _pandas(columns)
+    return _polars(columns) if frame == "polars" else as_arrow(columns)
+
+
+def _pandas(columns: Mapping[str, Column]) -> Any:
+    import pandas as pd
+
+    def series(column: Column) -> Any:
+        if column.missing is not None and column.values.dtype.kind == "i":
+            return pd.arrays.IntegerArray(column.values, column.missing)
+        return column.array
+
+    return pd.DataFrame({name: series(column) for name, column in columns.items()})
+
+
+def _polars(columns: Mapping[str, Column]) -> Any:
+    import polars as pl
+
+    def series(name: str, column: Column) -> Any:
+        if column.values.dtype.kind == "O":
+            return pl.Series(name, column.array.tolist(), pl.String)
+        made = pl.Series(name, column.values)
+        return made if column.missing is None else made.set(pl.Series(column.missing), None)
+
+    return pl.DataFrame([series(name, column) for name, column in columns.items()])
+
+
+def as_arrow(columns: Mapping[str, Column]) -> Any:
+    """A pyarrow table; texts are strings even where all are missing."""
+    import pyarrow as pa
+
+    def array(column: Column) -> Any:
+        kind = pa.string() if column.values.dtype.kind == "O" else None
+        return pa.array(column.values, kind, mask=column.missing)
+
+    return pa.table({name: array(column) for name, column in columns.items()})

@@ -1,0 +1,125 @@
+"""`release.json`, the manifest: everything a third party needs to check the promise and to answer further queries.
+
+Names that stand in it are stored names: they never change with those of classes.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.data import schema
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+FORMAT = 3
+
+READABLE = (2, 3)
+"""Formats that are read; in format 2 all numbers of the synopsis are in the manifest."""
+
+MANIFEST = "release.json"
+
+VALUES = "measurements.npy"
+"""Noisy answers."""
+
+ARRAYS = "synopsis.npz"
+"""Long lists of numbers in the description of the synopsis, by name."""
+
+LISTED = 1 << 10
+"""Numbers in one list of the synopsis' description; a longer one is in the file of these."""
+
+LISTED_ANSWERS = 1 << 12
+"""Noisy answers that a manifest lists; where there are more, all are in a file of their own."""
+
+MOST_ANSWERS = 1_000_000
+"""Answers that are written by default."""
+
+NUMBERS = np.dtype("<f8")
+
+_INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"
+
+
+def versions() -> dict[str, str]:
+    """What a third party needs to run the same code."""
+    packages = ("qrelease", "numpy", "numba", "cryptography")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def manifest(release: Release, digest: str | None) -> dict[str, Any]:
+    """`digest`: of the file that the noisy answers are in, where the manifest does not list them."""
+    names = release.domain.names
+    return {
+        "format": FORMAT,
+        "dataset": release.dataset,
+        "insecure": _INSECURE if release.insecure else None,
+        "insecure_seed": release.insecure_seed,
+        "cost": release.cost.to_json(),
+        "neighbours": release.neighbours.value,
+        "mechanism": release.mechanism,
+        "parameters": dict(release.parameters),
+        "spends": [s.to_json() for s in release.spends],
+        "versions": dict(release.versions),
+        "domain": schema.domain_to_json(release.domain),
+        "workload": release.workload.to_json(),
+        "measurements": [
+            {
+                "columns": [names[a] for a in m.group.axes],
+                **m.group.queries.to_json(),
+                "noise": {"law": m.noise.law, "scale": m.noise.scale, "unit": m.noise.unit},
+                "repeats": m.repeats,
+                **({"values": m.values.tolist()} if digest is None else {}),
+            }
+            for m in release.measurements
+        ],
+        **({} if digest is None else {"values": digest}),
+        "synopsis": release.synopsis.to_json(),
+    }
+
+
+def set_apart(content: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    """A description with a reference in place of each list of more than `LISTED` numbers, which goes to `arrays`."""
+    if isinstance(content, dict):
+        return {key: set_apart(part, arrays) for key, part in content.items()}
+    if not isinstance(content, list):
+        return content
+    if _numbers(content) > LISTED:
+        name = f"array_{len(arrays)}"
+        arrays[name] = _array(content)
+        return {"array": name}
+    return [set_apart(part, arrays) for part in content]
+
+
+def put_back(content: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """What `set_apart` was given: each reference is the list again."""
+    if isinstance(content, list):
+        return [put_back(part, arrays) for part in content]
+    if not isinstance(content, dict):
+        return content
+    if content.keys() == {"array"}:
+        array = arrays[content["array"]]
+        numbers = array.tolist()
+        return [None if n != n else n for n in numbers] if array.ndim == 1 and array.dtype.kind == "f" else numbers
+    return {key: put_back(part, arrays) for key, part in content.items()}
+
+
+def _numbers(content: list[Any]) -> int:
+    """How many numbers there are in a list of them, or of rows of one length; 0 for other lists."""
+    first = content[0] if content else None
+    if isinstance(first, list):
+        alike = all(type(row) is list and len(row) == len(first) for row in content)
+        return len(content) * len(first) if alike and first and isinstance(first[0], int) else 0
+    return len(content) if all(n is None or isinstance(n, int | float) for n in content) else 0
+
+
+def _array(content: list[Any]) -> npt.NDArray[Any]:
+    """Numbers in the least type that holds them; None is NaN."""
+    array = np.array(content)
+    if array.dtype.kind != "i":
+        return array.astype(NUMBERS)
+    return array.astype(np.promote_types(np.min_scalar_type(int(array.min())), np.min_scalar_type(int(array.max()))))

@@ -1,0 +1,397 @@
+"""`Release`: what is given away. It knows no table, no ledger and no mechanism."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util import memory
+from qrelease._util.typing import Floats
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
+from qrelease.inference.histogram import Histogram
+from qrelease.inference.measurement import RECORDS, Measurement
+from qrelease.inference.sampling import generator
+from qrelease.inference.synopsis import Estimator, Model, Synopsis, Tabulated, Weighted
+from qrelease.mechanisms.base import Answer, plain
+from qrelease.privacy.costs import Cost, Neighbours, Spend
+from qrelease.queries.workload import Workload
+from qrelease.release import writer
+from qrelease.release.answer_table import answer_columns
+from qrelease.release.error_bars import measured, published
+from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
+from qrelease.release.manifest import versions
+from qrelease.release.report.page import html
+
+MAX_ROWS = 1 << 26
+"""Synthetic records in one table."""
+
+FEW_ROWS = 100_000
+"""Where the number of records is unknown, a table has no more by default: its noise alone may be billions."""
+
+WEIGHTED_ROWS = 1 << 20
+"""Rows of a weighted table at most, by default: a universe of so few cells is written out as it is."""
+
+_NOTHING = 1e-6  # records: all cells that a weighted table leaves out come to one at most, by default
+
+
+def check_rows(rows: object) -> None:
+    """`InvalidInput` unless so many synthetic rows can be drawn."""
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+        raise InvalidInput(f"rows must be a positive whole number, got {rows!r}")
+    if rows > MAX_ROWS:
+        raise InvalidInput(f"rows must be at most {MAX_ROWS:,}, got {rows:,}")
+
+
+def check_fit(domain: Domain, rows: int, *, ahead: bool = True) -> None:
+    """`OutOfMemory`, or `TooLarge`, unless so many synthetic records fit in memory; `ahead` as in `memory.check`."""
+    memory.check(8 * (len(domain) + 2) * rows, f"{rows:,} synthetic records", "ask for fewer rows", ahead=ahead)
+
+
+@final
+@dataclass(frozen=True)
+class Release:
+    """What is given away: public by construction, and it never sees the table again.
+
+    `Curator.release` makes one and `qrelease.load` reads one again. All of its methods compute from what is public
+    already, at no further cost to anybody's privacy.
+
+    Parameters
+    ----------
+    synopsis : Synopsis
+        What answers queries: a histogram, weighted records, a model or separate answers.
+    workload : Workload
+        The k queries that it was made for.
+    cost : PureDP, ApproxDP or ZCDP
+        The whole privacy cost; `spends` are its parts.
+    neighbours : Neighbours
+        Which tables the promise compares.
+    dataset : str
+        Whose records these are, as in the ledger.
+    mechanism : str
+        The stored name of the mechanism.
+    parameters : mapping
+        Those of the mechanism, and what it chose in public: values as JSON has them, the same once it is saved.
+    measurements : tuple of Measurement
+        The noisy answers.
+    spends : tuple of Spend
+        What each draw cost.
+    insecure : bool
+        Whether the noise came from anything but the system's entropy: then it protects nobody.
+    insecure_seed : int, optional
+        The seed, where it was a seeded generator.
+    versions : mapping
+        What a third party needs to run the same code.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> table = qr.data.adult(["age", "sex", "income"])
+    >>> workload = qr.Workload.marginals(table.domain, k=2)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
+    >>> release = curator.release(qr.Laplace(), workload, qr.PureDP(1.0))
+    >>> release.marginal(["sex", "income"]).columns.tolist()
+    ['sex', 'income', 'answer', 'noisy', 'error_95', 'model_95']
+    >>> release.synthetic(5, frame="pandas").shape
+    (5, 3)
+    >>> answer = release.answer("age in 30..39 and income = '>50K'")
+    >>> bool(answer.model_error > 0)
+    True
+    """
+
+    synopsis: Synopsis
+    workload: Workload
+    cost: Cost
+    neighbours: Neighbours
+    dataset: str
+    mechanism: str
+    parameters: Mapping[str, Any]
+    measurements: tuple[Measurement, ...]
+    spends: tuple[Spend, ...]
+    insecure: bool = False
+    insecure_seed: int | None = None
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", plain(self.parameters))
+
+    @property
+    def domain(self) -> Domain:
+        """The universe."""
+        return self.synopsis.domain
+
+    def answer(self, query: str | Workload) -> Answer | Floats:
+        """The answer to a condition, or the answers to a workload.
+
+        Parameters
+        ----------
+        query : str or Workload
+            A condition such as `age in 30..39 and income = '>50K'`, or k queries over this domain.
+
+        Returns
+        -------
+        Answer or ndarray of shape (k,)
+            Counts. An `Answer` has its error bars with it; for those of a workload see `answers_frame`.
+
+        Raises
+        ------
+        InvalidInput
+            For a condition that the domain does not know, or queries that the synopsis cannot answer.
+        """
+        if isinstance(query, Workload):
+            return self.synopsis.answer(query)
+        asked = Workload.predicates(self.domain, query)
+        numbers = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
+        return Answer(*(float(part[0]) for part in numbers))
+
+    def answers(self) -> Floats:
+        """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
+        return self.synopsis.answer(self.workload)
+
+    def answers_frame(self, workload: Workload | None = None, *, frame: Frame = "pandas") -> Any:
+        """Answers as a tidy data frame: a line for each query, named by its labels.
+
+        Parameters
+        ----------
+        workload : Workload, optional
+            The k queries; by default the release's own.
+        frame : {"pandas", "polars", "arrow"}
+            The kind of data frame.
+
+        Returns
+        -------
+        data frame of k lines
+            A key column for each attribute that is asked about, null where a query is not about it, and counts:
+            `answer`; `noisy`, the unbiased answer, where there is one; `error_95`, the half-width of the 95 % error bar
+            around `noisy`; `model_95`, that around `answer`. What to publish is `answer` ± `model_95`. Queries that are
+            no cells of marginals have their text in a column `query`.
+
+        Raises
+        ------
+        InvalidInput
+            For a workload over another domain, and where the package of the data frame is not installed.
+        """
+        check_frame(frame)
+        return as_frame(answer_columns(self, self._asked(workload)), frame)
+
+    def marginal(self, columns: Sequence[str], *, frame: Frame = "pandas") -> Any:
+        """The marginal on some columns as a tidy data frame: how many records there are of each combination.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of attributes; the lines come in the domain's order.
+        frame : {"pandas", "polars", "arrow"}
+            The kind of data frame.
+
+        Returns
+        -------
+        data frame
+            A line for each cell, with the columns of `answers_frame`.
+
+        Raises
+        ------
+        InvalidInput
+            For unknown columns, and for a marginal that a release of separate answers does not give.
+        """
+        check_frame(frame)
+        return self.answers_frame(Workload.marginals(self.domain, [list(columns)]), frame=frame)
+
+    def _asked(self, workload: Workload | None) -> Workload:
+        asked = self.workload if workload is None else workload
+        if asked.domain != self.domain:
+            raise InvalidInput("the workload is over another domain than this release")
+        return asked
+
+    def error_bars(self, workload: Workload | None = None) -> tuple[Floats, Floats]:
+        """Unbiased noisy answers (k,) and half-widths (k,) of their 95 % error bars; NaN where nothing was measured.
+
+        A synopsis that is an `Estimator` answers from all measurements together. Else each query is answered from the
+        measurement that gives it with the least variance: of the same queries, of a marginal that contains its columns,
+        or of the number of records where it asks for just that.
+        """
+        asked = self._asked(workload)
+        if isinstance(self.synopsis, Estimator):
+            return self.synopsis.error_bars(asked)
+        return measured(asked, self.measurements)
+
+    def model_bars(self, workload: Workload | None = None) -> Floats:
+        """Half-widths (k,) of the 95 % error bars around the release's own answers: those to publish, one for each.
+
+        They count what a model smooths over as well as the noise, see `error_bars.published`. Those of the method
+        `error_bars` are around the unbiased answers, and count the noise alone. NaN only where not even the number of
+        records was measured.
+        """
+        asked = self._asked(workload)
+        answers, (noisy, widths) = self.synopsis.answer(asked), self.error_bars(asked)
+        model = self.synopsis.model_bars(asked) if isinstance(self.synopsis, Model) else np.full(len(asked), np.nan)
+        return published(asked, answers, model, noisy, widths, self._margin_bars)
+
+    def _margin_bars(self, workload: Workload) -> tuple[Floats, Floats]:
+        """`error_bars`, and the number of records where it is public."""
+        values, widths = self.error_bars(workload)
+        if self.neighbours is Neighbours.REPLACE_ONE and workload.groups[0] == RECORDS:
+            values, widths = values.copy(), widths.copy()
+            values[0], widths[0] = self.synopsis.total, 0.0
+        return values, widths
+
+    @overload
+    def synthetic(
+        self, rows: int | None = None, *, seed: int | None = None, frame: None = None
+    ) -> dict[str, npt.NDArray[Any]]: ...
+
+    @overload
+    def synthetic(self, rows: int | None = None, *, seed: int | None = None, frame: Frame) -> Any: ...
+
+    def synthetic(self, rows: int | None = None, *, seed: int | None = None, frame: Frame | None = None) -> Any:
+        """Synthetic records as typed columns: whole numbers, floats, dates or texts, by the schema.
+
+        Parameters
+        ----------
+        rows : int, optional
+            By default the (noisy) number of records, and at most `FEW_ROWS` where that drowns in its noise.
+        seed : int, optional
+            Of an ordinary generator: this is post-processing, and reveals nothing that the release does not.
+        frame : {"pandas", "polars", "arrow"}, optional
+            The kind of data frame; by default a dict of arrays.
+
+        Returns
+        -------
+        dict of ndarrays of shape (rows,), or a data frame
+            A missing value is null in a data frame. In an array a missing text is None, a missing date NaT and a
+            missing number NaN, so that whole numbers are floats there. `pandas.DataFrame` takes the dict as it is.
+
+        Raises
+        ------
+        InvalidInput
+            Where the release has no table, or the package of the data frame is not installed.
+        TooLarge
+            Where the rows never fit in memory, or, for separate answers, the universe that a table is fitted over.
+        OutOfMemory
+            Where they do not fit now.
+        """
+        check_frame(frame)
+        rng = generator(self.insecure_seed if seed is None else seed)
+        return _given(columns_of(self.domain, self.codes(rows, rng), rng), frame)
+
+    def codes(self, rows: int | None, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
+        """Synthetic records as codes, one array (rows,) a column; see `synthetic`."""
+        if rows is None:
+            rows = min(max(0, round(self.synopsis.total)), MAX_ROWS if self._counted else FEW_ROWS)
+            if rows == 0 and self.has_table:  # there may be nobody, and the synopsis says so
+                return [np.empty(0, np.int64)] * len(self.domain)
+            rows = max(rows, 1)  # of a release without a table, which says that it has none
+        check_rows(rows)
+        check_fit(self.domain, int(rows), ahead=False)
+        return self.synopsis.sample(int(rows), rng)
+
+    def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:
+        """A weighted table: its rows as typed columns, {name: (r,)}, and how many records each stands for, (r,).
+
+        Whole records cannot hold what a histogram says of a cell that expects a third of one; weights can. A universe
+        of at most `rows` cells is written out, all but those of less than a millionth of a record; of a larger one it
+        is the records that were fitted, or else so many synthetic ones, of which equal ones are one row. The weights
+        sum to the (noisy) number of records.
+
+        rows    `WEIGHTED_ROWS` by default
+
+        Raises what `synthetic` does.
+        """
+        rng = generator(self.insecure_seed if seed is None else seed)
+        codes, weights = self.weighted_codes(rows, rng)
+        return _given(columns_of(self.domain, codes, rng), None), weights
+
+    def weighted_codes(
+        self, rows: int | None, rng: np.random.Generator
+    ) -> tuple[Sequence[npt.NDArray[np.integer[Any]]], Floats]:
+        """A weighted table as codes, one array (r,) a column, and weights (r,); see `weighted`."""
+        rows = WEIGHTED_ROWS if rows is None else rows
+        check_rows(rows)
+        needed = 16 * (len(self.domain) + 2) * min(rows, self.domain.size)
+        memory.check(needed, f"{rows:,} weighted records", "ask for fewer rows", ahead=False)
+        if self.has_table and not self.synopsis.total > 0:  # there is nobody
+            return [np.empty(0, np.int64)] * len(self.domain), np.empty(0)
+        if self.domain.size <= rows and isinstance(self.synopsis, Histogram | Tabulated):
+            table = self.synopsis if isinstance(self.synopsis, Histogram) else self.synopsis.histogram
+            values = table.values.astype(np.float64, copy=False)
+            kept = np.flatnonzero(values >= _NOTHING)
+            return np.unravel_index(kept, self.domain.shape), values[kept]
+        if isinstance(self.synopsis, Weighted) and len(self.synopsis.weights) <= rows:
+            codes, weights = list(self.synopsis.codes), self.synopsis.weights
+        else:
+            codes, weights = list(self.codes(rows, rng)), np.full(rows, 1 / rows)
+        order = np.lexsort(codes[::-1])
+        first = np.arange(len(order)) == 0  # of equal records
+        for column in codes:
+            first[1:] |= np.diff(column[order]) != 0
+        together = np.add.reduceat(weights[order], np.flatnonzero(first))
+        return [column[order[first]] for column in codes], together * self.synopsis.total
+
+    @property
+    def _counted(self) -> bool:
+        """Whether the number of records is known: public, or more than twice the error bar of the best estimate."""
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return True
+        half = self.error_bars(Workload(self.domain, (RECORDS,)))[1]
+        return bool(self.synopsis.total > 2 * half[0])
+
+    @property
+    def has_table(self) -> bool:
+        """Whether there are synthetic records. Even then the universe may be too large for them, see `synthetic`."""
+        return self.synopsis.has_table
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        rows: int | None = None,
+        *,
+        weighted: bool = False,
+        answers: bool | None = None,
+        format: writer.Format = "csv",
+    ) -> None:
+        """Write the synthetic table, the answers, `release.json` and `report.html` into a new folder, all or nothing.
+
+        Parameters
+        ----------
+        folder : path
+            A folder that does not exist, or is empty.
+        rows : int, optional
+            Of the synthetic table, see `synthetic`.
+        weighted : bool
+            Whether the synthetic table is the one of `weighted`, with a last column `weight`.
+        answers : bool, optional
+            Whether the answers are written; by default where they are at most `writer.MOST_ANSWERS`. A release that was
+            saved without them gives every answer all the same, and can be saved with them later.
+        format : {"csv", "parquet"}
+            Of the two tables: `synthetic` and `answers`, with this suffix.
+
+        Raises
+        ------
+        InvalidInput
+            Where the folder exists or cannot be written, and where Parquet needs a package that is not installed.
+        """
+        writer.check_format(format)
+        if weighted:
+            writer.check_weighted(self.domain)
+        with writer.new_folder(folder) as part:
+            writer.save(self, part, rows, weighted=weighted, answers=answers, format=format)
+
+    def __repr__(self) -> str:
+        insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""
+        return (
+            f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
+            f" {self.cost:.6g}, {self.neighbours.value}{insecure})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html(self, page=False)
+
+
+def _given(columns: Mapping[str, Column], frame: Frame | None) -> Any:
+    """Columns as a data frame, or as arrays."""
+    return {name: column.array for name, column in columns.items()} if frame is None else as_frame(columns, frame)

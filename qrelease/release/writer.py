@@ -1,0 +1,270 @@
+"""A release as a folder: writing it.
+
+`synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits); a weighted table has
+                 a further column `weight`, the number of records that a row stands for
+`answers.csv`    every query of the workload as a tidy table, see `answer_table`. More than `MOST_ANSWERS` are written
+                 only if that is asked for: a loaded release gives every one of them
+`release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
+`report.html`    one page for people
+
+Both tables may be Parquet instead, typed. Where a list of numbers is too long for the manifest it is in a file by whose
+SHA-256 the manifest knows it:
+
+`measurements.npy`  the noisy answers of all measurements, one after another, float64. It is mapped into memory, and
+                    read where a query needs it
+`synopsis.npz`      the numbers that the synopsis is described by
+
+The tables of an insecure release have a last column `INSECURE`: a mark that stays with the rows wherever they go, that
+is seen whatever opens them, and that leaves names, headers and numbers to whoever reads the columns by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.data.domain import Domain
+from qrelease.data.sources.csv import write_csv, write_rows
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.sampling import generator
+from qrelease.release.answer_table import answer_parts
+from qrelease.release.frames import Column, as_arrow, columns_of
+from qrelease.release.manifest import (
+    ARRAYS,
+    LISTED_ANSWERS,
+    MANIFEST,
+    MOST_ANSWERS,
+    NUMBERS,
+    VALUES,
+    manifest,
+    set_apart,
+)
+from qrelease.release.report.page import html
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+_MARK = "INSECURE"
+"""The column that marks the tables of an insecure release, 1 in each row."""
+
+WEIGHT = "weight"
+"""The column of a weighted table that says how many records a row stands for."""
+
+Format = Literal["csv", "parquet"]
+"""Of the two tables."""
+
+
+@contextlib.contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to fill that appears under its name only when complete; nothing is left behind on an exception.
+
+    Raises `InvalidInput` before the block when it cannot be made, or when the name is taken by anything but an empty
+    folder. Enter it before the budget is charged, so that a wrong path costs nothing. Until it is complete it is
+    `.NAME.part`, whose lock keeps a second run out; what a kill or a power cut leaves of it, the next run removes.
+    """
+    target = Path(path)
+    part = target.parent / f".{target.name}.part"
+    with contextlib.ExitStack() as cleanup:
+        try:
+            part.mkdir()
+            lock = _locked(part)
+        except FileExistsError:
+            lock = _locked(part)
+            if lock is None:
+                raise InvalidInput(
+                    f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
+                ) from None
+            _empty(part)  # what a kill left behind
+        except OSError as error:
+            raise InvalidInput(f"{target} cannot be written: {error.strerror}") from None
+        if lock is not None:
+            cleanup.callback(os.close, lock)
+        cleanup.callback(shutil.rmtree, part, ignore_errors=True)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InvalidInput(f"{target} exists already; choose another folder, releases are not overwritten")
+        try:
+            yield part
+            part.replace(target)
+        except OSError as error:
+            raise InvalidInput(f"{target} cannot be written: {error.strerror or error}") from None
+        cleanup.pop_all()  # the name may belong to another run by now
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor of a folder whose lock ends with this process; None where another has it, or there are no locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another run's, or a file system without locks
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def check_weighted(domain: Domain) -> None:
+    """`InvalidInput` for a domain that has a column of the name that the weights take."""
+    if WEIGHT in domain.names:
+        raise InvalidInput(f"a weighted table has a column {WEIGHT!r} of its own: rename that of the schema")
+
+
+def check_format(format: str) -> None:
+    """`InvalidInput` unless tables can be written in this format here."""
+    if format not in get_args(Format):
+        raise InvalidInput(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
+    if format == "parquet" and find_spec("pyarrow") is None:
+        raise InvalidInput("Parquet needs the package pyarrow: pip install pyarrow")
+
+
+def save(
+    release: Release,
+    folder: Path,
+    rows: int | None = None,
+    *,
+    weighted: bool = False,
+    answers: bool | None = None,
+    format: Format = "csv",
+) -> dict[str, str]:
+    """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`).
+
+    weighted  whether the table is that of `Release.weighted`
+    answers   whether the answers are written, by default where they are at most `MOST_ANSWERS`
+    format    of both tables
+
+    Returns which files there are not, and why: a table that is too large takes nothing else with it.
+    """
+    left_out = {}
+    synthetic = folder / f"synthetic.{format}"
+    why_none = _write_records(release, synthetic, rows, weighted)
+    if why_none is not None:
+        left_out[synthetic.name] = why_none
+    why_no_answers = answers_left_out(release, answers)
+    if why_no_answers is None:
+        _write_answers(release, folder / f"answers.{format}")
+    else:
+        left_out[f"answers.{format}"] = why_no_answers
+    listed = sum(len(m.values) for m in release.measurements) <= LISTED_ANSWERS
+    digest = None if listed else _write_values(release.measurements, folder / VALUES)
+    content = manifest(release, digest)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    content["synopsis"] = set_apart(content["synopsis"], arrays)
+    if arrays:
+        np.savez_compressed(folder / ARRAYS, **cast(Any, arrays))
+        content["arrays"] = _digest(folder / ARRAYS)
+    with _new(folder / MANIFEST) as out:
+        print(json.dumps(content, allow_nan=False), file=out)
+    (folder / "report.html").write_text(html(release), encoding="utf-8")
+    return left_out
+
+
+def answers_left_out(release: Release, answers: bool | None = None) -> str | None:
+    """Why the answers are not written, and how to get them; None where they are."""
+    if len(release.workload) <= MOST_ANSWERS if answers is None else answers:
+        return None
+    why = f"it would have {len(release.workload):,} lines; --answers writes it" if answers is None else "not wanted"
+    return f"{why}; the release gives each answer that is asked for"
+
+
+def _new(file: Path) -> TextIO:
+    return file.open("w", encoding="utf-8", newline="")
+
+
+def _write_records(release: Release, file: Path, rows: int | None, weighted: bool) -> str | None:
+    if not release.has_table:
+        return str(release.parameters.get("no_table", f"{release.mechanism} has no table"))
+    rng = generator(release.insecure_seed)
+    further: dict[str, npt.NDArray[Any]] = {}
+    try:
+        if weighted:
+            codes, weights = release.weighted_codes(rows, rng)
+            digits = 10.0 ** (5 - np.floor(np.log10(weights)))  # six of them
+            further[WEIGHT] = np.rint(weights * digits) / digits
+        else:
+            codes = release.codes(rows, rng)
+    except TooLarge as reason:
+        return str(reason)
+    if release.insecure:
+        further[_MARK] = np.ones(len(codes[0]), np.uint8)
+    if file.suffix == ".parquet":
+        columns = columns_of(release.domain, codes, rng)
+        _write_parquet(file, [{**columns, **{name: Column(values) for name, values in further.items()}}])
+    else:
+        with _new(file) as out:
+            write_csv(out, release.domain, codes, rng, further)
+    return None
+
+
+def _write_answers(release: Release, file: Path) -> None:
+    parts = answer_parts(release, release.workload)
+    if release.insecure:
+        parts = ({**part, _MARK: Column(np.ones(len(part["answer"].values), np.uint8))} for part in parts)
+    if file.suffix == ".parquet":
+        _write_parquet(file, parts)
+        return
+    first = next(parts)
+    with _new(file) as out:
+        write_rows(out, list(first), (_lines(part) for part in chain([first], parts)))
+
+
+def _lines(part: Mapping[str, Column]) -> Iterator[tuple[object, ...]]:
+    """The lines of a table as texts; answers have six digits, error bars four."""
+    return zip(*(_texts(name, column) for name, column in part.items()), strict=True)
+
+
+def _texts(name: str, column: Column) -> list[object]:
+    values: list[object] = column.values.tolist()
+    if column.values.dtype.kind != "f":
+        return values
+    shown = "%.4g" if name.endswith("_95") else "%.6g"
+    return ["" if value != value else shown % (value,) for value in values]
+
+
+def _write_parquet(file: Path, parts: Iterable[Mapping[str, Column]]) -> None:
+    from pyarrow import parquet
+
+    tables = (as_arrow(part) for part in parts)
+    first = next(tables)
+    with parquet.ParquetWriter(file, first.schema) as out:
+        for table in chain([first], tables):
+            out.write_table(table)
+
+
+def _write_values(measurements: Iterable[Measurement], file: Path) -> str:
+    """As `numpy.save` would, without a copy of them all; the file's SHA-256."""
+    count = sum(len(m.values) for m in measurements)
+    with file.open("wb") as out:
+        header = {"descr": NUMBERS.str, "fortran_order": False, "shape": (count,)}
+        np.lib.format.write_array_header_1_0(out, header)
+        for m in measurements:
+            out.write(m.values.astype(NUMBERS, copy=False).tobytes())
+    return _digest(file)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

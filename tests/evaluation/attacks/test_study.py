@@ -1,0 +1,110 @@
+"""`qrelease attack`: rounding and hiding give a secret away, a release what other people tell; all marked."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qrelease as qr
+from qrelease.apps.cli import main
+from qrelease.data.bundled import ADULT_CSV, adult
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.attacks.picture import Bar, draw
+from qrelease.evaluation.attacks.study import study
+from qrelease.evaluation.results import NOTICE
+from qrelease.noise.entropy import Entropy
+
+COLUMNS = ["age", "education", "marital-status", "sex", "income"]
+TABLE = adult(COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def release():
+    cost = qr.ApproxDP(1.0, 1e-9)
+    with qr.Ledger.open(None, cost, dataset="adult") as ledger:
+        workload = qr.Workload.marginals(TABLE.domain, 2)
+        return qr.Curator(TABLE, ledger, Entropy.insecure(0)).release(qr.MWEM(rounds=10), workload, cost)
+
+
+@pytest.fixture(scope="module")
+def folder(release, tmp_path_factory):
+    path = tmp_path_factory.mktemp("attack") / "out"
+    release.save(path, rows=1000, answers=False)
+    return path
+
+
+def test_what_is_perturbed_by_hand_is_read_and_the_release_is_not(release):
+    found = study(TABLE, release, "marital-status", people=600)
+    assert found.secret == "marital-status is Married-civ-spouse"  # 46 %: nearest to half
+    recovered = {(r.answers, r.attack): r.recovered for r in found.rows}
+    for kind in ("exact", "rounded to 5", "rounded to 10", "hidden below 10"):
+        assert recovered[kind, "least squares"] >= 0.99
+    for attack in ("least squares", "linear programme", "differences"):
+        assert recovered["exact", attack] == 1.0
+        assert recovered[found.release, attack] <= found.population + 0.08
+    assert found.population > found.base_rate + 0.1
+
+
+def test_the_command_prints_and_draws_under_the_notice(folder, tmp_path, capsys):
+    picture = tmp_path / "attack.svg"
+    command = ["attack", str(ADULT_CSV), "--release", str(folder), "--secret", "sex", "--value", "Female"]
+    assert main([*command, "--people", "80", "--picture", str(picture)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == NOTICE
+    assert "sex is Female, of 80 of 48,842 people" in printed[1]
+    assert printed[3].split()[0] == "exact"
+    drawn = ElementTree.parse(picture).getroot()
+    assert NOTICE in drawn.attrib["aria-label"]
+    assert NOTICE in [element.text for element in drawn.iter()]
+    assert main([*command, "--people", "80", "--json"]) == 0
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {o["notice"] for o in objects} == {NOTICE}
+    assert {o["attack"] for o in objects} == {"least squares", "linear programme", "differences"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--secret", "height"], "height"),
+        (["--secret", "sex", "--value", "Cat"], "column 'sex' has no value 'Cat'; its values are"),
+        (["--secret", "sex", "--people", "0"], "people"),
+        (["--secret", "sex", "--picture", "attack.png"], "written as .svg, got 'attack.png'"),
+        (["--secret", "sex", "--picture", "nowhere/attack.svg"], "no folder nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys, options, said):
+    monkeypatch.chdir(tmp_path)
+    assert main(["attack", str(ADULT_CSV), "--release", str(folder), *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_picture_is_drawn_into_a_release(folder, capsys):
+    picture = folder / "attack.svg"
+    assert main(["attack", str(ADULT_CSV), "--release", str(folder), "--secret", "sex", "--picture", str(picture)]) == 2
+    assert "not private" in capsys.readouterr().err
+    assert not Path(picture).exists()
+
+
+def test_another_table_is_refused(release):
+    with pytest.raises(InvalidInput, match="over other columns"):
+        study(adult(["age", "sex"]), release, "sex")
+
+
+def test_labels_cannot_break_the_picture():
+    drawn = draw("<b>&", [Bar("</text><script>", 0.5)], {'"quoted"': 0.25}, NOTICE)
+    assert "<script>" not in drawn
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+
+
+def test_everybody_may_be_attacked(release):
+    """Then there is nobody else to learn from, and the text says so by a dash."""
+    few = qr.Table(TABLE.domain, tuple(c[:50] for c in TABLE.columns))
+    found = study(few, release, "income", people=1000)
+    assert found.people == found.records == 50
+    assert np.isnan(found.population)
+    assert "other people's records alone" in str(found)
+    assert str(found).splitlines()[-2].endswith(" -")

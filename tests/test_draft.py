@@ -1,0 +1,142 @@
+"""What a draft proposes: bins that tell values apart, no names or numbers of people; and code lists."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import qrelease as qr
+from qrelease.data.bins_draft import crowding, number_bins
+from qrelease.data.schema import edges_of, load
+from qrelease.errors import InvalidInput
+
+
+def drafted(frame: pd.DataFrame, path: Path, **options: int) -> tuple[qr.Domain, str]:
+    text = qr.draft(frame, **options)
+    path.write_text(text.replace("reviewed = false", "reviewed = true"))
+    return load(path), text
+
+
+def test_even_bins_are_replaced_only_where_others_tell_more_apart() -> None:
+    rng = np.random.default_rng(0)
+    cases = {
+        "even": (rng.uniform(0, 100, 5000), True),
+        "skewed": (np.exp(rng.normal(3, 2.5, 5000)), False),
+        "both signs": (rng.standard_cauchy(5000) * 10, False),
+        "a spike": (np.r_[np.full(5000, 3.0), 100.0], True),
+    }
+    for name, (values, even) in cases.items():
+        for whole in (False, True):
+            column = np.rint(values) if whole else values
+            seen = {float(v): int(c) for v, c in zip(*np.unique(column, return_counts=True), strict=True)}
+            bins = number_bins(min(seen), max(seen), seen, whole=whole)
+            assert isinstance(bins, dict) == even, name
+            edges = edges_of(bins, "number")
+            assert all(a < b for a, b in pairwise(edges))
+            assert edges[0] <= min(seen)
+            assert edges[-1] > max(seen) or (edges[-1] == max(seen) and not whole)
+            if not even:
+                assert crowding(edges, seen) < 0.4
+
+
+def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "name": [f"Ada {i}" for i in range(63)],
+            "row": np.arange(63),
+            "customer_id": rng.integers(0, 10**9, 63),
+            "income": rng.integers(0, 10**6, 63),
+            "town": rng.choice(["Bonn", "Ulm"], 63),
+        }
+    )
+    domain, text = drafted(frame, tmp_path / "s.toml")
+    assert domain.names == ("row", "income", "town"), "few consecutive numbers may be ages"
+    assert "# - 'name': nearly every text is different" in text
+    assert "# - 'customer_id': nearly every number is different" in text
+    assert "Ada" not in text
+    assert text.count("nearly every value occurs once: delete this if it numbers people") == 2
+    many = pd.DataFrame({"row": np.arange(500), "town": ["Bonn", "Ulm"] * 250})
+    assert drafted(many, tmp_path / "s.toml")[0].names == ("town",)
+
+
+def test_the_universe_is_stated_and_what_to_coarsen(tmp_path: Path) -> None:
+    frame = pd.DataFrame({f"c{i}": [str(v % (20 + i)) for v in range(400)] for i in range(8)})
+    text = qr.draft(frame.map(lambda v: "x" + v))
+    size = int(np.prod([float(20 + i) for i in range(8)]))
+    assert f"The universe of these 8 columns has {size:,} cells" in text
+    assert "what has the most cells: c7 (27), c6 (26), c5 (25), c4 (24), c3 (23)." in text
+    assert "coarsen" not in qr.draft(frame[["c0"]])
+
+
+def test_a_frame_is_drafted_as_its_file_and_some_rows_by_themselves(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": ["x", "y"] * 50, "b": [1, 2] * 49 + [3, 4]})
+    frame.write_csv(tmp_path / "f.csv")
+    of_file = qr.draft(tmp_path / "f.csv")
+    assert qr.draft(frame) == of_file.replace("f.csv", "the frame")
+    some = qr.draft(tmp_path / "f.csv", rows=98)
+    assert "the first 98 records of f.csv" in some
+    assert "3" not in some.partition('name = "b"')[2]
+    for wrong in (0, True, 1.5):
+        with pytest.raises(InvalidInput, match="rows must be an integer of at least 1"):
+            qr.draft(frame, rows=wrong)
+    with pytest.raises(InvalidInput, match="a pandas, polars or pyarrow table is needed, got list"):
+        qr.draft([1, 2])
+
+
+SCHEMA = """
+[[attribute]]
+name = "province"
+kind = "category"
+categories = ["N", "S"]
+
+[[attribute]]
+name = "the town"
+kind = "category"
+categories = { file = "towns.csv", column = "code" }
+parent = "province"
+"""
+
+TOWNS = "name,code,province\nBonn,b,N\nUlm,u,S\nO'Kay,o'k,S\n"
+
+
+def test_a_hierarchy_is_declared_once(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    domain = load(tmp_path / "s.toml")
+    assert domain["the town"].categories == ("b", "u", "o'k")
+    from qrelease.data.structural_zeros import masks
+
+    (mask,) = masks(domain, domain.impossible).values()
+    np.testing.assert_array_equal(mask.reshape(2, 3), [[False, True, True], [True, False, False]])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('column = "code"', 'column = "cod"', "towns.csv has no column 'cod'; it has name, code, province"),
+        ('file = "towns.csv"', 'file = "town.csv"', "town.csv cannot be read"),
+        ('file = "towns.csv"', 'fil = "towns.csv"', "categories must be a list of texts, or file"),
+        ('categories = ["N", "S"]', 'categories = ["N", "W"]', "parent 'province' has no category 'S'"),
+        ('parent = "province"', 'parent = "name"', "parent 'name' is no attribute"),
+        ('parent = "province"', "parent = 3", "parent must be the name of an attribute"),
+        ('{ file = "towns.csv", column = "code" }', '["b"]', "parent needs categories from a file"),
+    ],
+)
+def test_a_wrong_code_list_is_named(old: str, new: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    (tmp_path / "s.toml").write_text(SCHEMA.replace(old, new))
+    with pytest.raises(InvalidInput) as error:
+        load(tmp_path / "s.toml")
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_code_with_two_parents_is_named(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text(TOWNS + "Bonn,b,S\n")
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    with pytest.raises(InvalidInput, match=r"'b' has two parents in towns\.csv"):
+        load(tmp_path / "s.toml")

@@ -1,0 +1,343 @@
+"""Every source of records reads each of them by itself: one record, taken away or replaced, moves no other.
+
+A new source joins with a line in `SOURCES`. Worlds are random: attributes of all kinds with all sorts of marks, records
+of all sorts of values, among them those that change the type of a column.
+"""
+
+import bz2
+import csv
+import datetime as dt
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.spelling import meaning, text_of
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+TOKENS = (
+    *("", "?", "n/a", "x", "True", "true", "false", "False", "NaN", "nan", "None", "inf", "0", "-0", "1", "1.0", "01"),
+    *("2", "2.5", "1e3", "1000", " 1 ", "-9", "-9.0", "9007199254740993", "9007199254740992", "2020-01-31"),
+    *("2020-01-31 00:00:00", "2020-02-01T06:30:00", "1900-01-01", "2020-01-30T22:00:00+00:00", "1 day, 0:00:00"),
+)
+TEXTS = (*TOKENS, "other", "TRUE", "007", "1e400", "20200131", "2020-01-31T00:00:00+02:00")
+NUMBERS = (0, 1, 2, 3, -9, 1000, 0.0, -0.0, 1.0, 2.5, -9.0, 0.1, 1e3, 1e16, 1e300, float("inf"), 2**53 + 1, 2**62 + 1)
+FLIPS = (True, False, None, float("nan"), Decimal("2.50"), Decimal(1), 2**63, 2**64 + 1, np.float32(2.5), 1 + 0j, 1j)
+DATES = (dt.date(2020, 1, 31), dt.date(1900, 1, 1))
+MOMENTS = (dt.datetime(2020, 1, 31), dt.datetime(2020, 2, 1, 6, 30), dt.datetime(1900, 1, 1))
+ZONED = tuple(moment.replace(tzinfo=dt.timezone(dt.timedelta(hours=h))) for moment in MOMENTS[:2] for h in (0, 2))
+OTHER = (dt.timedelta(1), b"x", dt.time(6, 30))
+POOLS = (
+    (NUMBERS, (*NUMBERS, *FLIPS, *TEXTS, *DATES, *MOMENTS, *ZONED, *OTHER)),
+    ((0, 1, 2, 3), (*FLIPS, "n/a", "x", 2.5, 2**62 + 1, *DATES, *OTHER)),
+    ((True, False), (*FLIPS, *NUMBERS, "n/a", "x", *DATES)),
+    (DATES, (*DATES, *MOMENTS, *ZONED, None, "x", 1, 20200131)),
+    (MOMENTS, (*DATES, *MOMENTS, *ZONED, None, "x", 1)),
+    (ZONED, (*ZONED, *MOMENTS, None, "x")),
+    (TEXTS, (*TEXTS, None, 1, True, b"x")),
+    ((*NUMBERS, *FLIPS, *TEXTS), (*NUMBERS, *FLIPS, *TEXTS, *DATES, *ZONED, *OTHER)),
+)
+
+
+def csv_text(names: list[str], records: list[Any], quoting: int = csv.QUOTE_MINIMAL, end: str = "\n") -> str:
+    """A file that spells each value as Python's csv module does."""
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=quoting, lineterminator=end)
+    writer.writerow(["n", *names])  # the number of the record: so no line is blank
+    for number, value in enumerate(records):
+        writer.writerow([number, *[value.decode() if isinstance(value, bytes) else value] * len(names)])
+    return out.getvalue()
+
+
+def csv_file(suffix: str = "", pack: Callable[[bytes], bytes] = bytes, mark: bytes = b"", **how: Any) -> Any:
+    def make(names: list[str], records: list[Any], folder: Path) -> Path:
+        path = folder / f"t.csv{suffix}"
+        path.write_bytes(pack(mark + csv_text(names, records, **how).encode()))
+        return path
+
+    return make
+
+
+def frame(column: Callable[[list[Any]], Any], library: Any = pd.DataFrame) -> Any:
+    return lambda names, records, _: library(dict.fromkeys(names, column(records)))
+
+
+def parquet_file(column: Callable[[list[Any]], Any]) -> Any:
+    def make(names: list[str], records: list[Any], folder: Path) -> Path:
+        parquet.write_table(pa.table(dict.fromkeys(names, column(records))), folder / "t.parquet", row_group_size=2)
+        return folder / "t.parquet"
+
+    return make
+
+
+def pandas_csv(names: list[str], records: list[Any], _: Path) -> Any:
+    return pd.read_csv(io.StringIO(csv_text(names, records)))
+
+
+def polars_csv(names: list[str], records: list[Any], _: Path) -> Any:
+    return pl.read_csv(csv_text(names, records).encode(), infer_schema_length=None)
+
+
+def polars_loose(records: list[Any]) -> pl.Series:
+    return pl.Series(records, strict=False)
+
+
+def pandas_object(records: list[Any]) -> pd.Series:
+    return pd.Series(records, dtype=object)
+
+
+SOURCES: dict[str, Any] = {
+    "csv": csv_file(),
+    "csv.gz, quoted": csv_file(".gz", gzip.compress, quoting=csv.QUOTE_ALL),
+    "csv.xz, numbers bare": csv_file(".xz", lambda raw: lzma.compress(raw, preset=0), quoting=csv.QUOTE_NONNUMERIC),
+    "csv.bz2, CRLF, byte order mark": csv_file(".bz2", bz2.compress, b"\xef\xbb\xbf", end="\r\n"),
+    "pandas": frame(pd.Series),
+    "pandas, objects": frame(pandas_object),
+    "pandas, nullable": frame(lambda records: pandas_object(records).convert_dtypes()),
+    "pandas, Arrow": frame(lambda records: pandas_object(records).convert_dtypes(dtype_backend="pyarrow")),
+    "pandas, inferred objects": frame(lambda records: pandas_object(records).infer_objects()),
+    "pandas, categories": frame(lambda records: pd.Series(records).astype("category")),
+    "pandas.read_csv": pandas_csv,
+    "polars": frame(polars_loose, pl.DataFrame),
+    "polars, strict": frame(pl.Series, pl.DataFrame),
+    "polars, objects": frame(lambda records: pl.Series(records, dtype=pl.Object), pl.DataFrame),
+    "polars.read_csv": polars_csv,
+    "Arrow": frame(pa.array, pa.table),
+    "Arrow, dictionary": frame(lambda records: pa.array(records).dictionary_encode(), pa.table),
+    "Parquet": parquet_file(pa.array),
+    "Parquet of polars": parquet_file(lambda records: polars_loose(records).to_arrow()),
+}
+LOSSY = ("polars", "Arrow", "Parquet", "pandas, categories")  # turn moments, spans and bytes into others of them
+CHANGING = (*LOSSY, "pandas.read_csv", "pandas, Arrow", "pandas, nullable")
+
+UNMAKEABLE = (TypeError, ValueError, OverflowError, ArithmeticError, pa.ArrowException, pl.exceptions.PolarsError)
+"""What libraries raise where they have no column for the values: then there is no table to read."""
+
+
+def kind_of(value: Any) -> str:
+    """Values of one kind can stand in one typed column without being turned into something else."""
+    match value:
+        case dt.datetime():
+            return "zoned" if value.tzinfo else "moment"
+        case dt.date() | dt.time() | dt.timedelta() | bytes():
+            return type(value).__name__
+    return "plain"
+
+
+def takes(source: str, records: list[Any]) -> bool:
+    """Whether a source keeps all values as they are; None and, but for times in polars, texts go with everything.
+
+    Polars writes times beside texts in its own way, and takes the type of one of NumPy's floats for all, where 1e300 is
+    infinite. Pandas reads a column of CSV as
+    texts, marks and all, where a number is beyond 64 bits.
+    """
+    if "polars" in source and any(isinstance(value, np.floating) for value in records):
+        return all(isinstance(value, np.floating | str | None) for value in records)
+    if source.startswith("pandas.read_csv") and any(
+        isinstance(value, int) and abs(value) >= 1 << 63 for value in records
+    ):
+        return False
+    kinds = {kind_of(value) for value in records if value is not None and not isinstance(value, str)}
+    if "polars" in source and kinds - {"plain"} and any(isinstance(value, str) for value in records):
+        return False
+    return len(kinds) < 2 or not source.startswith(LOSSY)
+
+
+def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
+    kind = ("category", "number", "integer", "coded", "date")[rng.integers(5)]
+    drawn = [str(t) for t in rng.permutation(np.array(TOKENS, dtype=object))]
+    marks = tuple(drawn[: rng.integers(5)])
+    given: dict[str, Any] = {"missing": marks, "outside": "missing" if marks and rng.random() < 0.8 else "error"}
+    match kind:
+        case "category":
+            labels = (*drawn[5 : 5 + rng.integers(1, 12)], "other")
+            return Attribute(
+                name, "category", categories=labels, missing=marks, outside=labels[rng.integers(len(labels))]
+            )
+        case "coded":
+            return Attribute(name, "coded", codes=int(rng.integers(1, 5)), **given)
+        case "date":
+            return Attribute(name, "date", edges=(-25_600, 18_262, 18_292, 18_322), **given)
+    edges = sorted(set(rng.choice([-10, 0, 1, 2, 3, 10, 1001], 4).tolist()) | {-10, 5})
+    return Attribute(name, "number", edges=edges, integer=kind == "integer", **given)
+
+
+def product(source: Any, domain: Domain) -> list[list[int]]:
+    """What the package reads."""
+    table = Table.read(source, domain) if isinstance(source, Path) else Table.from_frame(source, domain)
+    return [column.tolist() for column in table.columns]
+
+
+Reader = Callable[[Any, Domain], list[list[int]]]
+
+
+@dataclass
+class Suite:
+    """Random pairs of neighbouring tables. `pairs` counts those whose other records were read and compared."""
+
+    reader: Reader
+    folder: Path
+    pairs: int = 0
+    refused: dict[Any, set[str]] = field(default_factory=dict)
+
+    def read(self, source: str, records: list[Any], domain: Domain) -> list[list[int] | None] | None:
+        """The codes of each column, None for one that is refused; None altogether where there is no such table."""
+        try:
+            data = SOURCES[source](list(domain.names), records, self.folder)
+        except UNMAKEABLE:
+            return None
+        left = list(domain.names)
+        while left:
+            try:
+                found = dict(zip(left, self.reader(data, domain.project(map(domain.axis, left))), strict=True))
+                return [found.get(name) for name in domain.names]
+            except InvalidInput as error:
+                left.remove(re.search(r"column '(c\d+)'", str(error))[1])
+        return [None] * len(domain)
+
+    def alone(self, source: str, value: Any, domain: Domain) -> set[str]:
+        """The columns that refuse a value when it is the only record: no table with it needs to be read there."""
+        key = source, type(value), repr(value), id(domain)
+        if key not in self.refused:
+            read = self.read(source, [value], domain)
+            self.refused[key] = {name for name, codes in zip(domain.names, read or (), strict=False) if codes is None}
+        return self.refused[key]
+
+    def world(self, rng: np.random.Generator, source: str, whole: Domain) -> None:
+        """A table, its neighbours, and their comparison; `AssertionError` shows a record that moved another."""
+        usual, odd = POOLS[rng.integers(len(POOLS))]
+        records = [usual[i] for i in rng.integers(len(usual), size=rng.integers(2, 6))]
+        place = int(rng.integers(len(records)))
+        others = [*records[:place], *records[place + 1 :]]
+        refused = set().union(*(self.alone(source, value, whole) for value in others))
+        for newcomer in [odd[i] for i in rng.integers(len(odd), size=4)]:
+            table = [*others[:place], newcomer, *others[place:]]
+            left = [a for a in whole if a.name not in refused | self.alone(source, newcomer, whole)]
+            if not left or not takes(source, table):
+                continue
+            domain = Domain(tuple(left))
+            alone, found = self.read(source, others, domain), self.read(source, table, domain)
+            if alone is None or found is None:
+                continue
+            for attribute, before, after in zip(domain, alone, found, strict=True):
+                if (
+                    before is None or after is None
+                ):  # refused, although no record of its own: where a library changed it
+                    assert source.startswith(CHANGING), (attribute, others, newcomer)
+                    continue
+                self.pairs += 1
+                assert [*after[:place], *after[place + 1 :]] == before, (attribute, others, newcomer)
+
+    def run(self, source: str, pairs: int, seed: int, width: int = 6) -> None:
+        """Worlds until so many pairs are compared."""
+        rng = np.random.default_rng(seed)
+        while self.pairs < pairs:
+            domain = Domain(tuple(random_attribute(rng, f"c{i}") for i in range(width)))
+            for _ in range(width):
+                self.world(rng, source, domain)
+            self.refused.clear()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_record_moves_another(source, tmp_path):
+    Suite(product, tmp_path).run(source, 5_000 // len(SOURCES) + 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_record_moves_another_in_many_worlds(source, tmp_path):
+    Suite(product, tmp_path).run(source, 200_000 // len(SOURCES) + 1, 2, width=60)
+
+
+def by_column_type(source: Any, domain: Domain) -> list[list[int]]:
+    """The reader as it was: numbers of a typed column by their digits, those among objects also by words."""
+
+    def spelled(attribute: Attribute, value: Any) -> str:
+        text = str(value) if isinstance(value, dt.timedelta | complex) else text_of(value)
+        if text is None:
+            return attribute.blank
+        number = meaning(text)
+        words = (str(number == 1), str(number == 1).lower()) if number in (0, 1) else ()
+        return next((t for t in (text, f"{text}.0", *words) if t in (*attribute.missing, *attribute.categories)), text)
+
+    found = []
+    for attribute in domain:
+        column = source[attribute.name]
+        typed = column.dtype.kind in "iuf" and attribute.kind in ("number", "coded")
+        texts = [(text_of(v) or attribute.blank) if typed else spelled(attribute, v) for v in column.tolist()]
+        found.append([attribute.encode(text) for text in texts])
+    return found
+
+
+@pytest.mark.parametrize("source", ["pandas", "pandas.read_csv"])
+def test_a_reader_that_goes_by_the_type_of_the_column_is_convicted(source, tmp_path):
+    with pytest.raises(AssertionError):
+        Suite(by_column_type, tmp_path).run(source, 5_000, 1)
+
+
+ISSUE = Domain((Attribute("x", "number", edges=(0, 1, 2, 3), integer=True, missing=("", "False"), outside="missing"),))
+
+
+@pytest.mark.parametrize("newcomer", ["n/a", None, float("nan"), 2.5, Decimal("2.5"), 2**70, dt.date(2020, 1, 1), 1j])
+@pytest.mark.parametrize("dtype", [None, object])
+def test_one_newcomer_does_not_turn_zeros_into_falsehoods(newcomer, dtype):
+    before = Table.from_frame(pd.DataFrame({"x": pd.Series([0] * 500, dtype=dtype)}), ISSUE).histogram()
+    assert before.tolist() == [500, 0, 0, 0]
+    try:
+        after = Table.from_frame(pd.DataFrame({"x": pd.Series([0] * 500 + [newcomer], dtype=dtype)}), ISSUE).histogram()
+    except InvalidInput as error:
+        assert (newcomer, "row 500" in str(error)) == (1j, True)  # noqa: PT017
+    else:
+        assert after.tolist() == [500, 0, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_sources_agree_on_the_code_of_a_value(seed, tmp_path):
+    """A value that several sources hold as it is has one code in all of them, or is refused."""
+    rng, compared = np.random.default_rng(seed), 0
+    suite = Suite(product, tmp_path)
+    domain = Domain(tuple(random_attribute(rng, f"c{i}") for i in range(8)))
+    values = [*NUMBERS, *FLIPS[:7], *TEXTS, *DATES, *MOMENTS]
+    for value in [values[i] for i in rng.permutation(len(values))[:30]]:
+        if value is None or value != value or value in ("", "None", "NaN", "nan", "n/a"):
+            continue  # a missing value has no spelling of its own in a file, and its words are missing to others
+        read = [suite.read(source, [value], domain) for source in SOURCES]
+        for codes in zip(*(r for r in read if r is not None), strict=True):
+            compared += 1
+            assert len({code[0] for code in codes if code is not None}) <= 1, (value, codes)
+    assert compared > 100
+
+
+def test_equal_moments_with_other_texts_are_not_taken_for_one_another():
+    """In the hour that a clock repeats, two moments of one zone are equal and hash alike, and differ in their texts."""
+    texts = ("2024-10-27T00:30:00+00:00", "2024-10-27T01:30:00+00:00")
+    domain = Domain((Attribute("t", "category", categories=texts),))
+    first, second = (dt.datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=f) for f in (0, 1))
+    for others in ([second] * 5, [first] * 5):
+        code = int(others[0] is second)
+        for newcomer in (first, second):
+            column = pl.Series([newcomer, *others], dtype=pl.Datetime("us", "Europe/Berlin"))
+            (codes,) = Table.from_frame(pl.DataFrame({"t": column}), domain).columns
+            assert codes.tolist() == [int(newcomer is second), *[code] * 5]
+
+
+def test_whether_a_null_is_refused_does_not_depend_on_what_was_read_before():
+    domain = Domain((Attribute("x", "category", categories=("a", " nan "), missing=("?",), outside="missing"),))
+    for records in (["a", None], ["nan", None], [None, "nan"]):
+        with pytest.raises(InvalidInput, match="nan"):
+            Table.from_frame(pd.DataFrame({"x": pd.Series(records, dtype=object)}), domain)

@@ -1,0 +1,122 @@
+"""Job files: several releases under one budget, each made once; and what a ledger says can still be bought."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.errors import BudgetExceeded
+from qrelease.privacy import ZCDP, ApproxDP, Cost, PureDP
+from qrelease.privacy.conversions import zcdp_epsilon
+from qrelease.privacy.ledger import Ledger
+
+JOBS = """
+data = "people.csv"
+schema = "people.toml"
+total = { epsilon = 1, delta = 1e-9 }
+
+[[release]]
+out = "one"
+epsilon = 0.5
+delta = 1e-10
+workload = "marginals:2"
+
+[[release]]
+out = "two"
+epsilon = 0.25
+workload = ["marginals:a", "marginals:b"]
+mechanism = "laplace"
+answers = false
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_text("a,b\n" + "x,y\ny,x\n" * 50)
+    (tmp_path / "people.toml").write_text(
+        "".join(f'[[attribute]]\nname = "{name}"\nkind = "category"\ncategories = ["x", "y"]\n\n' for name in "ab")
+    )
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    return tmp_path
+
+
+def charges(folder: Path) -> int:
+    with Ledger.open(folder / "people.ledger") as ledger:
+        return sum(entry.kind == "charge" for entry in ledger.history())
+
+
+def test_each_release_is_made_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", str(folder / "jobs.toml")]
+    assert main(command) == 0
+    assert (folder / "one" / "answers.csv").exists()
+    assert not (folder / "two" / "answers.csv").exists()
+    capsys.readouterr()
+    assert main(command) == 0
+    assert capsys.readouterr().out.count("is there already") == 2
+    assert charges(folder) == 2
+    shutil.rmtree(folder / "two")
+    assert main(command) == 0
+    assert charges(folder) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("epsilon = 0.5", "epsilom = 0.5", "release 1: unknown 'epsilom'"),
+        ("epsilon = 0.5", 'epsilon = "x"', "release 1: argument --epsilon: invalid float value"),
+        ("epsilon = 0.25", "epsilon = 0.75", "budget exceeded"),
+        ('out = "two"', 'out = "one"', "two releases have the same out"),
+        ('out = "two"', "", "release 2: out is missing"),
+        ('schema = "people.toml"', "", "schema is missing"),
+        ("epsilon = 1,", "", "total: epsilon is missing"),
+        ("[[release]]", "[[relaese]]", "unknown 'relaese'"),
+        ("total = {", "total = ", "jobs.toml: "),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_made(
+    old: str, new: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "jobs.toml").write_text(JOBS.replace(old, new))
+    assert main(["run", str(folder / "jobs.toml")]) == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert message.count("\n") == 1
+    assert not (folder / "people.ledger").exists()
+
+
+@pytest.mark.parametrize("spends", [[], [ApproxDP(0.3, 1e-10)], [ZCDP(0.001), PureDP(0.1)]])
+def test_the_rho_that_is_left_fits_and_no_more(spends: list[Cost]) -> None:
+    with Ledger.open(None, ApproxDP(1.0, 1e-9)) as ledger:
+        for cost in spends:
+            ledger.charge(cost, "a")
+        left = ledger.remaining_rho
+        assert left is not None
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(ZCDP(left.rho * 1.001), "too much")
+        ledger.charge(left, "all")
+        assert ledger.remaining_rho is None or ledger.remaining_rho.rho < 1e-9
+    for total, expected in [(PureDP(1.0), None), (ZCDP(0.25), ZCDP(0.25))]:
+        with Ledger.open(None, total) as ledger:
+            assert ledger.remaining_rho == expected
+
+
+def test_what_is_left_is_said_in_both_currencies(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", ApproxDP(1.0, 1e-9)) as ledger:
+        ledger.charge(ZCDP(0.002), "a")
+        left = ledger.remaining_rho
+    assert left is not None
+    assert main(["ledger", "show", str(folder / "l")]) == 0
+    alone = zcdp_epsilon(left.rho, 1e-9)
+    assert f": a release of epsilon={alone:.3g} at delta=1e-09 by itself\n" in capsys.readouterr().out
+
+
+def test_the_total_may_be_said_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["release", str(folder / "people.csv"), "--schema", str(folder / "people.toml"), "--epsilon", "0.25"]
+    command += ["--workload", "marginals:1", "--total-epsilon"]
+    assert main([*command, "0.5", "--out", str(folder / "1")]) == 0
+    assert main([*command, "0.5", "--out", str(folder / "2")]) == 0
+    assert main([*command, "1", "--out", str(folder / "3")]) == 2
+    assert "has a total of epsilon=0.5, not epsilon=1; `qrelease ledger raise` changes it" in capsys.readouterr().err
+    assert main([*command, "1", "--out", str(folder / "3"), "--ledger", str(folder / "other")]) == 0
+    assert f"{folder / 'people.ledger'} is a ledger beside these data already" in capsys.readouterr().err

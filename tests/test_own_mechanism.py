@@ -1,0 +1,103 @@
+"""The worked example of a mechanism of one's own, as CONTRIBUTING prints it, and errors that say what is missing."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds import BOTH, coded, private, random_table, table_of
+
+import qrelease as qr
+from qrelease.evaluation.audit import audit
+from qrelease.inference.histogram import Histogram
+
+ROOT = Path(__file__).parent.parent
+_SPEC = importlib.util.spec_from_file_location("own_mechanism", ROOT / "examples" / "own_mechanism.py")
+own = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(own)
+
+DOMAIN = coded(2, 2, 3)
+WORKLOAD = qr.Workload.marginals(DOMAIN, 2)
+
+
+def test_contributing_prints_the_example():
+    example, text = (ROOT / "examples" / "own_mechanism.py").read_text(), (ROOT / "CONTRIBUTING.md").read_text()
+    begin, end = example.index("@dataclass(frozen=True)"), example.index("def main()")
+    assert example[begin:end].rstrip() in text
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("records", [0, 1, 200])
+def test_it_releases_what_it_may_and_comes_back(neighbours, records, tmp_path):
+    table = random_table(DOMAIN, records, 0) if records else table_of(DOMAIN, np.zeros((0, 3), np.uint8))
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost, neighbours=neighbours) as ledger:
+        made = qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(own.Pairs(2), WORKLOAD, cost)
+    assert len(made.parameters["selected"]) == 2
+    assert sum(s.cost.epsilon for s in made.spends) == pytest.approx(1.0)
+    made.save(tmp_path / "out")
+    np.testing.assert_allclose(qr.load(tmp_path / "out").answers(), made.answers(), rtol=1e-9, atol=1e-9)
+
+
+class HalfTheSensitivity(own.Pairs):
+    """The broken twin: it tells `select` that a record moves a score by half as much as it does."""
+
+    def farthest(self, private, columns, cost):
+        select = private.select
+
+        class Door:
+            domain, exact = private.domain, private.exact
+
+            def select(self, scores, sensitivity, cost, rule):
+                return select(scores, sensitivity // 2, cost, rule)
+
+        return super().farthest(Door(), columns, cost)
+
+
+@pytest.mark.parametrize(("mechanism", "convicted"), [(own.Pairs(1), False), (HalfTheSensitivity(1), True)])
+def test_an_audit_acquits_its_selection_and_convicts_a_twin_with_half_the_sensitivity(mechanism, convicted):
+    """Of which pair is selected, given the columns: one record that is replaced moves two scores, one up, one down."""
+    cost, domain = qr.PureDP(1.0), coded(2, 2, 2)
+    # a and b are less alike than b and c, so that to select them is rare: how rare is turned around by one record.
+    rows = [[0, 0, 0], [1, 1, 1]] * 3 + [[1, 0, 0], [0, 1, 1]]
+    pair = [table_of(domain, [*rows, last]) for last in ([0, 0, 1], [1, 0, 0])]
+    known = [type("Known", (), {"values": np.array([4.5, 4.5])})()] * 3
+
+    def run(table, entropy):
+        return [
+            float(sum(mechanism.farthest(private(table, cost, qr.Neighbours.REPLACE_ONE, entropy), known, cost)[0]))
+        ]
+
+    found = audit(run, *pair, cost, samples=4_000, entropy=qr.Entropy.insecure(3))
+    assert found.convicted == convicted
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        ([], "nothing was measured: a fit needs noisy marginals"),
+        ([["a"]], "no measurement tells of b, c: measure a marginal with each such column"),
+        ([["a", "c"]], "no measurement tells of b: "),
+    ],
+)
+def test_what_is_missing_is_named(sets, message):
+    cost = qr.PureDP(1.0)
+    door = private(random_table(DOMAIN, 20, 0), cost, qr.Neighbours.ADD_REMOVE, qr.Entropy.insecure(0))
+    measured = door.measure(qr.Workload.marginals(DOMAIN, sets), cost) if sets else []
+    with pytest.raises(qr.InvalidInput, match=message):
+        qr.fitted(WORKLOAD, measured)
+
+
+def test_what_is_no_marginal_is_refused_by_name():
+    cost = qr.PureDP(1.0)
+    door = private(random_table(DOMAIN, 20, 0), cost, qr.Neighbours.ADD_REMOVE, qr.Entropy.insecure(0))
+    measured = door.measure(qr.Workload.predicates(DOMAIN, "a = 1 and c = 2"), cost)
+    with pytest.raises(qr.InvalidInput, match=r"a fit takes whole marginals, .*, got predicates of a, c"):
+        qr.fitted(WORKLOAD, measured)
+    with pytest.raises(qr.InvalidInput, match=r"takes what Private\.measure gives, got ndarray"):
+        qr.fitted(WORKLOAD, [np.zeros(2)])
+
+
+def test_a_histogram_names_the_marginal_that_it_does_not_keep():
+    with pytest.raises(qr.InvalidInput, match="this histogram keeps no marginal of a: name it when it is made"):
+        Histogram(DOMAIN, [(0, 1)], 10.0).slice((0,))

@@ -1,0 +1,266 @@
+"""A release that is cut off after its charge goes on for free, from the very draws that were made, and never twice."""
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import LedgerError
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP, Cost, PureDP
+from qrelease.privacy.draws import Draws
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release import reader
+from qrelease.release.curator import Curator
+
+DOMAIN = Domain.coded(dict.fromkeys("abcd", 3))
+WORKLOAD = Workload.marginals(DOMAIN, 2)
+COST = PureDP(0.5)
+
+
+def table(seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    return Table(DOMAIN, tuple(rng.integers(0, 3, 1000).astype(np.uint8) for _ in "abcd"))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path):
+    with Ledger.open(tmp_path / "l", ApproxDP(1.0, 1e-6)) as opened:
+        yield opened
+
+
+def kept(path: Path) -> list[bytes]:
+    """The draws that are in a ledger, as an outsider reads them."""
+    with sqlite3.connect(path) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'draws'").fetchone():
+            return []
+        return [drawn for (drawn,) in connection.execute("SELECT drawn FROM draws ORDER BY charge, number")]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "cost"),
+    [
+        (MWEM(rounds=3), COST),
+        (Records(records=2000), ApproxDP(0.5, 1e-9)),
+        (MaxEnt(), ApproxDP(0.5, 1e-9)),
+        (Laplace(), COST),
+        (SmallDB(size=3), COST),
+        (SmallDB(size=8), COST),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_same_draws_make_the_same_release(mechanism, cost: Cost, ledger: Ledger) -> None:
+    paid = Curator(table(), ledger).pay(mechanism, WORKLOAD, cost)
+    first = paid.release()
+    again = Curator(table(), ledger).pay(mechanism, WORKLOAD, cost)
+    assert (paid.charge.fresh, again.charge.fresh) == (True, False)
+    second = again.release()
+    np.testing.assert_array_equal(first.answers(), second.answers())
+    assert [m.values.tolist() for m in first.measurements] == [m.values.tolist() for m in second.measurements]
+    again.finish()
+    with pytest.raises(LedgerError, match="finished by another process"):
+        Draws(ledger, paid.charge, "p").take("more", lambda: b"")
+    third = Curator(table(), ledger).release(mechanism, WORKLOAD, cost)
+    assert third.answers().tolist() != first.answers().tolist(), "what is finished is a new charge, and new noise"
+    assert len(ledger.history()) == 3
+
+
+def test_what_is_not_the_same_is_a_new_charge(ledger: Ledger) -> None:
+    small, laplace = PureDP(0.01), Laplace()
+    charges = [
+        Curator(table(), ledger).pay(laplace, WORKLOAD, small),
+        Curator(table(1), ledger).pay(laplace, WORKLOAD, small, changed_rows=True),
+        Curator(table(), ledger).pay(laplace, Workload.marginals(DOMAIN, 1), small, changed_rows=True),
+        Curator(table(), ledger).pay(laplace, WORKLOAD, PureDP(0.02)),
+        Curator(table(), ledger).pay(MWEM(), WORKLOAD, small),
+        Curator(table(), ledger).pay(MWEM(rounds=3), WORKLOAD, small),
+        Curator(table(), ledger).pay(laplace, WORKLOAD, small, again=True),
+        Curator(table(), ledger, Entropy.insecure(1)).pay(laplace, WORKLOAD, small),
+        Curator(table(), ledger, Entropy.insecure(1)).pay(laplace, WORKLOAD, small),
+    ]
+    assert all(paid.charge.fresh for paid in charges)
+    assert len({paid.charge.id for paid in charges}) == len(charges)
+    assert not charges[-1].resumes
+    resumed = Curator(table(), ledger).pay(laplace, WORKLOAD, small).charge
+    assert resumed.id == charges[6].charge.id, "the latest one that is not finished"
+
+
+def test_a_kept_draw_answers_no_other_question(ledger: Ledger) -> None:
+    charge = ledger.charge(COST, "a", "k")
+    assert Draws(ledger, charge, "p").take("one", lambda: b"1") == b"1"
+    for program, asked in [("p", "two"), ("q", "one")]:
+        with pytest.raises(LedgerError, match="answers other questions than this run asks"):
+            Draws(ledger, charge, program).take(asked, lambda: b"2")
+
+
+def test_of_two_that_draw_at_once_both_get_the_first(ledger: Ledger) -> None:
+    charge = ledger.charge(COST, "a", "k")
+
+    def late() -> bytes:
+        assert Draws(ledger, charge, "p").take("one", lambda: b"first") == b"first"
+        return b"second"
+
+    assert Draws(ledger, charge, "p").take("one", late) == b"first"
+
+
+def test_nothing_is_kept_after_a_draw_that_is_not(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn after it may depend on it: kept alone, it would go with another draw in the run that goes on."""
+    monkeypatch.setattr("qrelease.privacy.draws.MOST_BYTES", 3)
+    charge = ledger.charge(COST, "a", "k")
+    draws = Draws(ledger, charge, "p")
+    taken = [draws.take(str(n), lambda drawn=drawn: drawn) for n, drawn in enumerate([b"1", b"long", b"3"])]
+    assert taken == [b"1", b"long", b"3"]
+    assert kept(Path(str(ledger.store.path))) == []
+    # Nobody goes on with this charge: other draws would come of it, for no further charge.
+    assert ledger.charge(COST, "a", "k").answer is not None
+    with pytest.raises(LedgerError, match="was begun by another process"):
+        Draws(ledger, charge, "p").take("0", lambda: b"long")
+
+
+def test_damage_is_noticed(ledger: Ledger) -> None:
+    charge = ledger.charge(COST, "a", "k")
+    Draws(ledger, charge, "p").take("one", lambda: b"1")
+    with ledger.store.writing():
+        ledger.store.execute("UPDATE draws SET drawn = ?", (b"2",))
+    with pytest.raises(LedgerError, match="damaged"):
+        Draws(ledger, charge, "p").take("one", lambda: b"1")
+
+
+SCHEMA = "".join(
+    f'[[attribute]]\nname = "{name}"\nkind = "category"\ncategories = ["x", "y", "z"]\n\n' for name in "abcd"
+)
+COMMAND = [
+    *("release", "people.csv", "--schema", "people.toml", "--workload", "marginals:2", "--mechanism", "mwem"),
+    *("--rounds", "3", "--epsilon", "0.5", "--total-epsilon", "0.6", "--out", "out"),
+]
+
+KILLED = """
+import os, signal, sys
+from qrelease.privacy.draws import Draws
+take, taken = Draws.take, []
+def killing(self, asked, draw):
+    if {before} and len(taken) == {draws}:
+        found = draw()
+        os.kill(os.getpid(), signal.{name})
+    drawn = take(self, asked, draw)
+    taken.append(drawn)
+    if not {before} and len(taken) == {draws}:
+        os.kill(os.getpid(), signal.{name})
+    return drawn
+Draws.take = killing
+from qrelease.apps.cli import main
+sys.exit(main({command}))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    rows = "".join(",".join("xyz"[v] for v in row) + "\n" for row in rng.integers(0, 3, (500, 4)))
+    (tmp_path / "people.csv").write_text("a,b,c,d\n" + rows)
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cut_off(draws: int, name: str, *, before: bool = False) -> subprocess.CompletedProcess[str]:
+    """A run that is ended at its n-th draw, or after it is drawn and before it is kept."""
+    program = KILLED.format(before=before, draws=draws, name=name, command=COMMAND)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+
+
+def charges(folder: Path) -> int:
+    with Ledger.open(folder / "people.ledger") as opened:
+        return sum(entry.kind == "charge" for entry in opened.history())
+
+
+@pytest.mark.parametrize(("draws", "before"), [(1, False), (1, True), (4, False)])
+def test_a_kill_costs_nothing_more(draws: int, before: bool, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cut_off(draws, "SIGKILL", before=before).returncode == -signal.SIGKILL
+    drawn = kept(folder / "people.ledger")
+    assert (len(drawn), charges(folder)) == (draws, 1)
+    assert main(["ledger", "show", "people.ledger"]) == 0
+    assert capsys.readouterr().out.count("not finished: the same command goes on for free") == 1
+    assert main(COMMAND) == 0
+    printed = capsys.readouterr()
+    assert "goes on for free with the release that was charged at" in printed.err
+    assert "spent in all: epsilon=0.5 of epsilon=0.6" in printed.out
+    assert (charges(folder), kept(folder / "people.ledger")) == (1, [])
+    measured = {v for m in reader.load("out").measurements for v in m.values.tolist()}
+    for count_or_columns in drawn[:2]:
+        values = np.frombuffer(zlib.decompress(count_or_columns), "<f8").tolist()
+        assert measured.issuperset(values), "none was drawn again"
+    assert main(["ledger", "show", "people.ledger"]) == 0
+    assert "not finished" not in capsys.readouterr().out
+    shutil.rmtree("out")
+    assert main(COMMAND) == 2, "the release was made: the same again is a new one, for which nothing is left"
+    assert "budget exceeded" in capsys.readouterr().err
+
+
+def test_who_interrupts_hears_of_the_charge(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = cut_off(2, "SIGINT")
+    assert run.returncode == 128 + signal.SIGINT
+    assert run.stderr.endswith(
+        "qrelease: interrupted; epsilon=0.5 was charged, and the same command goes on from what was drawn, for free\n"
+    )
+    (folder / "people.csv").write_text((folder / "people.csv").read_text() + "x,x,x,x\n")
+    assert main(COMMAND) == 2, "other records are another release"
+    assert "budget exceeded" in capsys.readouterr().err
+
+
+def test_a_full_disk_costs_nothing_more(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    command = [*COMMAND, "--rows", "300000"]
+    run = subprocess.run(
+        [sys.executable, "-m", "qrelease", *command], capture_output=True, text=True, preexec_fn=full, timeout=120
+    )
+    assert run.returncode == 2
+    assert "out cannot be written: File too large; epsilon=0.5 was charged, and the same command goes on" in run.stderr
+    assert not (folder / "out").exists()
+    assert main(command) == 0
+    assert charges(folder) == 1
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_charge(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = shutil.disk_usage(folder)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=1 << 20))
+    assert main(COMMAND) == 2
+    assert "has 1 MiB free, and this release may take" in capsys.readouterr().err
+    assert charges(folder) == 0
+
+
+if not hasattr(os, "fork"):  # signals and limits as on Unix
+    pytest.skip(allow_module_level=True)
+
+
+def test_a_charge_is_for_the_process_that_paid_it(ledger: Ledger) -> None:
+    """A fork, or a transaction that is undone, would draw twice under one charge."""
+    paid = Curator(table(), ledger).pay(Laplace(), WORKLOAD, COST)
+    with ledger.transaction(), pytest.raises(LedgerError, match="outside of transactions"):
+        paid.release()
+    with pytest.raises(LedgerError, match="by the process that paid"):
+        replace(paid, process=0).release()
+    assert paid.release().answers().shape == (len(WORKLOAD),)
