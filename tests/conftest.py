@@ -1,15 +1,25 @@
 """Settings that every test shares."""
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 from hypothesis import settings
 
+import qrelease
+
 # Examples are the same at every run, and a slow shared machine is no failure.
 settings.register_profile("qrelease", deadline=None, derandomize=True)
 settings.load_profile("qrelease")
+
+# Hypothesis also tries the constants of all modules that are imported by then: with all of them, those are the same
+# whichever tests ran before in the same process.
+for module in pkgutil.walk_packages(qrelease.__path__, "qrelease."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
 
 # Where there is a test for every core, threads that share one matrix product only wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:

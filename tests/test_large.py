@@ -13,17 +13,12 @@ import pytest
 from qrelease.data.domain import Domain
 from qrelease.queries.workload import Workload
 
-ROOT = Path(__file__).parent.parent
+benchmarks = pytest.importorskip("benchmarks.large"), pytest.importorskip("benchmarks.records")
 
 
 @pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    if not (ROOT / "benchmarks" / "large.py").exists():
-        pytest.skip("no benchmarks here")
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import large
-
-    return large
+def large() -> ModuleType:
+    return benchmarks[0]
 
 
 def rows(large: ModuleType, dataset: str, records: int, *errors: float) -> tuple[tuple, list]:
@@ -84,10 +79,8 @@ def test_one_epsilon_and_a_picture_that_cannot_be(
 
 
 @pytest.fixture
-def records(large: ModuleType) -> ModuleType:
-    from benchmarks import records
-
-    return records
+def records() -> ModuleType:
+    return benchmarks[1]
 
 
 NARROW = Domain.coded({"c0": 9, "c1": 8, "c2": 12, "c3": 16})  # too wide to be measured at once

@@ -31,6 +31,7 @@ from qrelease.data.bundled import ADULT_CSV, CATEGORICAL, adult
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.marginals import counting
 from qrelease.data.marginals.plan import MarginalPlan
+from qrelease.data.schema_draft import draft
 from qrelease.data.sources import csv as csv_module
 from qrelease.data.sources import parquet as parquet_module
 from qrelease.data.sources.compression import written
@@ -575,6 +576,15 @@ def test_too_many_cells_are_refused_before_allocation():
 
 
 # ---- writing
+
+
+@pytest.mark.parametrize("name", ["a;b", "a\tb", "|"])
+def test_a_single_column_may_be_named_with_a_mark_that_separates_elsewhere(file, name):
+    domain = Domain((Attribute(name, "category", categories=("x", "y")),))
+    path = file(f'"{name}"\nx\ny\n')
+    assert codes(Table.read_csv(path, domain)) == [[0, 1]]
+    with pytest.raises(InvalidInput, match="columns are separated by"):
+        draft(path)
 
 
 @settings(deadline=None)  # files

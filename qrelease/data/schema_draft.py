@@ -101,7 +101,10 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None) -> str:
 def _reader(source: Any) -> CsvReader | ParquetReader | FrameReader:
     if not isinstance(source, str | os.PathLike):
         return FrameReader(source)
-    return open_reader(source)
+    reader = open_reader(source)
+    if isinstance(reader, CsvReader):
+        reader.check_commas()
+    return reader
 
 
 def _document(name: str, columns: Sequence[_Column], rows: int | None) -> str:

@@ -115,6 +115,7 @@ class Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
         reader = CsvReader(path)
         domain = _selected(schema, columns, reader.header)
+        reader.check_commas(domain.names)
         places = _places(domain, reader.header, str(reader.path))
         encoders = [Encoder(attribute) for attribute in domain]
         with ExitStack() as stack:
