@@ -1,8 +1,9 @@
-"""What must not change while modules move and things are renamed, as commit bd985e4 had it; see `pinned.make`."""
+"""What must not change while modules move and things are renamed, as commit bd985e4 had it; see `tests.pinned.make`."""
 
 import pytest
-from pinned import make
-from pinned.same import arithmetic, differences, near
+
+from tests.pinned import make
+from tests.pinned.same import arithmetic, differences, near
 
 CASES = [(part, case) for part, module in make.PARTS.items() for case in module.CASES]
 
