@@ -35,6 +35,7 @@ from qrelease._util.typing import Axes, Floats, Mask
 from qrelease._util.validate import count, whole
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain, readable
+from qrelease.data.marginals.record_tables import LARGEST_COLUMN, Tables
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.dense_fit import SAMPLE, settle
 from qrelease.inference.gibbs import possible
@@ -44,7 +45,7 @@ from qrelease.inference.maxent import DENSE, expected_variance
 from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.residuals import Estimates, Plan
 from qrelease.inference.sampling import generator
-from qrelease.inference.weighted_records import LARGEST_COLUMN, Tables, WeightedCodes
+from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first, currency

@@ -14,6 +14,7 @@ from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, mixed, private, r
 
 from qrelease.data.domain import Domain
 from qrelease.data.marginals import record_kernels
+from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.structural_zeros import masks
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
@@ -26,7 +27,7 @@ from qrelease.inference.log_linear import finish, fit
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import Estimates, Plan
 from qrelease.inference.sampling import systematic
-from qrelease.inference.weighted_records import Tables, WeightedCodes
+from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import Records, agreements
 from qrelease.noise.entropy import Entropy
