@@ -44,7 +44,7 @@ from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.calibration import calibrated, counting_first
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.workload import Workload
 
 MAX_SIMULATED: Final = 1 << 14
@@ -219,7 +219,7 @@ def _gain(
     workload: Workload, records: int, cost: Cost, neighbours: Neighbours, pure: Prediction, *, table: bool
 ) -> str | None:
     """What a δ of `SMALL_DELTA` would gain over a pure ε, in figures; None where that is nothing, or not predicted."""
-    if not (isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)):
+    if not is_pure(cost):
         return None
     spent = ApproxDP(cost.epsilon, SMALL_DELTA)
     able, _ = _able(workload, spent, neighbours, records, table=table)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from qrelease.errors import InvalidInput
 from qrelease.mechanisms.additive_noise import check_answers, measure_all, promised_error, unfitted
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian
 from qrelease.queries.workload import Workload
 
 
@@ -30,8 +29,7 @@ class Gaussian:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` without a δ, or for a variance beyond the sampler's range."""
         check_cost(cost)
-        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
-            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use laplace")
+        check_gaussian(cost, instead="laplace")
         check_answers(workload, cost, neighbours)
 
     def no_table(self, workload: Workload) -> str | None:

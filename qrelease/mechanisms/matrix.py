@@ -22,7 +22,7 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.strategies import MOST_CELLS, Strategy, gram
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian
 from qrelease.queries.products import Product
 from qrelease.queries.workload import Group, Workload
 
@@ -111,8 +111,7 @@ class Matrix:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` without a δ, or for a variance beyond the sampler's range; `TooLarge` for too many cells."""
         check_cost(cost)
-        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
-            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use laplace")
+        check_gaussian(cost, instead="laplace")
         memory.check(memory.ANSWER_BYTES * len(workload), f"{len(workload):,} answers", "ask fewer")
         noise_for(plan(workload).measured, cost, neighbours)
 

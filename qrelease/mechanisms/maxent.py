@@ -33,7 +33,7 @@ from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.expected import Expected, of_fit, of_linear
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.workload import Workload
 
 COUNTING = 0.01
@@ -83,8 +83,7 @@ class MaxEnt:
         """`InvalidInput` for noise beyond the samplers' range, `TooLarge` for too many cells."""
         check_cost(cost)
         cost = _spent(cost)
-        pure = isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)
-        if pure and self.objective == "largest":
+        if is_pure(cost) and self.objective == "largest":
             raise InvalidInput("the least largest variance is planned for Gaussian noise: give --delta")
         unfitted, advice = _unfitted(workload), "ask for fewer marginals"
         if unfitted is None:

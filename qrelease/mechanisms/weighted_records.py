@@ -49,7 +49,7 @@ from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first, currency
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, split
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.products import Product, Rows
 from qrelease.queries.workload import Group, Workload
@@ -175,8 +175,7 @@ class Records:
         `TooLarge` for what no memory holds.
         """
         check_cost(cost)
-        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
-            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
+        check_gaussian(cost, instead="mwem")
         domain = workload.domain
         if max(domain.shape) > LARGEST_COLUMN:
             raise TooLarge(f"columns may have {LARGEST_COLUMN:,} cells, got one of {max(domain.shape):,}")

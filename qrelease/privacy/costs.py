@@ -158,6 +158,17 @@ def check_cost(value: object, *kinds: type[PureDP] | type[ApproxDP] | type[ZCDP]
         raise InvalidInput(f"the cost must be {names}, got {value!r}")
 
 
+def is_pure(cost: Cost) -> bool:
+    """Whether a cost has ε alone, written as `PureDP` or with a δ of 0: no Gaussian noise can be had for it."""
+    return isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)
+
+
+def check_gaussian(cost: Cost, instead: str) -> None:
+    """`InvalidInput` for a cost for which no Gaussian noise can be had, which names what to use instead."""
+    if is_pure(cost):
+        raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use {instead}")
+
+
 def cost_from_json(data: object) -> Cost:
     """The cost that `to_json` wrote; `InvalidInput` for anything else."""
     if isinstance(data, dict):
