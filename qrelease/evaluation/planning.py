@@ -347,7 +347,7 @@ class _Setting:
             return ""
         try:
             first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
-            lines = foretold(self.workload, self.records, cost, self.neighbours)
+            lines = foretold(self.workload, self.records, cost, self.neighbours).lines
         except QReleaseError as error:
             return str(error)
         return "\n".join([f"would take {first}", *lines[1:]])

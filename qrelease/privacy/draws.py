@@ -9,8 +9,10 @@ other: a run that asks something else is refused.
 The rules are those of `ledger_store`: rows are chained by digests. They are deleted when the release is finished.
 """
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Final
 
 from qrelease.errors import LedgerError
 from qrelease.privacy.ledger import Charge, Entry, Ledger
@@ -24,32 +26,39 @@ _LOST = b"more was drawn than is kept"  # and of one that cannot be gone on with
 _READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
 _ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM draws WHERE charge = ?"
-_LATEST = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC LIMIT 1"
+_OF_WORK = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC"
 
 
-STEM = "release "
-"""How the keys of releases begin that are gone on with where they were cut off."""
+_KEY: Final = re.compile(r"release [0-9a-f]{64} [1-9][0-9]*")
+"""Keys of releases, which are gone on with where they were cut off: what tells the work, and the number of a charge."""
+
+
+def is_of_release(key: str) -> bool:
+    """Whether a key is one that releases have, and nobody else."""
+    return bool(_KEY.fullmatch(key))
 
 
 def unfinished(entry: Entry) -> bool:
     """Whether an entry of a history is a release that was charged and not finished, which goes on for free."""
-    return (entry.key or "").startswith(STEM) and not entry.answered
+    return entry.kind == "charge" and is_of_release(entry.key or "") and not entry.answered
 
 
-def key_of(ledger: Ledger, stem: str, *, again: bool = False) -> str:
+def key_of(ledger: Ledger, work: str, *, again: bool = False) -> str:
     """The key of the latest charge for this work if it is not finished; else of a new one.
 
-    stem   the same for the same work; keys are that and a number
+    work   64 hexadecimal digits, the same for the same work
     again  a new one in any case
     """
-    store = ledger.store
+    store, stem = ledger.store, f"release {work}"
     with store.reading():
-        latest = store.execute(_LATEST, (f"{stem} ", f"{stem}!")).fetchone()
+        found = store.execute(_OF_WORK, (f"{stem} ", f"{stem}!"))
+        latest = next(((entry, key) for entry, key in found if is_of_release(key)), None)
         if latest is None:
             return f"{stem} 1"
-        if not again and store.answer(latest[0]) is None:
-            return str(latest[1])
-    return f"{stem} {int(latest[1].rpartition(' ')[2]) + 1}"
+        entry, key = latest
+        if not again and store.answer(entry) is None:
+            return str(key)
+    return f"{stem} {int(key.rpartition(' ')[2]) + 1}"
 
 
 class Draws:

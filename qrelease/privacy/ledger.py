@@ -324,7 +324,6 @@ class Ledger:
         *,
         rows: Rows | None = None,
         changed_rows: bool = False,
-        rows_in_key: bool = False,
     ) -> Charge:
         """Charge a cost, durably, before the first bit of noise is drawn for it.
 
@@ -363,14 +362,13 @@ class Ledger:
             known = self._store.with_key(key) if named else None
             if known:
                 again = self._again(known, cost, label)
-                if not rows_in_key:
-                    self._note(known, known, rows, keyed=True, changed_rows=changed_rows)
+                self._note(known, known, rows, keyed=True, changed_rows=changed_rows)
                 return again
             head = self._store.head()
             new = after(*_read(self._store), cost)
             row = _row(head, "charge", cost, label, key)
             self._store.set_head(self._store.add(head, row)._replace(tally=tally_text(new)))
-            self._note(None, row, rows, keyed=named and not rows_in_key, changed_rows=changed_rows)
+            self._note(None, row, rows, keyed=named, changed_rows=changed_rows)
         return Charge(row.id, cost, label, key, row.time, None, fresh=True)
 
     def _again(self, known: Row, cost: Cost, label: str) -> Charge:

@@ -18,7 +18,7 @@ from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingM
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, check_cost
-from qrelease.privacy.draws import STEM, Draws, key_of
+from qrelease.privacy.draws import Draws, is_of_release, key_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.fingerprint_store import Rows
 from qrelease.privacy.ledger import Charge, Ledger
@@ -207,10 +207,9 @@ class Curator:
         named = None
         if resumable:
             asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
-            stem = f"{STEM}{sha256(json.dumps(asked).encode()).hexdigest()}"
-            named = key_of(self._ledger, stem, again=again)
+            named = key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
         label = f"{mechanism.name}: {len(workload):,} queries"
-        charge = self._ledger.charge(cost, label, named, rows=rows, rows_in_key=True)
+        charge = self._ledger.charge(cost, label, named, rows=rows)
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
         private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy, draws=draws)
         return Paid(charge, mechanism, described, workload, private, self._ledger.dataset)
@@ -282,6 +281,8 @@ class Curator:
             Whatever the mechanism's own check finds, and a key that another session has. Nothing is charged then.
         """
         _check_made(mechanism)
+        if isinstance(key, str) and is_of_release(key):
+            raise InvalidInput(f"the key {key!r} is such as releases have: give the session another one")
         if not isinstance(mechanism, OnlineMechanism | PayingMechanism):
             raise InvalidInput(
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"

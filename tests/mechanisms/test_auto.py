@@ -111,14 +111,17 @@ def test_the_prediction_of_records_is_what_their_releases_do():
 
 def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_would_gain():
     wide = Workload.marginals(coded(*[10] * 15), 3)
-    with_delta = auto.foretold(wide, None, ApproxDP(1.0, DELTA), ADD)
+    with_delta, brief = (told := auto.foretold(wide, None, ApproxDP(1.0, DELTA), ADD)).lines, told.brief
     assert len(with_delta) == 1
+    assert brief == ("auto would take records (-v: why)",)
     assert with_delta[0].startswith("auto would take records, with a synthetic table: for 10,000 records a mean L1 of")
-    without = auto.foretold(wide, 50_000, PureDP(1.0), ADD)
+    without, brief = (told := auto.foretold(wide, 50_000, PureDP(1.0), ADD)).lines, told.brief
+    assert len(brief) == 1
+    assert brief[0].endswith(" WITHOUT a table, and with --delta 1e-09 be nearer (-v: why)")
     assert "WITHOUT a synthetic table: for 50,000 records" in without[0]
     assert without[1].startswith("no table: the universe has")
     assert without[2].startswith("with --delta 1e-09 it would take records, for 50,000 records a mean L1 of ")
-    assert auto.foretold(PAIRS, 500, PureDP(1.0), ADD)[0].startswith("auto would take maxent, with a synthetic table")
+    assert auto.foretold(PAIRS, 500, PureDP(1.0), ADD).lines[0].startswith("auto would take maxent, with a synthetic table")
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])

@@ -51,7 +51,7 @@ def test_a_refusal_names_total_spent_requested_and_the_way_on() -> None:
 
 def test_a_refusal_of_rho_says_what_it_takes_of_epsilon_and_delta() -> None:
     total, cost = ApproxDP(0.2, 1e-10), ZCDP(0.0067544947700)
-    with pytest.raises(BudgetExceeded, match=r"requested rho=0\.00675449, which takes ") as error:
+    with pytest.raises(BudgetExceeded, match=r"requested rho=0\.0067545, which takes ") as error:
         Filter(total).spend(cost)
     told = re.search(r"takes epsilon=([\d.e-]+), delta=([\d.e-]+) \(ask", str(error.value))
     assert told

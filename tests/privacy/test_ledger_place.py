@@ -110,7 +110,7 @@ def test_the_draft_of_a_killed_creation_is_named(tmp_path):
     code = """
 import signal
 from qrelease.privacy import ledger_store
-ledger_store._sync_folder = lambda folder: None
+ledger_store.sync_folder = lambda folder: None
 os.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 Ledger.open(sys.argv[1], PureDP(1.0))
 """
