@@ -164,7 +164,7 @@ def test_long_lists_of_numbers_are_beside_the_manifest(tmp_path: Path, monkeypat
     release = released(Records(records=3000))
     release.save(tmp_path / "out")
     files = sorted(f.name for f in (tmp_path / "out").iterdir())
-    assert files == ["answers.csv", "release.json", "report.html", "synopsis.npz", "synthetic.csv"]
+    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synopsis.npz", "synthetic.csv"]
     assert "array" in json.loads((tmp_path / "out" / "release.json").read_text())["synopsis"]["weights"]
     loaded = reader.load(tmp_path / "out")
     np.testing.assert_allclose(loaded.answers(), release.answers(), rtol=1e-12)
@@ -245,7 +245,7 @@ def test_a_column_of_the_weights_name_is_refused() -> None:
 def test_every_mechanism_gives_a_table_and_again_when_loaded(mechanism, tmp_path: Path) -> None:
     release = released(mechanism)
     release.save(tmp_path / "out")
-    files = ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+    files = ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"]
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == files
     again = reader.load(tmp_path / "out").synthetic(20)
     for name, column in release.synthetic(20).items():
@@ -259,7 +259,7 @@ def test_a_table_that_never_fits_takes_nothing_else_with_it(tmp_path: Path, monk
     left_out = writer.save(release, tmp_path, rows=500)
     assert [*left_out] == ["synthetic.csv"]
     assert "500 synthetic records: about" in left_out["synthetic.csv"]
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["answers.csv", "release.json", "report.html"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["SHA256SUMS", "answers.csv", "release.json", "report.html"]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
