@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "Make the releases of a job file that are missing, under one budget.",
     "answer": "Answer further queries from a release, at no cost.",
     "verify": "Check all of a release that a third party can check. Reads no data.",
+    "card": "Fill in the deployment card of a release, as public registries ask.",
     "key": "Make a key to sign releases with.",
     "evaluate": "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes.",
     "ledger": "Look at a budget, or raise its total.",
