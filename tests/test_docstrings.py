@@ -10,6 +10,7 @@ MODULES = [
     *("privacy.analysts", "noise.entropy", "noise.distributions", "noise.samplers", "noise.selection"),
     *("noise.sparse_vector", "data.domain", "data.schema", "data.table", "queries.workload", "queries.families"),
     *("queries.classes", "queries.oracles", "queries.vc", "evaluation.planning", "evaluation.evaluate"),
+    *("evaluation.verify", "release.card"),
     *("evaluation.audit.sampling", "evaluation.audit.enumeration", "evaluation.audit.verdict"),
 ]
 

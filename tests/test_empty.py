@@ -77,6 +77,7 @@ def test_the_command_line_releases_it(
     words = f"release people.csv --schema schema.json --neighbours {neighbours} --epsilon 1 --out out"
     assert main([*words.split(), "--mechanism", "laplace"]) == 0
     assert sorted(p.name for p in Path("out").iterdir()) == [
+        "SHA256SUMS",
         "answers.csv",
         "release.json",
         "report.html",

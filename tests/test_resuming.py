@@ -75,7 +75,7 @@ def test_the_same_draws_make_the_same_release(mechanism, cost: Cost, ledger: Led
     second = again.release()
     np.testing.assert_array_equal(first.answers(), second.answers())
     assert [m.values.tolist() for m in first.measurements] == [m.values.tolist() for m in second.measurements]
-    again.finish()
+    again.finish(second)
     with pytest.raises(LedgerError, match="finished by another process"):
         Draws(ledger, paid.charge, "p").take("more", lambda: b"")
     third = Curator(table(), ledger).release(mechanism, WORKLOAD, cost)

@@ -121,7 +121,11 @@ def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_wo
     assert "WITHOUT a synthetic table: for 50,000 records" in without[0]
     assert without[1].startswith("no table: the universe has")
     assert without[2].startswith("with --delta 1e-09 it would take records, for 50,000 records a mean L1 of ")
-    assert auto.foretold(PAIRS, 500, PureDP(1.0), ADD).lines[0].startswith("auto would take maxent, with a synthetic table")
+    assert (
+        auto.foretold(PAIRS, 500, PureDP(1.0), ADD)
+        .lines[0]
+        .startswith("auto would take maxent, with a synthetic table")
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])

@@ -265,7 +265,12 @@ def test_all_triples_of_forty_columns_are_released_saved_and_loaded(tmp_path, mo
     monkeypatch.setattr(writer, "LISTED_ANSWERS", 1 << 19)
     monkeypatch.setattr(writer, "MOST_ANSWERS", 1 << 19)
     made.save(tmp_path / "out")
-    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["measurements.npy", "release.json", "report.html"]
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == [
+        "SHA256SUMS",
+        "measurements.npy",
+        "release.json",
+        "report.html",
+    ]
     assert sum(f.stat().st_size for f in (tmp_path / "out").iterdir()) < 15 * noisy.size
     again = qr.load(tmp_path / "out")
     for ours, theirs in zip((noisy, half), again.error_bars(), strict=True):

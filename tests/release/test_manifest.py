@@ -20,7 +20,7 @@ def test_long_lists_of_numbers_are_beside_the_manifest(tmp_path: Path, monkeypat
     release = released(Records(records=3000))
     release.save(tmp_path / "out")
     files = sorted(f.name for f in (tmp_path / "out").iterdir())
-    assert files == ["answers.csv", "release.json", "report.html", "synopsis.npz", "synthetic.csv"]
+    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synopsis.npz", "synthetic.csv"]
     assert "array" in json.loads((tmp_path / "out" / "release.json").read_text())["synopsis"]["weights"]
     loaded = reader.load(tmp_path / "out")
     np.testing.assert_allclose(loaded.answers(), release.answers(), rtol=1e-12)

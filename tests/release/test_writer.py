@@ -124,7 +124,7 @@ def test_a_column_of_the_weights_name_is_refused() -> None:
 def test_every_mechanism_gives_a_table_and_again_when_loaded(mechanism, tmp_path: Path) -> None:
     release = released(mechanism)
     release.save(tmp_path / "out")
-    files = ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+    files = ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"]
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == files
     again = reader.load(tmp_path / "out").synthetic(20)
     for name, column in release.synthetic(20).items():
@@ -138,7 +138,7 @@ def test_a_table_that_never_fits_takes_nothing_else_with_it(tmp_path: Path, monk
     left_out = writer.save(release, tmp_path, rows=500)
     assert [*left_out] == ["synthetic.csv"]
     assert "500 synthetic records: about" in left_out["synthetic.csv"]
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["answers.csv", "release.json", "report.html"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["SHA256SUMS", "answers.csv", "release.json", "report.html"]
 
 
 @pytest.mark.parametrize("weighted", [False, True])

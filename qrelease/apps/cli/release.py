@@ -95,6 +95,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out-format", choices=["csv", "parquet"], default="csv", help="of the two tables; default: %(default)s"
     )
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key, see `qrelease key`")
     parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
     parser.add_argument(
         "--ledger",
@@ -121,10 +122,11 @@ def make(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.inference.synopsis import Fitted
     from qrelease.privacy import Neighbours
-    from qrelease.release import writer
+    from qrelease.release import sums, writer
     from qrelease.release.curator import Curator
     from qrelease.release.release import check_rows
 
+    key = None if arguments.sign is None else sums.private_key(arguments.sign)
     cost = cost_given(arguments)
     check_weak(cost, arguments.weak)
     mechanism = _mechanism(arguments)
@@ -151,7 +153,9 @@ def make(arguments: argparse.Namespace) -> None:
             with elapsed("releasing"):
                 release = paid.release()
                 left_out = _saved(release, folder, out, arguments)
-        paid.finish()  # there is nothing more to go on with
+                if key is not None:
+                    sums.sign(folder, key)
+        paid.finish(release, sums.read(out))  # there is nothing more to go on with
         del arguments.charged
         print(release)
         if arguments.mechanism == "auto":

@@ -149,7 +149,7 @@ def test_what_a_kill_left_behind_is_no_obstacle(folder: Path, capsys: pytest.Cap
     assert not (folder / "people.ledger").exists()
     assert release() == 0
     assert sorted(f.name for f in (folder / "out").iterdir()) == [
-        *("answers.csv", "release.json", "report.html", "synthetic.csv"),
+        *("SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"),
     ]
 
 

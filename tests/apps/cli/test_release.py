@@ -22,6 +22,7 @@ from qrelease.queries.workload import Workload
 def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert release("--delta", "1e-6") == 0
     assert sorted(f.name for f in (folder / "out").iterdir()) == [
+        "SHA256SUMS",
         "answers.csv",
         "release.json",
         "report.html",
@@ -208,7 +209,7 @@ def test_an_insecure_release_is_marked_in_every_file(folder: Path, mechanism: st
     assert release("--mechanism", mechanism, "--delta", "1e-6", "--insecure-seed", "1") == 0
     assert release("--mechanism", mechanism, "--delta", "1e-6", out="secure") == 0
     files = sorted(file.name for file in (folder / "out").iterdir())
-    assert files == ["answers.csv", "release.json", "report.html", "synthetic.csv"]
+    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"]
     for name in files:
         assert "INSECURE" in (folder / "out" / name).read_text(), name
         assert "INSECURE" not in (folder / "secure" / name).read_text(), name
@@ -296,7 +297,7 @@ def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.Capture
     command += ["--delta", "1e-6", "--mechanism", "maxent", "--total-epsilon", "10", "--total-delta", "1e-5"]
     assert main([*command, "--no-answers", "--out", "few"]) == 0
     said = capsys.readouterr().out
-    assert "wrote measurements.npy, release.json, report.html in few" in said
+    assert "wrote SHA256SUMS, measurements.npy, release.json, report.html in few" in said
     assert "no synthetic.csv: the universe has 2^48 cells" in said
     assert "no answers.csv: not wanted; the release gives each answer that is asked for" in said
     assert main(["answer", "few", "c1 = 3 and c7 = 2 and c9 in 1..3"]) == 0
@@ -399,7 +400,8 @@ def test_why_there_is_no_table(
     monkeypatch.setattr("qrelease.inference.histogram.MAX_CELLS", 20)
     assert release("--mechanism", "laplace") == 0
     assert "no synthetic.csv: the universe has 24 cells" in capsys.readouterr().out
-    assert sorted(f.name for f in (folder / "out").iterdir()) == ["answers.csv", "release.json", "report.html"]
+    files = sorted(f.name for f in (folder / "out").iterdir())
+    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html"]
 
 
 def test_the_folder_has_a_default_name(folder: Path) -> None:
