@@ -35,10 +35,8 @@ def test_no_more_is_taken_than_was_agreed_to(path):
         most = price["takes"]["epsilon"]
         reply = ask(ada, 0.9 * most, WOMEN, "k")
         assert reply.status == 402
-        assert (
-            f"it would take {six_digits(most)} of your budget by now, and at most {six_digits(0.9 * most, up=False)} may"
-            in reply.json["detail"]
-        )
+        told = six_digits(most), six_digits(0.9 * most, up=False)
+        assert f"it would take {told[0]} of your budget by now, and at most {told[1]} may" in reply.json["detail"]
         assert spent(path) == 0
         assert ask(ada, most, WOMEN, "k").json["answers"][0]["cost"] == price["cost"]
         assert ask(ada, 0.0, WOMEN).json["answers"][0]["cost"] is None  # it is known by now
