@@ -10,6 +10,7 @@ import pytest
 from worlds import BOTH, SpyEntropy, coded, random_table, table_of
 
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
+from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms import auto
 from qrelease.mechanisms.auto import Auto, choose, explained
 from qrelease.mechanisms.expected import of_fit, selected
@@ -280,3 +281,15 @@ def test_a_tiny_cost_is_refused_before_the_charge():
     with pytest.raises(InvalidInput):
         Auto().check(PAIRS, PureDP(1e-300), Neighbours.ADD_REMOVE)
     Auto().check(PAIRS, PureDP(1.0), ADD)
+
+
+def test_what_was_counted_first_is_no_part_of_the_answers_that_are_loaded(tmp_path):
+    """A release by `Auto` lists the number of records among its measurements; its answers were fitted without it."""
+    workload = Workload.marginals(coded(2, 3), 2)
+    made = released(Auto(), random_table(workload.domain, 3, 0), workload, PureDP(1.0), seed=2)
+    assert made.parameters["chosen"] == "laplace"
+    made.save(tmp_path / "out")
+    again = load(tmp_path / "out")
+    assert again.measurements[0].group == RECORDS
+    first, second = (m.synopsis.sample(50, np.random.default_rng(0)) for m in (made, again))
+    assert all((a == b).all() for a, b in zip(first, second, strict=True))

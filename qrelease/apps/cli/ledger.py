@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_FLOOR, Context
 from itertools import groupby
 from math import fsum
 from pathlib import Path
@@ -78,10 +77,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _at_most(left: Cost | None) -> str:
     """What may be asked for next, to six digits as `told`, but rounded down: so what is read here fits."""
-    if left is None:
-        return "nothing"
-    down = Context(prec=6, rounding=ROUND_FLOOR)
-    return ", ".join(f"{n}={float(down.create_decimal(repr(v))):.6g}" for n, v in left.to_json().items())
+    return "nothing" if left is None else left.rounded(up=False)
 
 
 def _runs(history: Sequence[Entry]) -> Iterator[list[Entry]]:

@@ -37,6 +37,8 @@ def known_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbou
             raise InvalidInput(f"ledger {path} has a total of {has}, not {total}; `qrelease ledger raise` changes it")
         return ledger
     Filter(total).spend(cost)
+    if not path.parent.is_dir():
+        raise LedgerError(f"ledger {path}: there is no folder {path.parent}")
     return None
 
 

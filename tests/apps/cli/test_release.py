@@ -2,7 +2,10 @@
 
 import csv
 import errno
+import os
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,13 @@ import pytest
 from commands import ROWS, SCHEMA, release
 
 from qrelease.apps.cli import main
+from qrelease.data.schema import load
 from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.forecasts import forecast
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.privacy import ZCDP, ApproxDP
+from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 
@@ -222,11 +227,109 @@ def test_an_insecure_release_is_marked_in_every_file(folder: Path, mechanism: st
 def test_auto_says_what_it_took_and_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert release("--records", "400") == 0  # it is the default
     shown = capsys.readouterr()
+    assert shown.err == "qrelease: auto would take maxent (-v: why)\n"
+    printed = shown.out.splitlines()
+    assert printed[1].startswith("chosen maxent: ")
+    assert not any(line.startswith(("not ", "to choose")) for line in printed)
+    assert main(["answer", "out", "sex = F"]) == 0
+    capsys.readouterr()
+    assert release("--records", "400", "-v", "--total-epsilon", "1", "--ledger", "other", out="again") == 0
+    shown = capsys.readouterr()
     assert "qrelease: auto would take maxent, with a synthetic table: for 400 records a mean L1 of" in shown.err
     printed = shown.out.splitlines()
     assert printed[1].startswith("chosen maxent: ")
     assert any(line.startswith("not gaussian: cannot run: Gaussian noise needs a delta") for line in printed)
-    assert main(["answer", "out", "sex = F"]) == 0
+    assert "to choose: nothing was spent" in printed
+
+
+@pytest.mark.parametrize("link", [None, os.link, os.symlink])
+def test_the_data_are_no_code_list(
+    link: Callable[..., None] | None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By none of their names: what they hold would be the public universe."""
+    Path("in.csv").write_text("sex,secret\nF,ada\nM,bob\n")
+    if link:
+        link("in.csv", "list.csv")
+    listed = "list.csv" if link else "in.csv"
+    text = (
+        f'[[attribute]]\nname = "secret"\nkind = "category"\ncategories = {{ file = "{listed}", column = "secret" }}\n'
+    )
+    Path("s.toml").write_text(text)
+    Path("jobs.toml").write_text(
+        'data = "in.csv"\nschema = "s.toml"\n[total]\nepsilon = 1\n[[release]]\nout = "o"\nepsilon = 1\n'
+    )
+    before = sorted(folder.iterdir())
+    for words in (
+        "release in.csv --schema s.toml --epsilon 1",
+        "run jobs.toml",
+        "evaluate in.csv --schema s.toml --epsilon 1 --mechanism laplace",
+        "serve --data in.csv --schema s.toml --ledger in.ledger --epsilon 1 --port 0",
+    ):
+        assert main(words.split()) == 2
+        said = capsys.readouterr()
+        assert "which is the file of the private records" in said.err
+        assert "ada" not in said.out + said.err
+        assert sorted(folder.iterdir()) == before
+    for domain in (load(folder / "s.toml"), load(folder / "s.toml").project([0])):
+        with pytest.raises(InvalidInput, match="the file of the private records"):
+            Table.read(folder / "in.csv", domain)
+    shutil.copy("in.csv", "copy.csv")
+    Path("s.toml").write_text(text.replace(listed, "copy.csv"))  # whose content nobody can judge
+    assert len(Table.read(folder / "in.csv", folder / "s.toml")) == 2
+
+
+def test_the_first_release_of_nobody_leaves_a_ledger_only_with_its_charge(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under replace-one the number of records is public, and may be 0."""
+    (folder / "people.csv").write_text("sex,age,city\n")
+    assert release("--neighbours", "replace-one", "--mechanism", "auto") == 0
+    with Ledger.open(folder / "people.ledger") as ledger:
+        assert ledger.spent == PureDP(1.0)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_refused_first_release_leaves_no_file(
+    neighbours: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise TooLarge("it is refused")
+
+    for where in ("qrelease.mechanisms.auto.foretold", "qrelease.apps.cli.release._check_disk"):
+        with monkeypatch.context() as patched:
+            patched.setattr(where, refuse)
+            assert release("--neighbours", neighbours) == 2
+        assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_private(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disk, and a memory, that are large enough but for the synthetic records of so many people."""
+    from qrelease.apps.cli import release as command
+    from qrelease.release import release as released
+
+    queries = 2 * 3 + 2 * 4 + 3 * 4
+    monkeypatch.setattr(command, "_SOME", 1 << 22)
+    usage = shutil.disk_usage(folder)
+    room = (1 << 22) + (24 + 64) * queries + 8 * 3 * 400 - 1
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=room))
+    assert release("--mechanism", "laplace", out="one") == 0
+    assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "two.ledger", out="two") == 2
+    assert "this release may take" in capsys.readouterr().err
+    assert release("--mechanism", "maxent", "--records", "400", "--ledger", "three.ledger", out="three") == 2
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+
+    def tight(domain: object, rows: int, *, ahead: bool = True) -> None:
+        if ahead and rows >= 400:
+            raise TooLarge(f"{rows} synthetic records are too many")
+
+    monkeypatch.setattr(released, "check_fit", tight)
+    capsys.readouterr()
+    assert release("--mechanism", "laplace", "--ledger", "four.ledger", out="four") == 0
+    assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "five.ledger", out="five") == 2
+    assert "400 synthetic records are too many" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mechanism", ["maxent", "mwem", "gaussian", "smalldb"])
