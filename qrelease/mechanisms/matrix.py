@@ -101,6 +101,21 @@ class Matrix:
     For (ε, δ) the noise is the analytic Gaussian [Balle & Wang 2018], a real normal rounded to the strategy's grid; for
     ρ-zCDP the discrete Gaussian [Canonne, Kamath & Steinke 2020, Thm 14]. Strategies are optimal under add-remove, and
     measured under replace-one with the noise that that needs.
+
+    References
+    ----------
+    Li, Miklau, Hay, McGregor & Rastogi 2015, *The matrix mechanism*.
+
+    Examples
+    --------
+    All its noise is Gaussian, for which there has to be a δ or a ρ:
+
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> qr.Matrix().check(pairs, qr.PureDP(1), qr.Neighbours.ADD_REMOVE)
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.InvalidInput: Gaussian noise needs a delta above 0, got epsilon=1; give --delta, or use laplace
     """
 
     @property

@@ -52,14 +52,38 @@ _BETTER = 0.8  # times the error expected under Gaussian noise, below which Lapl
 class MaxEnt:
     """Optimal linear measurement of the workload's marginals, and the maximum-entropy fit to it.
 
-    records    about how many there are, if that is public: by it the privacy is divided between the orders of
-               residuals. By default `COUNTING` of the budget finds out, unless the neighbours make it public
-    weights    above 0, one for each of the workload's sets of columns: of the squared error of a cell of its marginal
-    objective  of the scales: the least `total` of squared errors, expected after the fit; or the `largest` variance of
-               an answer before it, which takes no number of records
+    Costs are (ε, δ), ρ or pure ε. A universe too large for a histogram gives a release of linear answers without a
+    table, at the scales that are best for these.
 
-    Costs are (ε, δ), ρ or pure ε. `TooLarge` for more answers than memory holds; a universe too large for a histogram
-    gives a release of linear answers without a table, at the scales that are best for these.
+    Parameters
+    ----------
+    records
+        About how many there are, if that is public: by it the privacy is divided between the orders of residuals. By
+        default `COUNTING` of the budget finds out, unless the neighbours make it public.
+    weights
+        Above 0, one for each of the workload's sets of columns: of the squared error of a cell of its marginal.
+    objective
+        Of the scales: the least `total` of squared errors, expected after the fit; or the `largest` variance of an
+        answer before it, which takes no number of records.
+
+    Raises
+    ------
+    InvalidInput
+        For parameters out of range.
+    TooLarge
+        For more answers than memory holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.MaxEnt(), qr.Workload.marginals(domain, 2), cost)
+    >>> 200 < release.answer("sex = 1").value < 300  # of 250
+    True
     """
 
     records: int | None = None

@@ -151,6 +151,18 @@ class Records:
                 columns than `order`, and all their residuals together have up to `maxent.DENSE` coordinates
 
     Costs are (ε, δ) or ρ; what is selected adaptively is paid for in ρ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.ApproxDP(1, 1e-6)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.Records(records=1_000), qr.Workload.marginals(domain, 2), cost)
+    >>> release.synthetic(3)["age"].shape
+    (3,)
     """
 
     order: int = 3

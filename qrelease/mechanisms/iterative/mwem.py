@@ -83,6 +83,18 @@ class MWEM:
     References
     ----------
     Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.MWEM(rounds=2), qr.Workload.marginals(domain, 2), cost)
+    >>> release.synthetic(3)["sex"].shape
+    (3,)
     """
 
     rounds: int | None = None

@@ -62,6 +62,16 @@ class Net:
     References
     ----------
     Dwork & Roth 2014, Algorithm 7 and Proposition 5.2; Cesar & Rogers 2021, *Bounding, concentrating, and truncating*.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> from qrelease.inference.nets import quantiles
+    >>> line = qr.Domain.coded({"hour": 24})
+    >>> mechanism = qr.Net(quantiles(line, alpha=1 / 4), radius=1 / 4)
+    >>> ranges, neighbours = qr.Workload.ranges(line, "hour"), qr.Neighbours.REPLACE_ONE
+    >>> round(mechanism.error(ranges, 1_000, qr.PureDP(1), neighbours, beta=0.05), 2)
+    0.28
     """
 
     net: Candidates
