@@ -168,7 +168,7 @@ def test_a_mechanism_does_not_know_another():
 
 
 def test_tests_mirror_the_rooms():
-    """`tests/<room>/test_<module>.py`, or `test_<module>_<aspect>.py`; a package's own name stands for its `__init__`."""
+    """`tests/<room>/test_<module>.py` or `test_<module>_<aspect>.py`; a package's own name is its `__init__`."""
     modules = {f"{name}.{name.split('.')[-1]}" if file.stem == "__init__" else name for name, file in FILES.items()}
     tests = Path(__file__).parent
     for file in tests.rglob("test_*.py"):
