@@ -31,7 +31,7 @@ _UNIT, _FACTOR_UNIT = 2.0**-16, 2.0**-12
 
 
 @dataclass(frozen=True)
-class Plan:
+class MatrixPlan:
     """What is measured for a workload, and how good that is.
 
     measured     one group: the strategy's rows, on the marginal that all queries are about
@@ -47,7 +47,7 @@ class Plan:
 
 
 @lru_cache(maxsize=4)
-def plan(workload: Workload) -> Plan:
+def plan(workload: Workload) -> MatrixPlan:
     """The best for a workload. `TooLarge` for too many cells, `InvalidInput` for queries that are all zero."""
     axes, grams = _grams(workload)
     if not all(g.any() for g in grams):
@@ -59,7 +59,7 @@ def plan(workload: Workload) -> Plan:
         math.sqrt(math.prod(parts) / len(workload))
         for parts in ([s.error for s in strategies], [s.bound for s in strategies])
     )
-    return Plan(Workload(workload.domain, (group,)), error, bound, tuple(s.weights for s in strategies))
+    return MatrixPlan(Workload(workload.domain, (group,)), error, bound, tuple(s.weights for s in strategies))
 
 
 def _grams(workload: Workload) -> tuple[Axes, list[Floats]]:

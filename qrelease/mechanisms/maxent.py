@@ -28,7 +28,7 @@ from qrelease.inference.maxent import expected_variance, prior_variance
 from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
-from qrelease.inference.residuals import Estimates, Objective, Plan, subsets
+from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, subsets
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.expected import Expected, of_fit, of_linear
 from qrelease.mechanisms.private_data import Private
@@ -222,7 +222,7 @@ def _gaussian(
     mechanism: MaxEnt, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None
 ) -> _Planned:
     domain, noise = workload.domain, calibrated(1, cost)[0]
-    plan = Plan.choose(
+    plan = ResidualPlan.choose(
         domain,
         _sets(mechanism, workload),
         weights=mechanism.weights,
@@ -239,7 +239,7 @@ def _pure(
 ) -> list[_Planned]:
     domain, sets = workload.domain, _sets(mechanism, workload)
     if mechanism.weights is not None:
-        Plan.choose(domain, sets, weights=mechanism.weights)  # which refuses what are no weights
+        ResidualPlan.choose(domain, sets, weights=mechanism.weights)  # which refuses what are no weights
     plans = PurePlan.choose(
         domain,
         sets,

@@ -22,7 +22,7 @@ from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.iterative.construction import MAX_ROUNDS, Round, cheaper_currency, iterate
-from qrelease.mechanisms.iterative.distinguishers import Choice, Select
+from qrelease.mechanisms.iterative.distinguishers import Select, Selectable
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import Rule, calibrated, counting_first
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
@@ -98,7 +98,7 @@ class MWEM:
     """
 
     rounds: int | None = None
-    choice: Choice = "group"
+    choice: Selectable = "group"
     rule: Rule | None = None
     selection: float = 0.15
     singles: float = 0.1
@@ -215,7 +215,7 @@ class MWEM:
         )
 
 
-def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Choice) -> int:
+def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Selectable) -> int:
     """The default number of rounds, from public facts and the (noisy) number of records n.
 
     More rounds fit more queries, an error that falls as √(ln|X| / T) of n [Hardt, Ligett & McSherry 2012, Thm 2.2]; but

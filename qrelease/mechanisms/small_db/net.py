@@ -111,7 +111,7 @@ class Net:
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then draw one synopsis."""
         counting, choice = exponential_choice.shares(cost, private.neighbours)
-        counted, measured = exponential_choice.count(private, counting)
+        counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
         answers, unit = exponential_choice.exact_answers(private, workload)
         grid = (1 << SCORE_BITS) * int(1 / unit)

@@ -128,7 +128,7 @@ class SmallDB:
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then draw one database."""
         counting, choice = exponential_choice.shares(cost, private.neighbours)
-        counted, measured = exponential_choice.count(private, counting)
+        counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
         size = self._size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
         found = _range(workload, size)
