@@ -167,6 +167,17 @@ def test_a_mechanism_does_not_know_another():
         assert imports(name) & mechanisms <= {"mechanisms.iterative.construction"}, name
 
 
+def test_tests_mirror_the_rooms():
+    """`tests/<room>/test_<module>.py` or `test_<module>_<aspect>.py`; a package's own name is its `__init__`."""
+    modules = {f"{name}.{name.split('.')[-1]}" if file.stem == "__init__" else name for name, file in FILES.items()}
+    tests = Path(__file__).parent
+    for file in tests.rglob("test_*.py"):
+        *room, stem = file.relative_to(tests).with_suffix("").parts
+        words = stem.removeprefix("test_").split("_")
+        named = {".".join([*room, "_".join(words[:k])]) for k in range(1, len(words) + 1)}
+        assert not room or named & modules, f"{file} is named after no module of its room"
+
+
 # --- light imports -----------------------------------------------------------------------------------------------
 
 HEAVY = {"numpy", "numba", "scipy", "cryptography", "narwhals", "pandas", "matplotlib", "tqdm"}

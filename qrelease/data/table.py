@@ -30,7 +30,7 @@ from qrelease.errors import InvalidInput, TooLarge
 
 Schema = Domain | str | os.PathLike[str]
 
-MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
+MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 _MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
@@ -197,7 +197,7 @@ class Table:
         InvalidInput
             For a position that is no column.
         TooLarge
-            Before anything is allocated, when all of them together have more than `MAX_CELLS` cells.
+            Before anything is allocated, when all of them together have more than `MAX_COUNTED_CELLS` cells.
         """
         width = len(self.domain)
         wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
@@ -240,12 +240,12 @@ class Table:
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
-        if cells > MAX_CELLS:
-            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_CELLS:,} do")
+        if cells > MAX_COUNTED_CELLS:
+            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_COUNTED_CELLS:,} do")
         return cells
 
     def histogram(self) -> npt.NDArray[np.int64]:
-        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""
+        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""
         return self.counts([tuple(range(len(self.domain)))])[0]
 
 

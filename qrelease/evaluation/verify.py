@@ -90,7 +90,18 @@ class Check:
 @final
 @dataclass(frozen=True)
 class Verification:
-    """What was checked of a release; its text is a line for each."""
+    """What was checked of a release; its text is a line for each.
+
+    Parameters
+    ----------
+    checks
+        What was found of each, in the order in which they were made.
+
+    Examples
+    --------
+    >>> print(Verification((Check("files", True, "4, all of the size and hash that the manifest says"),)))
+    holds: files: 4, all of the size and hash that the manifest says
+    """
 
     checks: tuple[Check, ...]
 

@@ -28,13 +28,13 @@ from qrelease._util.typing import Axes, Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.queries.families import Cells
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group
 
 if TYPE_CHECKING:
     from qrelease.inference.measurement import Measurement
 
-_CONTRAST = Rows(np.array([[1, -1]], np.int64), 1.0)
+_CONTRAST = IntegerRows(np.array([[1, -1]], np.int64), 1.0)
 
 
 def contrasts(domain: Domain, axes: Axes) -> Group:

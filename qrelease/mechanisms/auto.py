@@ -126,10 +126,26 @@ def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
 class Auto:
     """Whichever mechanism is predicted to answer a workload best: see the module.
 
-    records  about how many there are, if that is public
-    table    whether synthetic records are wanted: what gives none on this machine is not chosen
+    The release names the chosen one, and holds all predictions, among its `parameters`.
 
-    The release names the chosen one, and holds all predictions, as `choices`.
+    Parameters
+    ----------
+    records
+        About how many there are, if that is public.
+    table
+        Whether synthetic records are wanted: what gives none on this machine is not chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.Auto(records=500), qr.Workload.marginals(domain, 2), cost)
+    >>> release.parameters["chosen"]
+    'maxent'
     """
 
     records: int | None = None

@@ -19,6 +19,13 @@ class Gaussian:
 
     For (ε, δ) the analytic Gaussian [Balle & Wang 2018], a real normal rounded to integers; for ρ-zCDP the discrete
     Gaussian of variance Δ₂²/2ρ [Canonne, Kamath & Steinke 2020, Thm 14].
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> round(qr.Gaussian().error(pairs, 1_000, qr.ApproxDP(1, 1e-6), qr.Neighbours.ADD_REMOVE, beta=0.05), 3)
+    0.091
     """
 
     @property

@@ -21,7 +21,7 @@ from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
-from qrelease.privacy.fingerprint_store import Rows
+from qrelease.privacy.fingerprint_store import TableDigests
 from qrelease.privacy.ledger import Charge, Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.manifest import named
@@ -126,7 +126,7 @@ class Curator:
         self._table = table
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
-        self._rows: Rows | None = None
+        self._rows: TableDigests | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -146,7 +146,7 @@ class Curator:
         """
         return self._ledger.notice(self._fingerprint())
 
-    def _fingerprint(self) -> Rows:
+    def _fingerprint(self) -> TableDigests:
         if self._rows is None:
             self._rows = self._ledger.rows_of(self._table.fingerprint)
         return self._rows

@@ -35,8 +35,37 @@ def load(path: str | os.PathLike[str]) -> Release:
     files have to be what its `SHA256SUMS` says, and what `release.json` says has to have its id; a release of an
     earlier version has neither. `evaluation.verify` checks more.
 
-    Raises `InvalidInput`, which names the field, for a file that is none; `BudgetExceeded` where its parts cost more
-    than it claims in all; `TooLarge` for what does not fit in memory.
+    Parameters
+    ----------
+    path
+        The folder that `Release.save` made, or the `release.json` in it.
+
+    Returns
+    -------
+    Release
+        Which gives the answers of the one that was saved.
+
+    Raises
+    ------
+    InvalidInput
+        For a file that is none; it names the field.
+    BudgetExceeded
+        Where its parts cost more than it claims in all.
+    TooLarge
+        For what does not fit in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain, cost = qr.Domain.coded({"sex": 2}), qr.PureDP(1)
+    >>> curator = qr.Curator(qr.Table(domain, (np.arange(500) % 2,)), qr.Ledger.open(None, cost))
+    >>> release = curator.release(qr.Laplace(), qr.Workload.marginals(domain, 1), cost)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/sexes")
+    ...     qr.load(f"{folder}/sexes").answer("sex = 1") == release.answer("sex = 1")
+    True
     """
     return read(path, checked=True)
 

@@ -18,7 +18,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.sampling import generator
-from qrelease.inference.synopsis import Estimator, Model, Synopsis, Tabulated, Weighted
+from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis, Tabulated, Weighted
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.queries.workload import Workload
@@ -239,7 +239,9 @@ class Release:
         """
         asked = self._asked(workload)
         answers, (noisy, widths) = self.synopsis.answer(asked), self.error_bars(asked)
-        model = self.synopsis.model_bars(asked) if isinstance(self.synopsis, Model) else np.full(len(asked), np.nan)
+        model = (
+            self.synopsis.model_bars(asked) if isinstance(self.synopsis, SelfAssessed) else np.full(len(asked), np.nan)
+        )
         return published(asked, answers, model, noisy, widths, self._margin_bars)
 
     def _margin_bars(self, workload: Workload) -> tuple[Floats, Floats]:

@@ -11,11 +11,11 @@ from worlds import PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed
 from qrelease.inference.strategies import Strategy, covariance, gram, variances
 from qrelease.mechanisms.matrix import plan
 from qrelease.queries.families import Cells, Intervals
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group, Workload
 
 ROWS = st.builds(
-    lambda k, n, seed, unit: Rows(np.random.default_rng(seed).integers(-9, 10, (k, n)), 2.0**-unit),
+    lambda k, n, seed, unit: IntegerRows(np.random.default_rng(seed).integers(-9, 10, (k, n)), 2.0**-unit),
     st.integers(1, 4),
     st.integers(1, 4),
     st.integers(0, 99),
@@ -104,14 +104,14 @@ def test_variances_of_families(family, whole):
     w = matrix(family) * family.unit
     expected = ((w @ dense) * w).sum(axis=1)
     np.testing.assert_allclose(variances(family, [dense] if whole else covariances), expected, rtol=1e-9, atol=1e-9)
-    explicit = Rows(matrix(family), 1.0)
+    explicit = IntegerRows(matrix(family), 1.0)
     got = variances(explicit, covariances) * family.unit**2
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_factors_of_a_strategy_give_the_covariance_of_their_product():
     one, two = (f.rows for f in (Strategy.optimal(gram(Intervals(n, n, False)), 2.0**-12) for n in (3, 4)))
-    joint = Rows(np.kron(one.rows, two.rows), one.unit * two.unit)
+    joint = IntegerRows(np.kron(one.rows, two.rows), one.unit * two.unit)
     np.testing.assert_allclose(covariance(joint), np.kron(covariance(one), covariance(two)), rtol=1e-9)
     assert Product((one, two)).sensitivity(2, replace=False) == joint.sensitivity(2, replace=False)
     cells = list(product(range(3), range(4)))

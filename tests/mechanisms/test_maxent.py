@@ -17,7 +17,7 @@ from qrelease.inference import maxent
 from qrelease.inference.interaction_basis import Interactions
 from qrelease.inference.maxent import fit
 from qrelease.inference.residual_synopses import Linear, Modelled
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.maxent import MaxEnt
@@ -46,7 +46,7 @@ def log_linear(shape, records, seed, strength=1.0):
 
 def estimated(table, order, cost, seed, neighbours=ADD):
     sets = list(combinations(range(len(table.domain)), order))
-    plan = Plan.choose(table.domain, sets, neighbours=neighbours)
+    plan = ResidualPlan.choose(table.domain, sets, neighbours=neighbours)
     door = private(table, cost, neighbours, Entropy.insecure(seed))
     return Estimates.of(table.domain, door.measure(plan.workload, cost), len(table) if neighbours is SWAP else None)
 

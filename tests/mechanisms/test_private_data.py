@@ -30,7 +30,7 @@ from worlds import (
 from qrelease._util import parallel
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.inference.measurement import RECORDS, noise_for
-from qrelease.inference.residuals import Plan
+from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms import private_data
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
@@ -118,7 +118,7 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
     """At such a cost there is hardly any noise."""
     monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", drawn)
     cost = ZCDP(1e30)
-    plan = Plan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
+    plan = ResidualPlan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
     for asked in (mixed(), plan.workload):
         table = random_table(PEOPLE, 80, 1)
         assert len(asked.cuts(drawn)) > 1

@@ -12,12 +12,12 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.strategies import gram
 from qrelease.mechanisms.matrix import plan
 from qrelease.queries.families import Cells, Intervals
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Workload
 
 ADD, SWAP = BOTH
 ROWS = st.builds(
-    lambda k, n, seed, unit: Rows(np.random.default_rng(seed).integers(-9, 10, (k, n)), 2.0**-unit),
+    lambda k, n, seed, unit: IntegerRows(np.random.default_rng(seed).integers(-9, 10, (k, n)), 2.0**-unit),
     st.integers(1, 4),
     st.integers(1, 4),
     st.integers(0, 99),
@@ -36,7 +36,7 @@ PRODUCTS = st.lists(FACTORS, min_size=1, max_size=3).map(lambda parts: Product(t
 def test_a_product_is_the_kronecker_product(family, seed):
     dense = np.ones((1, 1), np.int64)
     for factor in family.factors if isinstance(family, Product) else [family]:
-        dense = np.kron(dense, factor.rows if isinstance(factor, Rows) else matrix(factor))
+        dense = np.kron(dense, factor.rows if isinstance(factor, IntegerRows) else matrix(factor))
     np.testing.assert_array_equal(matrix(family), dense)
     assert (family.count, family.cells) == dense.shape
     np.testing.assert_allclose(family.squares(), ((dense * family.unit) ** 2).sum(axis=1))
@@ -53,7 +53,7 @@ def test_sensitivities_of_products(family):
     for order in (1, 2):
         assert family.sensitivity(order, replace=False) == moved(columns, order, ADD)
         assert family.sensitivity(order, replace=True) >= moved(columns, order, SWAP)
-    if isinstance(family, Rows):
+    if isinstance(family, IntegerRows):
         assert family.sensitivity(2, replace=True) == moved(columns, 2, SWAP)
 
 
@@ -64,7 +64,7 @@ def test_sensitivities_of_products(family):
 def test_integer_rows_that_are_none(rows, unit):
     array = np.array(rows, float if rows == [[1.5]] else np.int64)
     with pytest.raises(InvalidInput, match="integer rows"):
-        Rows(array, unit)
+        IntegerRows(array, unit)
 
 
 def test_boxes_are_spelled_and_survive_json():

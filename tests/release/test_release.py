@@ -1,8 +1,6 @@
 """The curator charges first and draws then; what it hands out is public, says how sure it is, and shows no more."""
 
 import dataclasses
-import doctest
-import importlib
 import json
 import math
 import re
@@ -260,10 +258,3 @@ def test_rows_that_do_not_fit_in_memory_are_refused(monkeypatch):
 @pytest.mark.parametrize("rounds", [3, np.int64(3)])
 def test_the_parameters_of_a_release_can_be_written_down(rounds):
     json.dumps(dict(released(MWEM(rounds=rounds)).parameters), allow_nan=False)
-
-
-@pytest.mark.parametrize("module", ["mechanisms.base", "release.release", "release.curator"])
-def test_the_examples_of_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"qrelease.{module}"))
-    assert found.attempted
-    assert not found.failed

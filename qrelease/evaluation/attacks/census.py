@@ -27,7 +27,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
-MAX_CELLS = 1 << 14
+MAX_BLOCK_CELLS = 1 << 14
 """Cells of a block's universe: each is an integer unknown."""
 
 _SLACK = 1e-6
@@ -195,8 +195,8 @@ def fit(published: CrossTables, records: int, *, prior: Floats | None = None, se
     """
     cvxpy = load_cvxpy()
     cells = published.domain.size
-    if cells > MAX_CELLS:
-        raise TooLarge(f"a block's universe of {cells:,} cells is too large; at most {MAX_CELLS:,} do")
+    if cells > MAX_BLOCK_CELLS:
+        raise TooLarge(f"a block's universe of {cells:,} cells is too large; at most {MAX_BLOCK_CELLS:,} do")
     limit = {"solver": cvxpy.HIGHS, "time_limit": positive("seconds", seconds)}
     sums = _matrix(published)
     found = cvxpy.Variable(cells, integer=True)

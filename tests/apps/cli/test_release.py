@@ -500,7 +500,7 @@ def test_a_full_disk_is_one_line_and_says_that_the_charge_stays(
 def test_why_there_is_no_table(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qrelease.inference.histogram.MAX_CELLS", 20)
+    monkeypatch.setattr("qrelease.inference.histogram.MAX_HISTOGRAM_CELLS", 20)
     assert release("--mechanism", "laplace") == 0
     assert "no synthetic.csv: the universe has 24 cells" in capsys.readouterr().out
     files = sorted(f.name for f in (folder / "out").iterdir())

@@ -30,7 +30,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.canonical import CanonicalQuery, named
 from qrelease.queries.classes import Conjunctions, Everything
 from qrelease.queries.families import Cells
-from qrelease.queries.products import Rows
+from qrelease.queries.products import IntegerRows
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.curator import Curator
 
@@ -676,7 +676,7 @@ def test_too_few_records_do_not_cost_the_whole_ledger(cap):
 
 
 def test_unbounded_queries_are_refused():
-    rows = Workload(DOMAIN, (Group((0,), Rows(np.array([[-1, 9] + [0] * (DOMAIN.shape[0] - 2)]), 1.0)),))
+    rows = Workload(DOMAIN, (Group((0,), IntegerRows(np.array([[-1, 9] + [0] * (DOMAIN.shape[0] - 2)]), 1.0)),))
     with pytest.raises(InvalidInput, match=r"\[0, 1\]"):
         opened().answer(rows)
 
