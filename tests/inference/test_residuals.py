@@ -15,7 +15,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import audit_sensitivity, compare, enumerated, gaussian_distribution, table_pairs
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import Estimates, ResidualPlan, cell_variance, query_variances
-from qrelease.mechanisms.private_data import _SAMPLERS
+from qrelease.mechanisms.private_data import SAMPLERS
 from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP
@@ -437,7 +437,7 @@ def _listed(monkeypatch):
         law = gaussian_distribution(variance)
         return np.array([choices.draw(law) for _ in range(size)])
 
-    monkeypatch.setitem(_SAMPLERS, "discrete Gaussian", drawn)
+    monkeypatch.setitem(SAMPLERS, "discrete Gaussian", drawn)
 
 
 @pytest.mark.usefixtures("_listed")
