@@ -10,7 +10,8 @@ MODULES = [
     *("privacy.analysts", "noise.entropy", "noise.distributions", "noise.samplers", "noise.selection"),
     *("noise.sparse_vector", "data.domain", "data.schema", "data.table", "queries.workload", "queries.families"),
     *("queries.classes", "queries.oracles", "queries.vc", "evaluation.planning", "evaluation.evaluate"),
-    *("evaluation.verify", "release.card"),
+    *("evaluation.verify", "release.card", "evaluation.quality.marginals", "evaluation.quality.quality"),
+    "evaluation.quality.private_score",
     *("evaluation.audit.sampling", "evaluation.audit.enumeration", "evaluation.audit.verdict"),
 ]
 
