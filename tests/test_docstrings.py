@@ -11,7 +11,7 @@ MODULES = [
     *("noise.sparse_vector", "data.domain", "data.schema", "data.table", "queries.workload", "queries.families"),
     *("queries.classes", "queries.oracles", "queries.vc", "evaluation.planning", "evaluation.evaluate"),
     *("evaluation.verify", "release.card", "evaluation.quality.marginals", "evaluation.quality.quality"),
-    "evaluation.quality.private_score",
+    *("evaluation.quality.private_score", "apps.synthesizer"),
     *("evaluation.audit.sampling", "evaluation.audit.enumeration", "evaluation.audit.verdict"),
 ]
 
