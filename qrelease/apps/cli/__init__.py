@@ -29,6 +29,7 @@ COMMANDS = {
     "answer": "Answer further queries from a release, at no cost.",
     "evaluate": "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes.",
     "ledger": "Look at a budget, or raise its total.",
+    "account": "What mechanisms or ledgers cost together, by every rule. Reads no data.",
     "attack": "NOT PRIVATE: what attacks recover from rounded and released answers, for the data holder's eyes.",
     "serve": "Answer analysts over HTTP, from one session (extra: server).",
     "analyst": "Who may ask a server, and for how much.",
