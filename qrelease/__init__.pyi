@@ -47,6 +47,13 @@ from qrelease.queries.workload import Workload as Workload
 from qrelease.release.curator import Curator as Curator
 from qrelease.release.reader import load as load
 from qrelease.release.release import Release as Release
+from qrelease.statistics.base import EstimateResult as EstimateResult
+from qrelease.statistics.base import Measured as Measured
+from qrelease.statistics.base import Statistic as Statistic
+from qrelease.statistics.estimate import Estimate as Estimate
+from qrelease.statistics.mean import Mean as Mean
+from qrelease.statistics.mean import TextbookMean as TextbookMean
+from qrelease.statistics.private_columns import PrivateColumns as PrivateColumns
 
 def read_csv(
     path: str | os.PathLike[str], schema: Domain | str | os.PathLike[str], columns: Sequence[str] | None = None
