@@ -6,7 +6,14 @@ from importlib import import_module
 import pytest
 
 MODULES = [
-    *("privacy.costs", "privacy.composition", "privacy.account", "privacy.filters", "privacy.odometer", "privacy.ledger"),
+    *(
+        "privacy.costs",
+        "privacy.composition",
+        "privacy.account",
+        "privacy.filters",
+        "privacy.odometer",
+        "privacy.ledger",
+    ),
     *("privacy.analysts", "noise.entropy", "noise.distributions", "noise.samplers", "noise.selection"),
     *("noise.sparse_vector", "data.domain", "data.schema", "data.table", "queries.workload", "queries.families"),
     *("queries.classes", "queries.oracles", "queries.vc", "evaluation.planning", "evaluation.evaluate"),

@@ -12,10 +12,12 @@ import numpy as np
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy.costs import Cost, Neighbours, PureDP
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
+from qrelease.statistics.chi_squared import FitTest, IndependenceTest
 from qrelease.statistics.mean import Mean, TextbookMean
+from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
 
 DOMAIN = Domain(
     (Attribute("x", "coded", codes=20, missing=("?",), ordered=True), Attribute("y", "coded", codes=5, ordered=True))
@@ -40,6 +42,10 @@ class Case:
 CASES = [
     Case(Mean("x"), refusals=(Mean("none"), Mean("x", 5, 5), Mean("x", 0.5))),
     Case(TextbookMean("x", 2, 10), refusals=(TextbookMean("x", origin="left"),)),
+    Case(IndependenceTest("x", "y"), refusals=(IndependenceTest("x", "x"), IndependenceTest("x", "none"))),
+    Case(FitTest("y", (1, 2, 3, 2, 1)), refusals=(FitTest("y", (1, 1)),)),
+    Case(TruncatedMean(("x", "y")), refusals=(TruncatedMean(("x", "x")), TruncatedMean(("x",), 0.1))),
+    Case(VectorMean(("x", "y")), ZCDP(1.0), refusals=(VectorMean(()), VectorMean(("none",)))),
 ]
 
 
