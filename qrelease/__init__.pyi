@@ -50,10 +50,16 @@ from qrelease.release.release import Release as Release
 from qrelease.statistics.base import EstimateResult as EstimateResult
 from qrelease.statistics.base import Measured as Measured
 from qrelease.statistics.base import Statistic as Statistic
+from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
+from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
 from qrelease.statistics.estimate import Estimate as Estimate
 from qrelease.statistics.mean import Mean as Mean
 from qrelease.statistics.mean import TextbookMean as TextbookMean
 from qrelease.statistics.private_columns import PrivateColumns as PrivateColumns
+from qrelease.statistics.quantile import Quantile as Quantile
+from qrelease.statistics.quantiles import RecursiveQuantiles as RecursiveQuantiles
+from qrelease.statistics.quantiles import TreeQuantiles as TreeQuantiles
+from qrelease.statistics.sums import Sum as Sum
 
 def read_csv(
     path: str | os.PathLike[str], schema: Domain | str | os.PathLike[str], columns: Sequence[str] | None = None

@@ -7,20 +7,17 @@ from functools import partial
 import broken
 import numpy as np
 import pytest
-import reference
+from audits import DOMAIN, SINGLES, SWAP, TIPPED, audited, listed, table
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
-    Distribution,
     audit,
     audit_mechanism,
     audit_sensitivity,
     compare,
     enumerated,
-    gaussian_distribution,
-    laplace_distribution,
     released,
     table_pairs,
 )
@@ -35,49 +32,22 @@ from qrelease.mechanisms.iterative.construction import Round, iterate
 from qrelease.mechanisms.iterative.distinguishers import Select
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.private_data import _SAMPLERS, Private
+from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.noise import selection
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.workload import Workload
 
 ONE = PureDP(1.0)
 
-DOMAIN = Domain.coded({"a": 2, "b": 2})
-SINGLES = Workload.marginals(DOMAIN, 1)
 BOTH = Workload.marginals(DOMAIN, 2)
-SWAP = Neighbours.REPLACE_ONE
-
-
-def table(*records):
-    return Table(DOMAIN, tuple(np.array(column) for column in zip(*records, strict=True)))
-
 
 MOVED = table((0, 0), (0, 1), (1, 1)), table((1, 1), (0, 1), (1, 1))
 
 
 @pytest.fixture
 def _listed(monkeypatch):
-    """Noise and selection take every value in turn: `enumerated` runs through them."""
-
-    def drawn(law, size, choices):
-        return np.array([choices.draw(law) for _ in range(size)])
-
-    def picked(law, scores, epsilon, sensitivity, choices):
-        return choices.draw(law((scores - scores.max()).tolist(), float(epsilon) / (2 * sensitivity)))
-
-    def softmax(scores, gamma):
-        weights = [math.exp(gamma * s) for s in scores]
-        return Distribution({r: w / math.fsum(weights) for r, w in enumerate(weights)})
-
-    def coins(scores, gamma):
-        return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
-
-    for name, law in (("discrete Laplace", laplace_distribution), ("discrete Gaussian", gaussian_distribution)):
-        monkeypatch.setitem(_SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
-    monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
-    monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
+    listed(monkeypatch)
 
 
 def measured(cost):
@@ -116,8 +86,6 @@ def one_round(cost, distinguisher, share=0.5):
 
 
 # A record that makes one column stand out more and the other less, and shows in the counts of either one.
-FOUR = ((0, 1),) * 4 + ((1, 1),)
-TIPPED = table(*FOUR, (1, 1)), table(*FOUR, (0, 0))
 
 
 @pytest.mark.usefixtures("_listed")
@@ -178,18 +146,6 @@ def test_whole_releases_are_acquitted(name):
     mechanism, cost = RELEASES[name]
     found = audit_mechanism(mechanism, cost, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(9))
     assert not found.convicted
-
-
-CUBE = Domain.coded({"a": 2, "b": 2, "c": 2})
-ALIKE = {Neighbours.ADD_REMOVE: ([0, 0, 0], [0, 0, 0, 0]), Neighbours.REPLACE_ONE: ([0, 0, 0], [0, 0, 1])}
-"""Codes in every column of neighbours that differ in all marginals: records alike, and one more, or one opposite."""
-
-
-def audited(mechanism, cost, neighbours, samples, domain=CUBE):
-    """All that a release says of the marginals of two columns."""
-    run = released(mechanism, Workload.marginals(domain, 2), cost, neighbours)
-    pair = [Table(domain, (np.array(codes),) * len(domain)) for codes in ALIKE[neighbours]]
-    return audit(run, *pair, cost, samples=samples, entropy=Entropy.insecure(10))
 
 
 @pytest.mark.slow

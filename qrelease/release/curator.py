@@ -387,7 +387,7 @@ def _promise(
     records, beta = (result.records, BETA / 2) if public is None else (public, BETA)
     if records is None or records < 1:
         return None
-    error = statistic.error_bound(domain, math.floor(records), cost, neighbours, beta=beta)
+    error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
     return error if math.isfinite(error) else None
 
 

@@ -67,7 +67,10 @@ class EstimateResult:
     typical
         About the root mean square of the noise in `value`, in its unit; None where nothing is known.
     records
-        A number that n reaches with probability 1 - β/2, from what was measured; None if none was.
+        A number that n reaches with probability 1 - β/2, from what was measured; None if none was. Infinity where
+        `error_bound` is the same for every n that it is finite for, and true for all.
+    unit
+        What errors are counted in, as in `error at most 3 ranks`.
     """
 
     value: Value
@@ -78,6 +81,7 @@ class EstimateResult:
     choices: Mapping[str, Any] = field(default_factory=dict)
     typical: float | None = None
     records: float | None = None
+    unit: str = "in the unit of the value"
 
 
 @runtime_checkable

@@ -259,4 +259,5 @@ def _result(private: PrivateColumns, counts: NoisyCounts, statistic: float, p: f
         (Measured("counts of the cells", tuple(counts.counts.reshape(-1).tolist()), spelled(law)),),
         typical=min(math.sqrt(law.variance) / counts.records, 1.0),
         records=counts.records - reach,
+        unit="as a share of the records, in each cell",
     )

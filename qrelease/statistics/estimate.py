@@ -42,6 +42,8 @@ class Estimate:
     promise
         With probability 1 - β the error is at most this, by the statistic's theorem for the number of records that was
         measured, or is public; None where nothing is promised.
+    unit
+        What the errors in `promise` and `typical` are counted in.
     insecure
         Whether the noise came from a generator that protects nobody.
     """
@@ -61,6 +63,7 @@ class Estimate:
     choices: Mapping[str, Any]
     typical: float | None
     promise: float | None
+    unit: str
     insecure: bool = False
 
     @classmethod
@@ -86,6 +89,7 @@ class Estimate:
             "method": self.method,
             "covers": self.covers,
             "promise": self.promise,
+            "unit": self.unit,
             "typical": self.typical,
             "choices": dict(self.choices),
             "measured": [m.to_json() for m in self.measured],
@@ -137,7 +141,7 @@ class Estimate:
             "of": self.covers,
             "method": self.method,
             "promised": self._promise(),
-            "typical error": "not known" if self.typical is None else f"{self.typical:.6g}",
+            "typical error": "not known" if self.typical is None else f"{self.typical:.6g} {self.unit}",
             "cost": f"{self.cost:.6g}, {self.neighbours.value}",
             "statistic": f"{self.statistic}: {_spelled(self.parameters)}",
             "chosen": _spelled(self.choices) or "nothing",
@@ -161,7 +165,7 @@ class Estimate:
     def _promise(self) -> str:
         if self.promise is None:
             return "nothing: the theorem promises no error at this cost for so few records, or they were not counted"
-        return f"error at most {self.promise:.6g}, with probability {self.confidence:g}"
+        return f"error at most {self.promise:.6g} {self.unit}, with probability {self.confidence:g}"
 
     def __str__(self) -> str:
         """A few lines for a terminal."""

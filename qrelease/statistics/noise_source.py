@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar, final
 
@@ -23,7 +24,7 @@ class NoiseSource(Protocol):
     def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
         """The index of a large score, (k,) integers, as `noise.selection` has it."""
 
-    def stream(self, kind: type[Kind], *arguments: Any, **options: Any) -> Kind:
+    def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
         """A sparse vector stream, made of these arguments and the entropy."""
 
 
@@ -47,6 +48,6 @@ class ExactNoise:
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         return select(scores, epsilon, sensitivity, self.entropy, monotone=monotone)
 
-    def stream(self, kind: type[Kind], *arguments: Any, **options: Any) -> Kind:
+    def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
         """See `NoiseSource`."""
         return kind(*arguments, self.entropy, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, TypeVar, final
@@ -111,7 +112,21 @@ class PrivateColumns:
         self.spend(what, cost)
         return self.noise.choose(scores, epsilon, sensitivity, rule, monotone=monotone)
 
-    def stream(self, what: str, cost: Cost, kind: type[Kind], *arguments: Any, **options: Any) -> Kind:
+    def choose_apart(
+        self, what: str, scores: Sequence[Ints], sensitivities: Sequence[int], cost: PureDP | ZCDP
+    ) -> list[int]:
+        """One index for each list of scores, for one cost, as `choose`: no two lists may depend on the same record.
+
+        A neighbour moves the scores of one list, by at most its sensitivity; or those of two, where a record is
+        replaced, by at most half of theirs each.
+        """
+        rule = rule_of(cost)
+        epsilon = selection_epsilon(cost, rule)
+        self.spend(what, cost)
+        given = zip(scores, sensitivities, strict=True)
+        return [self.noise.choose(part, epsilon, moved, rule, monotone=False) for part, moved in given]
+
+    def stream(self, what: str, cost: Cost, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
         """A sparse vector stream of some kind, such as `SparseVector`, made of (cost, *arguments, **options)."""
         self.spend(what, cost)
         return self.noise.stream(kind, cost, *arguments, **options)

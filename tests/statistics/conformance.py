@@ -12,12 +12,14 @@ import numpy as np
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
-from qrelease.statistics.chi_squared import FitTest, IndependenceTest
+from qrelease.statistics.clipped_mean import ClippedMean, SparseVectorMean
 from qrelease.statistics.mean import Mean, TextbookMean
-from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
+from qrelease.statistics.quantile import Quantile
+from qrelease.statistics.quantiles import RecursiveQuantiles, TreeQuantiles
+from qrelease.statistics.sums import Sum
 
 DOMAIN = Domain(
     (Attribute("x", "coded", codes=20, missing=("?",), ordered=True), Attribute("y", "coded", codes=5, ordered=True))
@@ -42,10 +44,18 @@ class Case:
 CASES = [
     Case(Mean("x"), refusals=(Mean("none"), Mean("x", 5, 5), Mean("x", 0.5))),
     Case(TextbookMean("x", 2, 10), refusals=(TextbookMean("x", origin="left"),)),
-    Case(IndependenceTest("x", "y"), refusals=(IndependenceTest("x", "x"), IndependenceTest("x", "none"))),
-    Case(FitTest("y", (1, 2, 3, 2, 1)), refusals=(FitTest("y", (1, 1)),)),
-    Case(TruncatedMean(("x", "y")), refusals=(TruncatedMean(("x", "x")), TruncatedMean(("x",), 0.1))),
-    Case(VectorMean(("x", "y")), ZCDP(1.0), refusals=(VectorMean(()), VectorMean(("none",)))),
+    Case(Mean("x", 0, 19), ZCDP(0.1)),
+    Case(TextbookMean("x", origin="zero"), ApproxDP(0.5, 1e-6)),
+    Case(Sum("x", 0, 10), refusals=(Sum("none"),)),
+    Case(ClippedMean("x"), refusals=(ClippedMean("none"),)),
+    Case(ClippedMean("x"), ApproxDP(1.0, 1e-6)),
+    Case(SparseVectorMean("x"), refusals=(SparseVectorMean("x", early=-1),)),
+    Case(Quantile("x"), refusals=(Quantile("x", 1.0), Quantile("x", 1 / 3))),
+    Case(Quantile("x", 0.9, interval=False), ZCDP(0.2)),
+    Case(RecursiveQuantiles("x", (0.1, 0.25, 0.5, 0.9)), refusals=(RecursiveQuantiles("x", (0.5, 0.1)),)),
+    Case(RecursiveQuantiles("x", (0.5,)), ApproxDP(1.0, 1e-6)),
+    Case(TreeQuantiles("x", (0.1, 0.25, 0.5, 0.9)), refusals=(TreeQuantiles("x", ()), TreeQuantiles("x", 0.5))),
+    Case(TreeQuantiles("x", (0.5,)), ZCDP(0.2)),
 ]
 
 

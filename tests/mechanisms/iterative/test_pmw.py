@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_sparse_vector import worst
+from streams import worst
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, mixed, neighbouring, private, random_table
 
 from qrelease.data.table import Table

@@ -142,8 +142,7 @@ def asked(number):
 
 def open_session(path, seed):
     """A session over a table that its first hypothesis does not answer, and its ledger."""
-    from worlds import coded
-
+    from qrelease.data.domain import Domain
     from qrelease.data.table import Table
     from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
     from qrelease.noise.entropy import Entropy
@@ -151,7 +150,7 @@ def open_session(path, seed):
 
     a = np.minimum(np.random.default_rng(0).geometric(0.6, 200_000) - 1, 7)
     ledger = Ledger.open(path, PureDP(4.0), neighbours=Neighbours.ADD_REMOVE)
-    curator = Curator(Table(coded(8, 8), (a, a)), ledger, Entropy.insecure(seed))
+    curator = Curator(Table(Domain.coded({"a": 8, "b": 8}), (a, a)), ledger, Entropy.insecure(seed))
     return curator.open(PrivateMultiplicativeWeights(), PureDP(4.0), key="stream"), ledger
 
 

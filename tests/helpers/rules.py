@@ -20,7 +20,7 @@ from qrelease.queries.families import Vectors
 from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
 from qrelease.queries.workload import Group, Workload
 
-CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 (OWN,) = re.findall(r"```python\n(.*?class \w+Perceptron.*?)```", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL)
 
