@@ -2,12 +2,14 @@
 
 from qrelease.privacy.costs import ZCDP
 from qrelease.statistics.chi_squared import FitTest, IndependenceTest
+from qrelease.statistics.uniformity import GaussianMeanTest
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
 from tests.statistics.conformance import Case
 
 MORE = [
     Case(IndependenceTest("x", "y"), refusals=(IndependenceTest("x", "x"), IndependenceTest("x", "none"))),
     Case(FitTest("y", (1, 2, 3, 2, 1)), refusals=(FitTest("y", (1, 1)),)),
+    Case(GaussianMeanTest(("x", "y"), (5.7, 2.0), (4.0, 2.0)), refusals=(GaussianMeanTest(("x",), (5.0,), (0.0,)),)),
     Case(TruncatedMean(("x", "y")), refusals=(TruncatedMean(("x", "x")), TruncatedMean(("x",), 0.1))),
     Case(VectorMean(("x", "y")), ZCDP(1.0), refusals=(VectorMean(()), VectorMean(("none",)))),
 ]
