@@ -41,10 +41,12 @@ from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.private_columns import PrivateColumns, moves, rule_of
-from qrelease.statistics.quantile import MAX_CELLS, check_cells, fraction, loss_bound, loss_sensitivity, losses
+from qrelease.statistics.quantile import check_cells, fraction, loss_bound, loss_sensitivity, losses
 
 _CHILDREN: Final = 16
 _MAX_PLACES: Final = 1 << 10
+_SPREAD_CELLS: Final = 1 << 18
+"""Places of all values together, where each has more than one."""
 _RANKS: Final = "of rank, as a fraction of the records"
 
 
@@ -156,7 +158,7 @@ class RecursiveQuantiles:
 
 def _places(grid: Grid) -> int:
     """S, a power of 2."""
-    return 1 << min(MAX_CELLS // grid.cells, _MAX_PLACES).bit_length() - 1
+    return 1 << min(max(_SPREAD_CELLS // grid.cells, 1), _MAX_PLACES).bit_length() - 1
 
 
 def _between(found: Numbers, low: int, high: int) -> Numbers:

@@ -35,7 +35,10 @@ ADD_REMOVE, REPLACE_ONE = (Neighbours.ADD_REMOVE,), (Neighbours.REPLACE_ONE,)
 
 @dataclass(frozen=True)
 class Case:
-    """A statistic and a cost that it takes; `refusals` must be refused before a charge, and so must it under another relation."""
+    """A statistic and a cost that it takes.
+
+    `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`.
+    """
 
     statistic: Any
     cost: Cost = UNIT
