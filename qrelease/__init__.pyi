@@ -53,12 +53,17 @@ from qrelease.statistics.base import Statistic as Statistic
 from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
 from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
 from qrelease.statistics.estimate import Estimate as Estimate
+from qrelease.statistics.local_sensitivity import Median as Median
+from qrelease.statistics.local_sensitivity import StableMean as StableMean
+from qrelease.statistics.local_sensitivity import TrimmedMean as TrimmedMean
 from qrelease.statistics.mean import Mean as Mean
 from qrelease.statistics.mean import TextbookMean as TextbookMean
 from qrelease.statistics.private_columns import PrivateColumns as PrivateColumns
+from qrelease.statistics.propose_test_release import ProposeTestRelease as ProposeTestRelease
 from qrelease.statistics.quantile import Quantile as Quantile
 from qrelease.statistics.quantiles import RecursiveQuantiles as RecursiveQuantiles
 from qrelease.statistics.quantiles import TreeQuantiles as TreeQuantiles
+from qrelease.statistics.smooth_sensitivity import SmoothSensitivity as SmoothSensitivity
 from qrelease.statistics.sums import Sum as Sum
 
 def read_csv(

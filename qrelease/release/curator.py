@@ -388,7 +388,7 @@ def _promise(
     if records is None or records < 1:
         return None
     error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
-    return error if math.isfinite(error) else None
+    return error if error is not None and math.isfinite(error) else None
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

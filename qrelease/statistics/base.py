@@ -98,11 +98,13 @@ class Statistic(Protocol):
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """Draw, within the cost, which is charged by now. No table makes it fail, not an empty one nor one record."""
 
-    def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+    def error_bound(
+        self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float
+    ) -> float | None:
         """e such that with probability 1 - β the error is at most e, on every table of at least so many records.
 
         The error is |value - truth|, the largest of several, in the unit that the class says: of the value, or in
-        ranks. Infinite where the theorem promises nothing.
+        ranks. Infinite where the theorem promises nothing; None where no theorem is about all tables.
         """
 
 

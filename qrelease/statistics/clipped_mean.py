@@ -86,11 +86,11 @@ class ClippedMean:
         low, high = (low, high) if low < high else (max(low - 1, 0), max(low, 1))
         sums, measured = two_sums(private, grid, found, low, high, rest)
         outside = aim + loss_bound(grid.cells, 1, lower, BETA / 4)
-        result = result_of(sums, measured, BETA)
+        result, clipped = result_of(sums, measured, BETA), sums.interval(BETA)
         n = max(sums.least_records(BETA / 2), 1.0)
         spread = (
-            max(result.interval[0] - outside * (grid.value(low) - grid.low) / n, grid.low),
-            min(result.interval[1] + outside * (grid.high - grid.value(high)) / n, grid.high),
+            max(clipped[0] - outside * (grid.value(low) - grid.low) / n, grid.low),
+            min(clipped[1] + outside * (grid.high - grid.value(high)) / n, grid.high),
         )
         return replace(
             result,
@@ -149,18 +149,16 @@ class SparseVectorMean:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_cost(cost, PureDP)
         whole("early", self.early, least=0)
         grid = Grid.of(domain, self.column)
         grid.codes(None, None)
         check_cells(grid)
-        calibrated((grid.cells - 1) * moves(neighbours), split(cost, [1, 1, 1])[1])
+        calibrated((grid.cells - 1) * moves(neighbours), _thirds(cost)[1])
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        check_cost(cost, PureDP)
         grid, found = Grid.of(private.domain, self.column), private.numbers(self.column)
-        bound, summing, counting = split(cost, [1, 1, 1])  # type: ignore[type-var]
+        bound, summing, counting = _thirds(cost)
         stream = private.stream("an upper bound by sparse vector", bound, AboveThreshold, private.moves)
         above = found.n - found.below(np.arange(1, grid.cells))
         halted = stream.ask_many(-above, -self.early)
@@ -196,12 +194,11 @@ class SparseVectorMean:
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; about the mean of the values as they are, in their unit.
 
-        If sparse vector is right but for α records, at most α + `early` are above b. It may halt nowhere, and then b is the
-        largest value.
+        If sparse vector is right but for α records, at most α + `early` are above b. It may halt nowhere,
+        and then b is the largest value.
         """
-        check_cost(cost, PureDP)
         grid = Grid.of(domain, self.column)
-        bound, summing, counting = split(cost, [1, 1, 1])  # type: ignore[type-var]
+        bound, summing, counting = _thirds(cost)
         most = (grid.cells - 1) * moves(neighbours)
         reach = calibrated(most, summing)[0].reach(beta / 3)
         miss = calibrated(moves(neighbours), counting)[0].reach(beta / 3)
@@ -211,3 +208,9 @@ class SparseVectorMean:
             return math.inf
         steps = (reach + miss * (grid.cells - 1)) / (records - miss) + outside * (grid.cells - 1) / records
         return grid.step * steps if steps < grid.cells - 1 else math.inf
+
+
+def _thirds(cost: Cost) -> tuple[PureDP, ...]:
+    """Of the bound, the sum and the count; `InvalidInput` for another cost than a pure ε."""
+    check_cost(cost, PureDP)
+    return split(PureDP(cost.to_json()["epsilon"]), [1, 1, 1])

@@ -149,9 +149,12 @@ class Numbers:
         """The exact sum of the codes, each clipped to [low, high]."""
         return exact_dot(np.clip(self.values, low, high), self.counts)
 
-    def sorted(self) -> Ints:
-        """All codes ascending, (n,): for statistics that look at single records."""
-        return np.repeat(self.values, self.counts)
+    def order(self, places: Ints) -> Ints:
+        """The order statistics at some places, counted from 1, (k,); before the first 0, and after the last K - 1."""
+        found = np.searchsorted(self.cumulative, np.clip(places, 1, max(self.n, 1)))
+        inside = self.values[np.minimum(found, self.values.size - 1)] if self.n else np.zeros(found.shape, np.int64)
+        codes: Ints = np.where(places < 1, 0, np.where(places > self.n, self.cells - 1, inside))
+        return codes
 
     def __repr__(self) -> str:
         return "Numbers(private)"

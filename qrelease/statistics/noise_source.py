@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, final
 from qrelease._util.typing import Ints
 from qrelease.noise import samplers, selection
 from qrelease.noise.calibration import Rule
+from qrelease.noise.cauchy import discrete_cauchy
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import WordSource
 
@@ -20,6 +21,9 @@ class NoiseSource(Protocol):
 
     def noise(self, law: Noise, parameter: Fraction, size: int) -> Ints:
         """Independent draws, (size,): `parameter` is the scale b of a Laplace law, the variance σ² of a Gaussian."""
+
+    def cauchy(self, scale: Fraction) -> int:
+        """One draw of P(z) ∝ 1/(scale² + z²) on the integers, as `noise.cauchy` has it."""
 
     def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
         """The index of a large score, (k,) integers, as `noise.selection` has it."""
@@ -42,6 +46,10 @@ class ExactNoise:
         if law.law == "discrete Gaussian":
             return samplers.discrete_gaussian(parameter, size, self.entropy)
         return samplers.rounded_gaussian(parameter, size, self.entropy)
+
+    def cauchy(self, scale: Fraction) -> int:
+        """See `NoiseSource`."""
+        return int(discrete_cauchy(scale, 1, self.entropy)[0])
 
     def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
         """See `NoiseSource`."""

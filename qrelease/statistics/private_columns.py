@@ -106,6 +106,11 @@ class PrivateColumns:
         self.spend(what, cost)
         return exact + int(self.noise.noise(Noise("discrete Laplace", float(scale)), scale, 1)[0])
 
+    def perturb_widely(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
+        """As `perturb`, with discrete Cauchy noise."""
+        self.spend(what, cost)
+        return exact + self.noise.cauchy(scale)
+
     def choose(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, *, monotone: bool = False) -> int:
         """The index of a large score, (k,) integers, each moved by at most `sensitivity` between neighbours.
 

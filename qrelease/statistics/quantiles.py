@@ -41,10 +41,12 @@ from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.private_columns import PrivateColumns, moves, rule_of
-from qrelease.statistics.quantile import MAX_CELLS, check_cells, fraction, loss_bound, loss_sensitivity, losses
+from qrelease.statistics.quantile import check_cells, fraction, loss_bound, loss_sensitivity, losses
 
 _CHILDREN: Final = 16
 _MAX_PLACES: Final = 1 << 10
+_SPREAD_CELLS: Final = 1 << 18
+"""Places of all values together, where each has more than one."""
 _RANKS: Final = "of rank, as a fraction of the records"
 
 
@@ -156,7 +158,7 @@ class RecursiveQuantiles:
 
 def _places(grid: Grid) -> int:
     """S, a power of 2."""
-    return 1 << min(MAX_CELLS // grid.cells, _MAX_PLACES).bit_length() - 1
+    return 1 << min(max(_SPREAD_CELLS // grid.cells, 1), _MAX_PLACES).bit_length() - 1
 
 
 def _between(found: Numbers, low: int, high: int) -> Numbers:
@@ -193,7 +195,7 @@ class _Part:
         return [part for part in both if part.first < part.last]
 
     def at_the_end(self) -> _Part:
-        """The part of no records, in one place."""
+        """The part in the last place alone: a choice among one place tells nothing of the records that it shares."""
         return _Part(self.first, self.last, self.high - 1, self.high, self.floor, self.ceiling)
 
 
@@ -255,7 +257,7 @@ class TreeQuantiles:
             exact = found.below(np.minimum(starts + width, grid.cells)) - found.below(np.minimum(starts, grid.cells))
             noisy, _ = private.measure(f"counts of level {level + 1}", exact, private.moves, share)
             noisy[starts >= grid.cells] = 0  # no value is there
-            rows = {parent: row for parent, row in zip(parents, noisy.reshape(-1, _CHILDREN), strict=True)}
+            rows = dict(zip(parents, noisy.reshape(-1, _CHILDREN), strict=True))
             if level == 0:
                 total = int(noisy.sum())
                 targets = [max(float(q) * total, 0.5) for q in qs]
@@ -267,8 +269,10 @@ class TreeQuantiles:
             None,
             "none: the theorem bounds ranks",
             "the quantiles of the values",
-            (Measured("number of records", total, spelled(law)),)
-            + tuple(Measured(f"quantile {q:g}", v, "walk down") for q, v in zip(self.qs, values, strict=True)),
+            (
+                Measured("number of records", total, spelled(law)),
+                *(Measured(f"quantile {q:g}", v, "walk down") for q, v in zip(self.qs, values, strict=True)),
+            ),
             records=total - _sum_of(law, _CHILDREN, 1, BETA / 2),
             unit=_RANKS,
         )

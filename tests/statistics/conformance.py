@@ -16,9 +16,12 @@ from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 from qrelease.statistics.clipped_mean import ClippedMean, SparseVectorMean
+from qrelease.statistics.local_sensitivity import StableMean, TrimmedMean
 from qrelease.statistics.mean import Mean, TextbookMean
+from qrelease.statistics.propose_test_release import ProposeTestRelease
 from qrelease.statistics.quantile import Quantile
 from qrelease.statistics.quantiles import RecursiveQuantiles, TreeQuantiles
+from qrelease.statistics.smooth_sensitivity import SmoothSensitivity
 from qrelease.statistics.sums import Sum
 
 DOMAIN = Domain(
@@ -26,16 +29,21 @@ DOMAIN = Domain(
 )
 
 
-UNIT = PureDP(1.0)
+UNIT, DELTA = PureDP(1.0), ApproxDP(1.0, 1e-6)
+ADD_REMOVE, REPLACE_ONE = (Neighbours.ADD_REMOVE,), (Neighbours.REPLACE_ONE,)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A statistic and a cost that it takes; `refusals` are like statistics that must be refused before a charge."""
+    """A statistic and a cost that it takes.
+
+    `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`.
+    """
 
     statistic: Any
     cost: Cost = UNIT
     refusals: tuple[Any, ...] = ()
+    relations: tuple[Neighbours, ...] = tuple(Neighbours)
 
     def __str__(self):
         return f"{self.statistic!r} {self.cost!r}"
@@ -56,6 +64,13 @@ CASES = [
     Case(RecursiveQuantiles("x", (0.5,)), ApproxDP(1.0, 1e-6)),
     Case(TreeQuantiles("x", (0.1, 0.25, 0.5, 0.9)), refusals=(TreeQuantiles("x", ()), TreeQuantiles("x", 0.5))),
     Case(TreeQuantiles("x", (0.5,)), ZCDP(0.2)),
+    Case(SmoothSensitivity("x"), UNIT, (SmoothSensitivity("x", of=Mean("x")),), ADD_REMOVE),
+    Case(SmoothSensitivity("x"), DELTA, relations=ADD_REMOVE),
+    Case(SmoothSensitivity("y"), DELTA),
+    Case(SmoothSensitivity("x", StableMean()), DELTA, relations=ADD_REMOVE),
+    Case(SmoothSensitivity("y", TrimmedMean()), DELTA, relations=REPLACE_ONE),
+    Case(ProposeTestRelease("y", 1), ApproxDP(4.0, 1e-6), (ProposeTestRelease("x", 0.5), ProposeTestRelease("x", 99))),
+    Case(ProposeTestRelease("x", 0.2, StableMean()), ApproxDP(4.0, 1e-6), relations=ADD_REMOVE),
 ]
 
 
@@ -67,8 +82,9 @@ def people(n, seed=0):
     return Table(DOMAIN, (x, rng.integers(0, 5, n)))
 
 
-def estimated(case, table, seed=1, neighbours=Neighbours.ADD_REMOVE):
+def estimated(case, table, seed=1, neighbours=None):
     """The estimate, and what the ledger was charged."""
+    neighbours = neighbours or case.relations[0]
     with Ledger.open(None, case.cost, dataset="people", neighbours=neighbours) as ledger:
         return Curator(table, ledger, Entropy.insecure(seed)).estimate(case.statistic, case.cost), ledger.spent
 

@@ -61,7 +61,7 @@ def outcome(statistic, table, cost, neighbours=Neighbours.ADD_REMOVE, missing=1e
         result = statistic.estimate(private, cost)
         return seen(result) if seen else (result.value, tuple(m.value for m in result.measured))
 
-    return enumerated(run, table, least=missing)
+    return enumerated(run, table, least=1e-13)
 
 
 __all__ = ["ListedNoise", "column", "door", "outcome", "permuted"]

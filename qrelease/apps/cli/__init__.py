@@ -25,6 +25,7 @@ COMMANDS = {
     "schema": "Draft a schema for a table.",
     "plan": "What each mechanism promises, and what a target costs. Reads no data.",
     "release": "Release a synthetic table and answers, for one charge.",
+    "estimate": "Estimate one number, such as a mean or a quantile, for one charge.",
     "run": "Make the releases of a job file that are missing, under one budget.",
     "answer": "Answer further queries from a release, at no cost.",
     "evaluate": "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes.",

@@ -1,0 +1,80 @@
+"""The statistics that a text can name, as `quantile:age,q=0.25`: what the command line takes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+from typing import Any, Final
+
+from qrelease.errors import InvalidInput
+
+STATISTICS: Final = {
+    "sum": ("sums", "Sum", "of values clipped to low..high"),
+    "mean": ("mean", "Mean", "of values clipped to low..high"),
+    "textbook-mean": ("mean", "TextbookMean", "a noisy sum over a noisy count; origin=middle or zero"),
+    "clipped-mean": ("clipped_mean", "ClippedMean", "of values clipped to two private quantiles"),
+    "sparse-vector-mean": ("clipped_mean", "SparseVectorMean", "of values clipped to a bound by sparse vector"),
+    "quantile": ("quantile", "Quantile", "q, by default the median"),
+    "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
+    "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
+    "smooth-sensitivity": ("smooth_sensitivity", "SmoothSensitivity", "of=median, trimmed-mean or mean"),
+    "propose-test-release": ("propose_test_release", "ProposeTestRelease", "bound=B, of=median, trimmed-mean or mean"),
+}
+"""The names, each with the module in `statistics`, the class, and what its parameters are."""
+
+_FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": "StableMean"}
+
+
+def parse(text: str) -> Any:
+    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists are `a/b/c`.
+
+    Raises
+    ------
+    InvalidInput
+        For a name or a parameter that there is not, and for a value that is none; the message lists what there is.
+
+    Examples
+    --------
+    >>> parse("quantile:age,q=0.25,interval=no")
+    Quantile(column='age', q=0.25, interval=False)
+    """
+    name, _, rest = text.partition(":")
+    column, *given = rest.split(",")
+    if name not in STATISTICS or not column:
+        raise InvalidInput(f"a statistic is NAME:COLUMN with a name of {', '.join(STATISTICS)}, got {text!r}")
+    module, made, _ = STATISTICS[name]
+    kind = getattr(import_module(f"qrelease.statistics.{module}"), made)
+    first, *known = [f.name for f in fields(kind)]
+    values: dict[str, Any] = {first: column if first != "columns" else tuple(column.split("/"))}
+    for part in given:
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no parameter"
+            raise InvalidInput(f"{name} {takes}, got {part!r}")
+        values[key] = _value(key, value)
+    try:
+        return kind(**values)
+    except TypeError:
+        missing = [f.name for f in fields(kind) if f.name not in values]
+        raise InvalidInput(
+            f"{name} needs one more of {', '.join(missing)}, as in {name}:{column},{missing[0]}=…"
+        ) from None
+
+
+def _value(key: str, text: str) -> Any:
+    if key == "of":
+        if text not in _FUNCTIONS:
+            raise InvalidInput(f"of must be one of {', '.join(_FUNCTIONS)}, got {text!r}")
+        return getattr(import_module("qrelease.statistics.local_sensitivity"), _FUNCTIONS[text])()
+    if text in ("yes", "no"):
+        return text == "yes"
+    if key == "qs":
+        return tuple(float(_number(part)) for part in text.split("/"))
+    return text if text.isalpha() else _number(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise InvalidInput(f"a parameter must be a number, a word or a/b/c, got {text!r}") from None
