@@ -3,6 +3,7 @@
 from qrelease.privacy.costs import ZCDP
 from qrelease.statistics.chi_squared import FitTest, IndependenceTest
 from qrelease.statistics.regression import AdaSSP, FunctionalMechanism, NoisyDescent
+from qrelease.statistics.sparse_mean import PeelingMean, SparseMean
 from qrelease.statistics.uniformity import GaussianMeanTest
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
 from tests.statistics.conformance import Case
@@ -16,4 +17,6 @@ MORE = [
     Case(AdaSSP("y", ("x",)), ZCDP(1.0), refusals=(AdaSSP("y", ("y",)), AdaSSP("none"))),
     Case(FunctionalMechanism("y", ("x",)), refusals=(FunctionalMechanism("y", positive="9"),)),
     Case(NoisyDescent("y", ("x",), loss="huber", epochs=3), ZCDP(1.0), refusals=(NoisyDescent("y"),)),
+    Case(SparseMean(1), refusals=(SparseMean(3), SparseMean(0))),
+    Case(PeelingMean(1), ZCDP(1.0), refusals=(PeelingMean(3),)),
 ]
