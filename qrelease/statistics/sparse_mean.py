@@ -232,7 +232,7 @@ class PeelingMean:
             exact = Fraction(5 * Fraction(cost.epsilon) ** 2 / 24) / Fraction(math.log(1 / cost.delta) * (1 + 2**-40))
             rho = round_down(exact)
             if rho <= 0 or zcdp_epsilon(rho, cost.delta) > cost.epsilon:
-                raise InvalidInput(f"peeling is proved for an epsilon up to 0.418 ln(1/delta) and a little more, got {cost}")
+                raise InvalidInput(f"peeling is proved up to epsilon = 0.418 ln(1/delta) and a little more, got {cost}")
         elif isinstance(cost, ZCDP):
             rho = cost.rho
         else:
