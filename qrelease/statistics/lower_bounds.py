@@ -1,7 +1,8 @@
 """How small the error of a private mean can be at all: rates of the texts, and a bound with proved constants.
 
-**The rates** are minimax up to a constant, for n of at least about √(d ln(1/δ))/ε: σ²(d/n + d² ln(1/δ)/(nε)²) for a mean
-in d dimensions, σ²(s ln d/n + (s ln d)² ln(1/δ)/(nε)²) where only s coordinates are not 0 (Cai, Wang & Zhang 2021).
+**The rates** are minimax up to a constant, for n of at least about √(d ln(1/δ))/ε: σ²(d/n + d² ln(1/δ)/(nε)²) for a
+mean in d dimensions, σ²(s ln d/n + (s ln d)² ln(1/δ)/(nε)²) where only s coordinates are not 0 (Cai, Wang & Zhang
+2021).
 
 **The bound with constants** is for rows of d signs ±1 whose means p are drawn uniformly from [−1, 1]ᵈ, n public, one
 row replaced. It holds on average over p, hence for the worst p. Let M be any private estimate, cut to [−1, 1]ᵈ, and
