@@ -18,6 +18,8 @@ STATISTICS: Final = {
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
     "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
     "smooth-sensitivity": ("smooth_sensitivity", "SmoothSensitivity", "of=median, trimmed-mean or mean"),
+    "most-common": ("selection", "MostCommon", "k cells of the columns a/b, the most common first"),
+    "above-thresholds": ("thresholds", "AboveThresholds", "the cells of a/b with threshold=T; positives=c, form=best"),
     "propose-test-release": ("propose_test_release", "ProposeTestRelease", "bound=B, of=median, trimmed-mean or mean"),
 }
 """The names, each with the module in `statistics`, the class, and what its parameters are."""
@@ -26,7 +28,7 @@ _FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": 
 
 
 def parse(text: str) -> Any:
-    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists are `a/b/c`.
+    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists are `a/b/c`, of columns too.
 
     Raises
     ------
