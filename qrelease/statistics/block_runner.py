@@ -1,4 +1,4 @@
-"""Runs a user's function on blocks of records, each in a process of its own: `python -m qrelease.statistics.block_runner`.
+"""Runs a user's function on blocks of records, each in a process of its own: a program, run with `python -m`.
 
 It reads from standard input a line of JSON, {"function": "file.py:name", "seconds": s, "bytes": b}, and then blocks: a
 length of 8 bytes, and an .npz archive of one array for each column. It writes a float of 8 bytes for each block, NaN

@@ -2,17 +2,18 @@
 
 Each record draws its block, of k, by itself. A block's answer is the function's value on it, clipped to public bounds
 [l, u], or their middle where it has none. One record that comes or goes is in one block and moves one answer, by u - l
-at most; one that is replaced moves two. So the mean of the answers has sensitivity (u - l)/k, whatever the function does.
+at most; one that is replaced moves two. So the mean of the answers has sensitivity (u - l)/k, whatever the function is.
 
-Blocks by position are a mistake: without the first record every other one stands in another place, and all answers move.
-Here the blocks are independent of each other's records: given the draws of all other records, theirs stay. Within a
+Blocks by position are a mistake: without the first record every other one stands in another place, and all answers
+move. Here a record's block has nothing to do with the others: without one of them, they stay where they are. Within a
 block records are sorted, so their order tells nothing.
 
 The answers are rounded to 2^16 steps of u - l, and the noise is on these steps. `median` takes the smooth sensitivity
 of the median of the k answers, of which one is replaced: it is better where some blocks go astray.
 
-The function runs in a process of its own for each block, with limits of time and memory, and sees nothing but the block.
-It is the data holder's: that it writes no files, and that how long all of it takes is shown to nobody, is up to them.
+The function runs in a process of its own for each block, with limits of time and memory, and is given nothing but the
+block. It is the data holder's: that it writes no files, and that how long all of it takes is shown to nobody, is up to
+them.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class SampleAndAggregate:
 
     Notes
     -----
-    `error_bound` is about the mean of the answers, not about the function of the whole table, which blocks may be biased
-    for. Runs where processes can be forked.
+    `error_bound` is about the mean of the answers, not about the function of the whole table, for which blocks may be
+    biased. Runs where processes can be forked.
 
     References
     ----------

@@ -42,13 +42,15 @@ AVERAGE = SampleAndAggregate(("x", "y"), f"{Path(__file__).parent / 'functions.p
 class Case:
     """A statistic and a cost that it takes.
 
-    `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`.
+    `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`. It is
+    run with so many `seeds`: few where a run takes long.
     """
 
     statistic: Any
     cost: Cost = UNIT
     refusals: tuple[Any, ...] = ()
     relations: tuple[Neighbours, ...] = tuple(Neighbours)
+    seeds: int = 20
 
     def __str__(self):
         return f"{self.statistic!r} {self.cost!r}"
@@ -75,9 +77,11 @@ CASES = [
     Case(AboveThresholds(("x",), 20, 3, "sparse"), DELTA),
     Case(AboveThresholds(("x", "y"), 10, 3, "numeric")),
     Case(
-        AVERAGE, refusals=(replace(AVERAGE, low=9), replace(AVERAGE, function="gone.py:f"), replace(AVERAGE, blocks=0))
+        AVERAGE,
+        refusals=(replace(AVERAGE, low=9), replace(AVERAGE, function="gone.py:f"), replace(AVERAGE, blocks=0)),
+        seeds=2,
     ),
-    Case(replace(AVERAGE, aggregate="median"), DELTA, relations=ADD_REMOVE),
+    Case(replace(AVERAGE, aggregate="median"), DELTA, relations=ADD_REMOVE, seeds=2),
     Case(SmoothSensitivity("x"), UNIT, (SmoothSensitivity("x", of=Mean("x")),), ADD_REMOVE),
     Case(SmoothSensitivity("x"), DELTA, relations=ADD_REMOVE),
     Case(SmoothSensitivity("y"), DELTA),
