@@ -17,6 +17,8 @@ from qrelease.errors import RowsChangedWarning as RowsChangedWarning
 from qrelease.errors import TooLarge as TooLarge
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.planning import plan as plan
+from qrelease.evaluation.verify import Verification as Verification
+from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
 from qrelease.inference.fitted import fitted as fitted
 from qrelease.inference.measurement import Measurement as Measurement
@@ -63,8 +65,11 @@ from qrelease.statistics.propose_test_release import ProposeTestRelease as Propo
 from qrelease.statistics.quantile import Quantile as Quantile
 from qrelease.statistics.quantiles import RecursiveQuantiles as RecursiveQuantiles
 from qrelease.statistics.quantiles import TreeQuantiles as TreeQuantiles
+from qrelease.statistics.sample_and_aggregate import SampleAndAggregate as SampleAndAggregate
+from qrelease.statistics.selection import MostCommon as MostCommon
 from qrelease.statistics.smooth_sensitivity import SmoothSensitivity as SmoothSensitivity
 from qrelease.statistics.sums import Sum as Sum
+from qrelease.statistics.thresholds import AboveThresholds as AboveThresholds
 
 def read_csv(
     path: str | os.PathLike[str], schema: Domain | str | os.PathLike[str], columns: Sequence[str] | None = None

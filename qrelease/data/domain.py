@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from qrelease.data.dates import EPOCH, days, iso_date
@@ -408,6 +409,9 @@ class Domain:
     impossible
         Conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
         `structural_zeros`. Mechanisms that keep to them say so.
+    code_lists
+        The files that a schema file took categories from: `Table.read` refuses to read private records from one of
+        them. No part of what makes two domains equal, and not stored.
 
     Raises
     ------
@@ -425,6 +429,7 @@ class Domain:
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[str, ...] = ()
+    code_lists: tuple[Path, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
@@ -485,7 +490,7 @@ class Domain:
 
     def project(self, axes: Iterable[int]) -> Domain:
         """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
-        return Domain(tuple(self.attributes[a] for a in axes))
+        return Domain(tuple(self.attributes[a] for a in axes), code_lists=self.code_lists)
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""

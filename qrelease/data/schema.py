@@ -43,13 +43,14 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
-from qrelease.data.code_lists import with_lists
+from qrelease.data.code_lists import named_files, with_lists
 from qrelease.data.dates import iso_date
 from qrelease.data.domain import Attribute, Domain, Kind
 from qrelease.errors import InvalidInput
@@ -95,7 +96,10 @@ def load(path: str | os.PathLike[str]) -> Domain:
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        return _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
+        if path.suffix == ".json":
+            return _coded(content)
+        domain = _reviewed(with_lists(content, path.parent))
+        return replace(domain, code_lists=named_files(content, path.parent))
     except OSError as error:
         raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -18,7 +18,13 @@ STATISTICS: Final = {
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
     "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
     "smooth-sensitivity": ("smooth_sensitivity", "SmoothSensitivity", "of=median, trimmed-mean or mean"),
-    "propose-test-release": ("propose_test_release", "ProposeTestRelease", "bound=B, of=median, trimmed-mean or mean"),
+    "most-common": ("selection", "MostCommon", "k cells of the columns a/b, the most common first"),
+    "above-thresholds": ("thresholds", "AboveThresholds", "the cells of a/b with threshold=T; positives=c, form=best"),
+    "sample-and-aggregate": (
+        *("sample_and_aggregate", "SampleAndAggregate"),
+        "of the columns a/b, function=FILE.py:NAME, low=, high=, blocks=50, aggregate=mean or median",
+    ),
+    "propose-test-release": ("propose_test_release", "ProposeTestRelease", "bound=B, of=median or as above"),
 }
 """The names, each with the module in `statistics`, the class, and what its parameters are."""
 
@@ -26,7 +32,7 @@ _FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": 
 
 
 def parse(text: str) -> Any:
-    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists are `a/b/c`.
+    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists, of columns too, `a/b/c`.
 
     Raises
     ------
@@ -66,6 +72,8 @@ def _value(key: str, text: str) -> Any:
         if text not in _FUNCTIONS:
             raise InvalidInput(f"of must be one of {', '.join(_FUNCTIONS)}, got {text!r}")
         return getattr(import_module("qrelease.statistics.local_sensitivity"), _FUNCTIONS[text])()
+    if key == "function":
+        return text
     if text in ("yes", "no"):
         return text == "yes"
     if key == "qs":

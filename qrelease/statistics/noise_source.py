@@ -6,6 +6,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar, final
 
+import numpy as np
+
 from qrelease._util.typing import Ints
 from qrelease.noise import samplers, selection
 from qrelease.noise.calibration import Rule
@@ -27,6 +29,9 @@ class NoiseSource(Protocol):
 
     def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
         """The index of a large score, (k,) integers, as `noise.selection` has it."""
+
+    def labels(self, size: int, below: int) -> Ints:
+        """Independent labels 0..below - 1, (size,), each about equally likely; no privacy rests on how nearly."""
 
     def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
         """A sparse vector stream, made of these arguments and the entropy."""
@@ -55,6 +60,10 @@ class ExactNoise:
         """See `NoiseSource`."""
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         return select(scores, epsilon, sensitivity, self.entropy, monotone=monotone)
+
+    def labels(self, size: int, below: int) -> Ints:
+        """See `NoiseSource`."""
+        return ((self.entropy.words(size) >> np.uint64(32)) * np.uint64(below) >> np.uint64(32)).astype(np.int64)
 
     def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
         """See `NoiseSource`."""

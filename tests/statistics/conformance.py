@@ -4,7 +4,8 @@ A statistic of your own joins by one line: `CASES.append(Case(MyStatistic("x"), 
 codes 0..19, some missing, and a column `y` of codes 0..4.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,11 @@ from qrelease.statistics.mean import Mean, TextbookMean
 from qrelease.statistics.propose_test_release import ProposeTestRelease
 from qrelease.statistics.quantile import Quantile
 from qrelease.statistics.quantiles import RecursiveQuantiles, TreeQuantiles
+from qrelease.statistics.sample_and_aggregate import SampleAndAggregate
+from qrelease.statistics.selection import MostCommon
 from qrelease.statistics.smooth_sensitivity import SmoothSensitivity
 from qrelease.statistics.sums import Sum
+from qrelease.statistics.thresholds import AboveThresholds
 
 DOMAIN = Domain(
     (Attribute("x", "coded", codes=20, missing=("?",), ordered=True), Attribute("y", "coded", codes=5, ordered=True))
@@ -31,19 +35,22 @@ DOMAIN = Domain(
 
 UNIT, DELTA = PureDP(1.0), ApproxDP(1.0, 1e-6)
 ADD_REMOVE, REPLACE_ONE = (Neighbours.ADD_REMOVE,), (Neighbours.REPLACE_ONE,)
+AVERAGE = SampleAndAggregate(("x", "y"), f"{Path(__file__).parent / 'functions.py'}:average", 0, 9, blocks=7)
 
 
 @dataclass(frozen=True)
 class Case:
     """A statistic and a cost that it takes.
 
-    `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`.
+    `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`. It is
+    run with so many `seeds`: few where a run takes long.
     """
 
     statistic: Any
     cost: Cost = UNIT
     refusals: tuple[Any, ...] = ()
     relations: tuple[Neighbours, ...] = tuple(Neighbours)
+    seeds: int = 20
 
     def __str__(self):
         return f"{self.statistic!r} {self.cost!r}"
@@ -64,6 +71,17 @@ CASES = [
     Case(RecursiveQuantiles("x", (0.5,)), ApproxDP(1.0, 1e-6)),
     Case(TreeQuantiles("x", (0.1, 0.25, 0.5, 0.9)), refusals=(TreeQuantiles("x", ()), TreeQuantiles("x", 0.5))),
     Case(TreeQuantiles("x", (0.5,)), ZCDP(0.2)),
+    Case(MostCommon(("x",), 3), refusals=(MostCommon("x"), MostCommon(("x",), 21), MostCommon(("none",)))),
+    Case(MostCommon(("x", "y"), 2), ApproxDP(1.0, 1e-6)),
+    Case(AboveThresholds(("x",), 20, 3), refusals=(AboveThresholds(("x",), -1), AboveThresholds(("x",), 1, 0))),
+    Case(AboveThresholds(("x",), 20, 3, "sparse"), DELTA),
+    Case(AboveThresholds(("x", "y"), 10, 3, "numeric")),
+    Case(
+        AVERAGE,
+        refusals=(replace(AVERAGE, low=9), replace(AVERAGE, function="gone.py:f"), replace(AVERAGE, blocks=0)),
+        seeds=2,
+    ),
+    Case(replace(AVERAGE, aggregate="median"), DELTA, relations=ADD_REMOVE, seeds=2),
     Case(SmoothSensitivity("x"), UNIT, (SmoothSensitivity("x", of=Mean("x")),), ADD_REMOVE),
     Case(SmoothSensitivity("x"), DELTA, relations=ADD_REMOVE),
     Case(SmoothSensitivity("y"), DELTA),

@@ -79,7 +79,7 @@ def test_a_mean_moves_by_no_more_than_it_says(neighbours):
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-3), PureDP(1.0)], ids=str)
 def test_smooth_sensitivity_is_smooth(cost, neighbours):
-    """ln S' moves by at most β between neighbours, S' is at least LS; at 30 % less than β somewhere it moves by more."""
+    """ln S' moves by at most β between neighbours, S' is at least LS; somewhere it moves by 0.7 β."""
     smoothing = Smoothing.of(cost)
     values = {t: smooth_sensitivity(Median(), Numbers.listed(t, CELLS), 0, smoothing, neighbours) for t in tables(7)}
     steps = [abs(math.log(values[t] / values[y])) for t in values for y in around(t, neighbours) if y in values]
@@ -160,7 +160,7 @@ def test_an_interval_of_a_smooth_median_holds():
     assert np.mean([abs(r.value - np.median(values)) for r in results]) < 3
 
 
-# --- propose-test-release ----------------------------------------------------------------------------------------------
+# --- propose-test-release --------------------------------------------------------------------------------------
 
 FLIPS = ((0, 0, 3, 3), (0, 3, 3))
 """One record moves their median by 3, more than the bound of 1: D is 0."""

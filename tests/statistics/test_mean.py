@@ -102,7 +102,7 @@ def test_intervals_and_promises_hold(statistic, neighbours, cost):
 
 
 def test_intervals_are_not_empty_words():
-    """An interval 30 % narrower than the noise fails: the sums' interval covers about 95 %, so it is no wider either."""
+    """An interval 30 % narrower than the noise fails: so the interval is no wider than it needs to be."""
     values = np.random.default_rng(1).binomial(99, 0.2, 3000)
     narrow = 0
     for result in estimates(Mean("x"), column(values.tolist(), 100), ONE, 300):

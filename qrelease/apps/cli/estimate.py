@@ -28,11 +28,14 @@ from qrelease.errors import InvalidInput
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
+    from qrelease.statistics.catalogue import STATISTICS
+
     parser.set_defaults(run=_estimate, uncharged="nothing was charged")
+    parser.epilog = "Statistics: " + "; ".join(f"{name} ({text})" for name, (*_, text) in STATISTICS.items()) + "."
     parser.add_argument("data", type=Path, help=DATA)
     parser.add_argument(
         "statistic",
-        help="as mean:age, mean:age,low=0,high=80, quantile:age,q=0.25; `list` prints all and their parameters",
+        help="as mean:age, mean:age,low=0,high=80, quantile:age,q=0.25",
     )
     parser.add_argument(
         "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
@@ -54,15 +57,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate(arguments: argparse.Namespace) -> None:
-    from qrelease.statistics.catalogue import STATISTICS, parse
-
-    if arguments.statistic == "list":
-        for name, (*_, text) in STATISTICS.items():
-            print(f"{name:22} {text}")
-        return
     check_memory()
     from qrelease.privacy import Neighbours
     from qrelease.release.curator import Curator
+    from qrelease.statistics.catalogue import parse
 
     cost = cost_given(arguments)
     check_weak(cost, arguments.weak)
