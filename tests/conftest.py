@@ -5,6 +5,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
@@ -44,3 +45,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile once, before the workers: of two that compile the same function, one overwrites what the other caches."""
     if session.config.getoption("numprocesses"):
         subprocess.run([sys.executable, "-P", "-m", "qrelease", "warmup"], stdout=subprocess.DEVNULL, check=False)
+
+
+@pytest.fixture
+def free_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """As if so many bytes of memory were free from now on."""
+    return lambda size: monkeypatch.setattr("qrelease._util.memory.free", lambda: size)

@@ -164,7 +164,7 @@ def test_threads_share_a_table(monkeypatch):
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_what_does_not_fit_in_memory_is_mapped_from_files(file, tmp_path, monkeypatch, wide):
+def test_what_does_not_fit_in_memory_is_mapped_from_files(file, tmp_path, free_memory, wide):
     """Whatever part of it is held, a table is the same."""
     domain = Domain.coded({"a": 3, "b": 300 if wide else 200})
     rng = np.random.default_rng(0)
@@ -174,7 +174,7 @@ def test_what_does_not_fit_in_memory_is_mapped_from_files(file, tmp_path, monkey
     path = file("a,b\n" + text)
     held = Table.read_csv(path, domain)
     assert not any(isinstance(c, np.memmap) for c in held.columns)
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 4000)
+    free_memory(4000)
     for found in (Table.read_csv(path, domain), Table.read_parquet(tmp_path / "t.parquet", domain)):
         assert all(isinstance(c, np.memmap) and c.mode == "r" for c in found.columns)
         assert codes(found) == codes(held)
@@ -201,9 +201,9 @@ def test_a_file_that_changes_after_it_was_read_is_named(tmp_path):
     assert found.counts([(0,)])[0].sum() == 5000
 
 
-def test_a_large_source_is_read_without_holding_it(file, monkeypatch):
+def test_a_large_source_is_read_without_holding_it(file, free_memory):
     path, domain = file("a\n" + "1\n" * 400_000), Domain.coded({"a": 2})
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 4 * 50_000)
+    free_memory(4 * 50_000)
     Table.read_csv(path, domain)  # what is loaded once does not count
     tracemalloc.start()
     try:

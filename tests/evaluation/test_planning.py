@@ -313,12 +313,12 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     assert content["quotes"][list(forecasts).index("records")]["memory"] == records.memory
 
 
-def test_what_cannot_run_has_a_memory_but_no_seconds(monkeypatch):
+def test_what_cannot_run_has_a_memory_but_no_seconds(free_memory):
     pure = {q.mechanism: q for q in plan(PAIRS, 1_000, epsilon=1.0, trials=0).forecasts}["records"]
     assert pure.seconds is None
     assert pure.memory > 0
     assert "give --delta" in pure.note
-    monkeypatch.setattr(memory, "free", lambda: 160 << 20)
+    free_memory(160 << 20)
     small = {q.mechanism: q for q in plan(PAIRS, 1_000, epsilon=1.0, delta=1e-9, trials=0).forecasts}["records"]
     assert small.memory == Records().memory(PAIRS) > 32 << 20
     assert small.seconds is None

@@ -199,13 +199,13 @@ def test_parities_of_several_pieces_are_sums_with_signs():
     np.testing.assert_allclose(found.parities(), expected, atol=1e-9)
 
 
-def test_a_copy_is_refused_before_it_is_made(monkeypatch):
+def test_a_copy_is_refused_before_it_is_made(free_memory):
     found = Histogram(coded(*[2] * 10), [(0,)], 1.0)
-    monkeypatch.setattr(memory, "free", lambda: 8191)
+    free_memory(8191)
     for copy in (lambda: found.values, found.parities):
         with pytest.raises(OutOfMemory, match="a copy of 1,024 cells"):
             copy()
-    monkeypatch.setattr(memory, "free", lambda: 8192)
+    free_memory(8192)
     assert found.parities()[0] == pytest.approx(1)
 
 
@@ -327,8 +327,8 @@ def test_a_universe_too_large_is_refused_before_it_is_allocated(shape, words):
     assert peak < 1 << 20
 
 
-def test_too_little_memory_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: memory.LATER_BYTES + (1 << 20))
+def test_too_little_memory_is_refused_before_it_is_allocated(free_memory):
+    free_memory(memory.LATER_BYTES + (1 << 20))
     check_size(coded(*[2] * 10), [(0, 1)])
     with pytest.raises(OutOfMemory, match=r"1,048,576 cells: about \d+ MiB are needed and \d+ MiB are free"):
         check_size(coded(*[2] * 20), [(0, 1)])
@@ -347,7 +347,7 @@ def test_too_little_memory_is_refused_before_it_is_allocated(monkeypatch):
         ((6,) * 7, 3),
     ],
 )
-def test_it_takes_no_more_memory_than_was_checked(monkeypatch, shape, k):
+def test_it_takes_no_more_memory_than_was_checked(monkeypatch, free_memory, shape, k):
     """The refusal is worth something only if what is let through fits."""
     domain, sets = coded(*shape), list(combinations(range(len(shape)), k))
 
@@ -363,7 +363,7 @@ def test_it_takes_no_more_memory_than_was_checked(monkeypatch, shape, k):
     finally:
         tracemalloc.stop()
     monkeypatch.setattr(memory, "LATER_BYTES", 0)
-    monkeypatch.setattr(memory, "free", lambda: int(0.99 * peak))
+    free_memory(int(0.99 * peak))
     with pytest.raises(OutOfMemory):
         check_size(domain, sets)
 

@@ -128,15 +128,15 @@ def test_single_queries_of_a_group(group):
         np.testing.assert_array_equal(full_matrix(Workload(PEOPLE, (one,))), row[None, :])
 
 
-def test_both_vectors_of_a_hypothesis_must_fit(monkeypatch):
+def test_both_vectors_of_a_hypothesis_must_fit(monkeypatch, free_memory):
     domain = coded(*[2] * 20)
     monkeypatch.setattr(memory, "LATER_BYTES", 0)
-    monkeypatch.setattr(memory, "free", lambda: 15 << 20)
+    free_memory(15 << 20)
     with pytest.raises(OutOfMemory, match=r"1,048,576 cells: about 16 MiB are needed"):
         Dual(domain, 1.0, "entropic")
-    monkeypatch.setattr(memory, "free", lambda: 16 << 20)
+    free_memory(16 << 20)
     state = Dual(domain, 1.0, "entropic")
     assert state.values.size == domain.size
-    monkeypatch.setattr(memory, "free", lambda: (8 << 20) - 1)
+    free_memory((8 << 20) - 1)
     with pytest.raises(OutOfMemory, match="a copy of 1,048,576 cells"):
         _ = state.values

@@ -283,12 +283,12 @@ def test_all_triples_of_forty_columns_are_released_saved_and_loaded(tmp_path, mo
     assert len(page) < 500_000
 
 
-def test_what_fits_in_memory_without_a_fit_is_known_beforehand(monkeypatch):
+def test_what_fits_in_memory_without_a_fit_is_known_beforehand(free_memory):
     domain = coded(*(10,) * 30)
     asked = Workload.marginals(domain, 3)
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 250 << 20)  # of 4 million answers; with 122 to come
+    free_memory(250 << 20)  # of 4 million answers; with 122 to come
     MaxEnt().check(asked, ApproxDP(1.0, 1e-9), ADD)
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 200 << 20)
+    free_memory(200 << 20)
     table = Table(domain, [np.zeros(5, np.uint8)] * 30)
     with Ledger.open(None, ApproxDP(1.0, 1e-9)) as ledger:
         with pytest.raises(OutOfMemory, match="cells of residuals: about"):
@@ -296,7 +296,7 @@ def test_what_fits_in_memory_without_a_fit_is_known_beforehand(monkeypatch):
         assert ledger.spent is None
 
 
-def test_what_memory_is_free_decides_no_release(monkeypatch):
+def test_what_memory_is_free_decides_no_release(monkeypatch, free_memory):
     """It is less by the private table: it may refuse before the charge, and what is released goes by the machine's."""
     domain = coded(*(4,) * 10)  # a histogram of 8 MiB
     asked, cost = Workload.marginals(domain, 2), ApproxDP(1.0, 1e-9)
@@ -306,7 +306,7 @@ def test_what_memory_is_free_decides_no_release(monkeypatch):
             assert mechanism.no_table(asked) is None
             patch.setattr("qrelease._util.memory.room", lambda: 1 << 20)
             assert "more than this machine has" in mechanism.no_table(asked)
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 1 << 20)
+    free_memory(1 << 20)
     for mechanism in (MaxEnt(records=1000), Auto(1000)):
         with pytest.raises(OutOfMemory, match=r"the universe has .* cells: about .* are free"):
             mechanism.check(asked, cost, ADD)

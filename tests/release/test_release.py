@@ -248,9 +248,9 @@ def test_a_number_of_records_that_drowns_in_its_noise_makes_no_giant_table(mecha
     assert len(public.synthetic()["sex"]) == 200
 
 
-def test_rows_that_do_not_fit_in_memory_are_refused(monkeypatch):
+def test_rows_that_do_not_fit_in_memory_are_refused(free_memory):
     found = released()
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 1 << 28)
+    free_memory(1 << 28)
     with pytest.raises(OutOfMemory, match=r"60,000,000 synthetic records: about .* are needed"):
         found.synthetic(60_000_000)
 

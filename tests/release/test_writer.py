@@ -142,10 +142,10 @@ def test_a_table_that_never_fits_takes_nothing_else_with_it(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_what_memory_is_free_decides_no_file(tmp_path: Path, monkeypatch, weighted) -> None:
+def test_what_memory_is_free_decides_no_file(tmp_path: Path, free_memory, weighted) -> None:
     """A private table takes memory: a release is saved whole, or not at all, which the data holder alone sees."""
     release = released()
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 0)
+    free_memory(0)
     with pytest.raises(OutOfMemory, match="are needed and 0 MiB are free"):
         release.save(tmp_path / "out", rows=500, weighted=weighted)
     assert not [*tmp_path.iterdir()]

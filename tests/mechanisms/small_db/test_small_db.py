@@ -602,7 +602,7 @@ def refused(mechanism, table, workload, kind, why):
     assert "\n" not in str(found.value)
 
 
-def test_ranges_that_cannot_be_searched_are_refused(monkeypatch):
+def test_ranges_that_cannot_be_searched_are_refused(free_memory):
     table = random_table(coded(*[2] * 6), 50, 0)
     asked = Workload.marginals(table.domain, 2)
     beyond = r"at most 2\^62 are, of up to 19 records; \d+ records would do, or use mwem"
@@ -610,7 +610,7 @@ def test_ranges_that_cannot_be_searched_are_refused(monkeypatch):
     refused(SmallDB(alpha=0.01), table, asked, TooLarge, beyond + r" \(alpha=0\.\d+ takes no more\)$")
     wide = random_table(coded(*[2] * 20), 50, 0)
     refused(SmallDB(), wide, Workload.marginals(wide.domain, 1), TooLarge, "too many to write out")
-    monkeypatch.setattr("qrelease._util.memory.free", lambda: 1 << 28)
+    free_memory(1 << 28)
     refused(SmallDB(), table, asked, OutOfMemory, "a list or a search of small databases: about")
     SmallDB(size=2).check(asked, ONE, ADD)
 
