@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from fractions import Fraction
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +240,8 @@ def blocks(report: Report, quick: bool) -> None:
         rng = np.random.default_rng(i)
         published |= {f"sticky noise of {sd:g}": census.sticky(block, sets, sd, rng) for sd in (0.5, 2.0)}
         published["10% swapped"] = census.swapped(block, sets, population, 0.1, rng)
-        for epsilon, mechanism in [(1.0, Laplace()), (100.0, Laplace()), (1.0, MaxEnt()), (100.0, MaxEnt())]:
+        mechanisms: list[Mechanism] = [Laplace(), MaxEnt()]
+        for mechanism, epsilon in product(mechanisms, (1.0, 100.0)):
             tables = census.released(block, sets, mechanism, PureDP(epsilon), Entropy.insecure(i))
             published[f"{mechanism.name}, epsilon={epsilon:g}"] = tables
         for name, tables in published.items():
