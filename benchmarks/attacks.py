@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from fractions import Fraction
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,8 @@ def by_number(report: Report) -> Iterator[Reconstruction]:
             if publisher is private:
                 report.check(row.recovered <= RATIO * row.base_rate, f"{people} people: {row.recovered:.3f} recovered")
             else:
-                report.check(row.recovered >= 0.95, f"{people} people, {row.publisher}: {row.recovered:.3f} recovered")
+                least = 0.95 if people >= 500 else 0.85  # a rounding to 10 hides some of 100 people
+                report.check(row.recovered >= least, f"{people} people, {row.publisher}: {row.recovered:.3f} recovered")
             yield row
 
 
@@ -240,7 +241,8 @@ def blocks(report: Report, quick: bool) -> None:
         rng = np.random.default_rng(i)
         published |= {f"sticky noise of {sd:g}": census.sticky(block, sets, sd, rng) for sd in (0.5, 2.0)}
         published["10% swapped"] = census.swapped(block, sets, population, 0.1, rng)
-        for epsilon, mechanism in [(1.0, Laplace()), (100.0, Laplace()), (1.0, MaxEnt()), (100.0, MaxEnt())]:
+        mechanisms: list[Mechanism] = [Laplace(), MaxEnt()]
+        for mechanism, epsilon in product(mechanisms, (1.0, 100.0)):
             tables = census.released(block, sets, mechanism, PureDP(epsilon), Entropy.insecure(i))
             published[f"{mechanism.name}, epsilon={epsilon:g}"] = tables
         for name, tables in published.items():

@@ -257,9 +257,9 @@ def _selected(
     data  the file of the private records, if they are in one: the schema may not take its categories from it
     """
     domain = schema if isinstance(schema, Domain) else schemas.load(schema)
-    for listed in domain.code_lists if data is not None else ():
+    for listed in domain.code_lists:
         with suppress(OSError):  # a list that is gone by now was read
-            if os.path.samefile(listed, data):
+            if data is not None and os.path.samefile(listed, data):
                 raise InvalidInput(
                     f"the schema takes categories from {listed}, which is the file of the private records: its values"
                     " would become public; take a list that is public knowledge"
