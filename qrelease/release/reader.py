@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     """A saved release, from its folder or its `release.json`. It answers further queries at no cost.
 
     Where there are very many noisy answers they stay in their file, which has to stay where it is. Of a folder all
-    files have to be what its `SHA256SUMS` says, and what `release.json` says has to have its id; a release of an
+    files have to be what its `SHA256SUMS` says, and what `release.json` says has to have its id; one of an
     earlier version has neither. `evaluation.verify` checks more.
 
     Parameters
@@ -91,21 +91,20 @@ def read(path: str | os.PathLike[str], *, checked: bool) -> Release:
                 values = _values(content.get("values"), file.parent / VALUES)
             release = _release(content, None if values is None else values.view(np.ndarray))
             if checked and release.id:
-                _check_hashes(content, release, file.parent if folder else None)
+                _check_hashes(content, release, file, folder=folder)
             return release
     except OSError as error:
         raise InvalidInput(f"{error.filename or file} cannot be read: {error.strerror}") from None
 
 
-def _check_hashes(content: Mapping[str, Any], release: Release, folder: Path | None) -> None:
-    """`InvalidInput` for what is not as it was when the release was made."""
-    if folder is not None:
-        named = sums.read(folder)
-        if named is None or MANIFEST not in named:
-            raise InvalidInput(f"{sums.SUMS} is missing beside it, or does not name it: see `qrelease verify`")
-        found = sums.differences(folder, named)
-        if found:
-            raise InvalidInput(f"{found[0]}, by {sums.SUMS}: see `qrelease verify`")
+def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, folder: bool) -> None:
+    """`InvalidInput` for what is not as it was when the release was made: the whole folder, or the manifest alone."""
+    named = sums.read(file.parent)
+    if folder and (named is None or MANIFEST not in named):
+        raise InvalidInput(f"{sums.SUMS} is missing beside it, or does not name it: see `qrelease verify`")
+    found = sums.differences(file.parent, {n: v for n, v in (named or {}).items() if folder or n == file.name})
+    if found:
+        raise InvalidInput(f"{found[0]}, by {sums.SUMS}: see `qrelease verify`")
     if not has_its_id(content, release):
         raise InvalidInput("id: it says something else than when the release was made: see `qrelease verify`")
 

@@ -325,6 +325,9 @@ def test_a_manifest_by_itself_has_to_have_its_id(tmp_path):
     alone.write_text(alone.read_text().replace('"dataset": "people"', '"dataset": "others"'))
     with pytest.raises(qr.InvalidInput, match="id: it says something else"):
         qr.load(alone)
+    FORGERIES["a changed total"][0](folder)  # which is not in the id
+    with pytest.raises(qr.InvalidInput, match=r"release\.json is not what it was"):
+        qr.load(folder / "release.json")
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", f"{'0' * 64}  ../up\n"])
