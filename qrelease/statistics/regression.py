@@ -58,6 +58,7 @@ _TABLE: Final = 1 << 14  # entries of the logistic function on -16..16
 _HUBER: Final = 0.25  # where the Huber loss becomes linear, a target's half range being 1
 _EXACT: Final = 1 << 52  # sums of whole numbers in floats are exact up to there
 _COUNT_SHARE: Final = 0.02
+_GRADIENT_RIDGE: Final = 20.0  # least ridge of the metric, in deviations of the noise of a gradient: by trials on Adult
 
 
 def _targets(design: Design, loss: Loss, positive_label: str | None) -> tuple[Ints, Ints]:
@@ -84,11 +85,14 @@ def solved(gram: Floats, cross: Floats, deviation: float) -> Floats:
     return np.clip(inverse(gram, deviation) @ cross, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
 
 
-def inverse(gram: Floats, deviation: float) -> Floats:
-    """(A + λI)⁻¹ of noisy second moments, without their negative eigenvalues; λ = s√p less the least one of A."""
+def inverse(gram: Floats, deviation: float, floor: float = 0.0) -> Floats:
+    """(A + λI)⁻¹ of noisy second moments, without their negative eigenvalues; λ = s√p less the least one of A.
+
+    floor  what λ is at least
+    """
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
-    ridge = max(deviation * math.sqrt(len(gram)) - float(values[0]), 0.0)
+    ridge = max(deviation * math.sqrt(len(gram)) - float(values[0]), floor)
     found: Floats = (vectors / np.maximum(values + ridge, 1.0)) @ vectors.T
     return found
 
@@ -370,7 +374,9 @@ class NoisyDescent:
             shape = _gram(problem.rows.astype(np.int64), y)[0][upper]
             what = "second moments of the features"
             shape, law = private.measure(what, shape, moved**2 * design.moment_square, metric)
-            step = inverse(symmetric(shape, design.width), math.sqrt(law.variance)) * UNIT**2 * records
+            gradient_noise = UNIT / _SLOPE * self._law(design, epochs[0], private.neighbours).scale
+            floor = _GRADIENT_RIDGE * gradient_noise / (0.25 if self.loss == "logistic" else 1.0)
+            step = inverse(symmetric(shape, design.width), math.sqrt(law.variance), floor) * UNIT**2 * records
             step *= 4.0 if self.loss == "logistic" else 1.0
         descent = _Descent(step, self.epochs * self.batches)
         for epoch, price in enumerate(epochs):
