@@ -53,6 +53,7 @@ from qrelease.statistics.base import EstimateResult as EstimateResult
 from qrelease.statistics.base import Measured as Measured
 from qrelease.statistics.base import Statistic as Statistic
 from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
+from qrelease.statistics.clipped_mean import QuantileMean as QuantileMean
 from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
 from qrelease.statistics.estimate import Estimate as Estimate
 from qrelease.statistics.local_sensitivity import Median as Median
