@@ -19,7 +19,7 @@ def coefficient(frame: Mapping[str, Any]) -> float:
 
 def slope(setting: Setting) -> Iterator[Row]:
     """RMSE of the coefficient of y by x, 3, within 0..10, over runs: the mean of 50 blocks at ε = 1, the median of
-    400 at ε = 1, δ = 1e-6, as fewer leave its smooth sensitivity near the range; without noise it is the sampling error of the table."""
+    400 at ε = 1, δ = 1e-6, as fewer leave its smooth sensitivity near the range; and the error of the whole table."""
     for n in (3_000, 30_000):
         rng = np.random.default_rng(n)
         x = rng.integers(0, 20, n)
@@ -29,7 +29,7 @@ def slope(setting: Setting) -> Iterator[Row]:
         function = f"{__name__}:coefficient"
         mean = SampleAndAggregate(("x", "y"), function, 0, 10, 50)
         median = SampleAndAggregate(("x", "y"), function, 0, 10, 400, "median")
-        runs = setting.runs(25)
+        runs = setting.runs(10)
         row["mean"] = rmse([r.value for r in results(mean, table, PureDP(1.0), runs)], 3.0)
         row["median"] = rmse([r.value for r in results(median, table, ApproxDP(1.0, 1e-6), runs)], 3.0)
         yield row

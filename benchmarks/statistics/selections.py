@@ -16,8 +16,8 @@ POSITIVES = 5
 
 
 def thresholds(setting: Setting) -> Iterator[Row]:
-    """What is promised at β = 0.05, in records, and the share of runs (200) that failed it, for c = 5 of k counts at ε = 1;
-    and the promise of asking each count by itself, as queries that overlap must be, with Laplace noise for ε/k."""
+    """What is promised at β = 0.05, in records, and the share of 200 runs that failed it, for c = 5 of k counts at ε =
+    1; and the promise of asking each count by itself, as queries that overlap must be, with Laplace noise for ε/k."""
     for k in (10, 100, 1_000, 10_000):
         counts = np.random.default_rng(k).integers(0, 1_000, k)
         table = column(np.repeat(np.arange(k), counts), k)
