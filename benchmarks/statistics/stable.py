@@ -17,7 +17,8 @@ from qrelease.statistics.smooth_sensitivity import Smoothing, SmoothSensitivity,
 
 
 def refusals(setting: Setting) -> Iterator[Row]:
-    """Share of refusals and RMSE of what is released, in steps, of a median (bound 50) and a mean (bound 20) by propose-test-release at ε = 1, δ = 1e-6. `textbook passes` is the probability with which the lecture notes'
+    """Share of refusals and RMSE of what is released, in steps, of a median (bound 50) and a mean (bound 20) by
+    propose-test-release at ε = 1, δ = 1e-6. `textbook passes` is the probability with which the lecture notes'
     threshold releases at distance 0, where it may be δ."""
     cost = ApproxDP(1.0, DELTA)
     q = math.exp(-0.5)
