@@ -10,7 +10,7 @@ import argparse
 import json
 from pathlib import Path
 
-from benchmarks.statistics import blocks, means, quantiles, selections, speed, stable
+from benchmarks.statistics import blocks, means, quantiles, selections, speed, stable, vectors
 from benchmarks.statistics.setting import Section, Setting, printed
 
 SECTIONS: dict[str, Section] = {
@@ -23,6 +23,7 @@ SECTIONS: dict[str, Section] = {
     "most-common": selections.most_common,
     "blocks": blocks.slope,
     "speed": speed.one_pass,
+    **{name: vectors.section(name) for name in vectors.PARTS},
 }
 """Sections by name; the docstring of each says what its columns are."""
 

@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Final, Literal, final, get_args
+from typing import Any, ClassVar, Final, Literal, final, get_args
 
 import numpy as np
 
@@ -473,7 +473,8 @@ def _slopes(z: Ints, targets: Ints, loss: Loss) -> Ints:
 def _logistic() -> Ints:
     """σ(−t) in parts of `_SLOPE`, at the middles of steps of 32/_TABLE from -16 to 16."""
     t = (np.arange(_TABLE) + 0.5) * (32 / _TABLE) - 16
-    return np.rint(_SLOPE / (1 + np.exp(t))).astype(np.int64)
+    found: Ints = np.rint(_SLOPE / (1 + np.exp(t))).astype(np.int64)
+    return found
 
 
 class _Descent:
@@ -511,7 +512,7 @@ class _Descent:
 def regression_from_marginals(
     domain: Domain,
     target: str,
-    answer: Callable[[Workload], Floats],
+    answer: Callable[[Workload], Any],
     features: tuple[str, ...] | None = None,
     *,
     positive: str | None = None,

@@ -17,7 +17,7 @@ of (n − 1)d independent signs, and d draws of noise. The null distribution of 
 and the p-value is the rank of V in it; exact where n is public, but for that 1/1000.
 
 At d = 10, ε = 1 and δ = 1e-6 it tells ‖μ‖ = 0.5 from uniform rows by its promise at n = 281; the efficient tester of
-the text by its own at 12 288, and at 1 968 with the constants proved here (`benchmarks.statistics_vectors`).
+the text by its own at 12 288, and at 1 968 with the constants proved here (`benchmarks.statistics.vectors`).
 
 **`EfficientTester`** is that of the text, (4ε, 14δ), with its constants; or with fewer and smaller ones, proved in its
 docstring. **`GaussianMeanTest`** whitens by Σ^{−1/2}(x − μ) and takes signs: a gap of α ≤ √2 in Mahalanobis distance
