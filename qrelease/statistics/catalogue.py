@@ -12,8 +12,7 @@ STATISTICS: Final = {
     "sum": ("sums", "Sum", "of values clipped to low..high"),
     "mean": ("mean", "Mean", "of values clipped to low..high"),
     "textbook-mean": ("mean", "TextbookMean", "a noisy sum over a noisy count; origin=middle or zero"),
-    "clipped-mean": ("clipped_mean", "ClippedMean", "of values clipped to bounds that are chosen privately"),
-    "quantile-mean": ("clipped_mean", "QuantileMean", "of values clipped to two private quantiles"),
+    "clipped-mean": ("clipped_mean", "ClippedMean", "of values clipped to two private quantiles"),
     "sparse-vector-mean": ("clipped_mean", "SparseVectorMean", "of values clipped to a bound by sparse vector"),
     "quantile": ("quantile", "Quantile", "q, by default the median"),
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
@@ -44,7 +43,7 @@ _FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": 
 
 
 def parse(text: str) -> Any:
-    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists are `a/b/c`.
+    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; a list is `a/b/c`.
 
     Raises
     ------

@@ -32,6 +32,7 @@ COMMANDS = {
     "card": "Fill in the deployment card of a release, as public registries ask.",
     "key": "Make a key to sign releases with.",
     "evaluate": "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes.",
+    "score": "The k-marginal scores of a synthetic table, with noise, for a charge: public.",
     "ledger": "Look at a budget, or raise its total.",
     "account": "What mechanisms or ledgers cost together, by every rule. Reads no data.",
     "attack": "NOT PRIVATE: what attacks recover from rounded and released answers, for the data holder's eyes.",
