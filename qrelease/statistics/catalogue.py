@@ -26,6 +26,17 @@ STATISTICS: Final = {
         "of the columns a/b, function=FILE.py:NAME, low=, high=, blocks=50, aggregate=mean or median",
     ),
     "propose-test-release": ("propose_test_release", "ProposeTestRelease", "bound=B, of=median or as above"),
+    "vector-mean": ("vector_mean", "VectorMean", "of the columns a/b/c, clipped to a ball that is chosen privately"),
+    "truncated-mean": ("vector_mean", "TruncatedMean", "of the columns a/b/c, clipped one by one; radius=R"),
+    "sparse-mean": ("sparse_mean", "SparseMean", "of all columns: sparse-mean:10,origin=0, the 10 furthest from 0"),
+    "peeling-mean": ("sparse_mean", "PeelingMean", "the same with Laplace noise, as in the text"),
+    "independence-test": ("chi_squared", "IndependenceTest", "of a column and second=COLUMN"),
+    "fit-test": ("chi_squared", "FitTest", "of a column and shares=1/2/3, one a cell"),
+    "uniformity-test": ("uniformity", "UniformityTest", "whether the two-valued columns a/b/c are fair coins"),
+    "efficient-tester": ("uniformity", "EfficientTester", "the same for a distance=D, constants=proved or printed"),
+    "adassp": ("regression", "AdaSSP", "of a target on features=a/b/c, or on all; positive=VALUE"),
+    "functional-mechanism": ("regression", "FunctionalMechanism", "the same for a pure epsilon"),
+    "noisy-descent": ("regression", "NoisyDescent", "the same by loss=logistic, linear or huber; epochs=, clip="),
 }
 """The names, each with the module in `statistics`, the class, and what its parameters are."""
 
@@ -33,7 +44,7 @@ _FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": 
 
 
 def parse(text: str) -> Any:
-    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; lists are `a/b/c`.
+    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; a list is `a/b/c`.
 
     Raises
     ------
@@ -52,7 +63,7 @@ def parse(text: str) -> Any:
     module, made, _ = STATISTICS[name]
     kind = getattr(import_module(f"qrelease.statistics.{module}"), made)
     first, *known = [f.name for f in fields(kind)]
-    values: dict[str, Any] = {first: column if first != "columns" else tuple(column.split("/"))}
+    values: dict[str, Any] = {first: _value(first, column)}
     for part in given:
         key, equals, value = part.partition("=")
         if not equals or key not in known:
@@ -73,11 +84,13 @@ def _value(key: str, text: str) -> Any:
         if text not in _FUNCTIONS:
             raise InvalidInput(f"of must be one of {', '.join(_FUNCTIONS)}, got {text!r}")
         return getattr(import_module("qrelease.statistics.local_sensitivity"), _FUNCTIONS[text])()
-    if key == "function":
+    if key in ("columns", "features"):
+        return tuple(text.split("/"))
+    if key in ("function", "column", "first", "second", "target", "positive"):
         return text
     if text in ("yes", "no"):
         return text == "yes"
-    if key == "qs":
+    if key in ("qs", "shares"):
         return tuple(float(_number(part)) for part in text.split("/"))
     return text if text.isalpha() else _number(text)
 

@@ -82,6 +82,23 @@ class PrivateColumns:
         """The code of each record's value of a column, (n,) int64; -1 where it is missing. Private."""
         return codes(self._table, Grid.of(self.domain, name))
 
+    def cells(self, name: str) -> Ints:
+        """The cell of each record in a column of any kind, (n,) int64; the missing cell is one of them. Private."""
+        return self._table.columns[self.domain.axis(name)].astype(np.int64)
+
+    def sums(self, weights: Sequence[Ints]) -> Ints:
+        """Σ over records of a number for the cell of each column, in the order of the domain, (d,). Private.
+
+        weights  by column, one whole number a cell
+        """
+        return np.array(
+            [
+                int(np.bincount(cells, minlength=len(numbers)) @ numbers)
+                for cells, numbers in zip(self._table.columns, weights, strict=True)
+            ],
+            np.int64,
+        )
+
     def count(self) -> int:
         """The number of records. Private, unless it is `public_records`."""
         return len(self._table)

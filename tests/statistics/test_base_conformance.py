@@ -15,8 +15,9 @@ from qrelease.statistics.base import Statistic
 from qrelease.statistics.estimate import Estimate
 from tests.statistics.conformance import CASES, contained, estimated, parameter_names, people
 from tests.statistics.doors import door
+from tests.statistics.more_cases import MORE
 
-cases = pytest.mark.parametrize("case", CASES, ids=str)
+cases = pytest.mark.parametrize("case", [*CASES, *MORE], ids=str)
 
 
 @cases
