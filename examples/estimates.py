@@ -5,14 +5,14 @@ import numpy as np
 import qrelease as qr
 
 
-def slope(frame):
+def slope(frame: dict[str, np.ndarray]) -> float:
     """Of pay by years, on one block of the records: any function of a frame will do."""
-    return np.polyfit(frame["years"], frame["pay"], 1)[0]
+    return float(np.polyfit(frame["years"], frame["pay"], 1)[0])
 
 
 if __name__ == "__main__":
-    years = np.random.default_rng(0).integers(0, 40, 20_000)
-    pay = 20 + years + np.random.default_rng(1).integers(0, 15, 20_000)
+    years = np.random.default_rng(0).integers(0, 40, 20_000, np.uint8)
+    pay = 20 + years + np.random.default_rng(1).integers(0, 15, 20_000, np.uint8)
     table = qr.Table(qr.Domain.coded({"years": 40, "pay": 1000}), (years, pay))
     with qr.Ledger.open(None, qr.PureDP(2.0), dataset="payroll") as ledger:
         curator = qr.Curator(table, ledger)

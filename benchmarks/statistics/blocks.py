@@ -24,7 +24,7 @@ def slope(setting: Setting) -> Iterator[Row]:
         rng = np.random.default_rng(n)
         x = rng.integers(0, 20, n)
         y = np.clip(3 * x + rng.integers(0, 60, n), 0, 199)
-        table = Table(Domain.coded({"x": 20, "y": 200}), (x, y))
+        table = Table(Domain.coded({"x": 20, "y": 200}), (x.astype(np.uint8), y.astype(np.uint8)))
         row: Row = {"n": n, "without noise": abs(coefficient({"x": x, "y": y}) - 3)}
         function = f"{__name__}:coefficient"
         mean = SampleAndAggregate(("x", "y"), function, 0, 10, 50)

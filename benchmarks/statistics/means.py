@@ -41,7 +41,9 @@ Rival = Callable[[Any, int, float, int], list[float]]
 
 def opendp_means(codes: Any, cells: int, epsilon: float, runs: int) -> list[float]:
     """Clamp, sum and count by OpenDP, ε/2 each; the exact parts once, its Laplace noise in each run."""
-    import opendp.prelude as dp
+    import opendp.prelude
+
+    dp: Any = opendp.prelude
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()

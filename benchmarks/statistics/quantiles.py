@@ -43,7 +43,7 @@ def one(setting: Setting) -> Iterator[Row]:
         codes = people(n)
         row: Row = {"n": n}
         for name, (statistic, cost) in forms.items():
-            found = [r.value for r in results(statistic, column(codes, CELLS), cost, setting.runs(100))]
+            found: list[Any] = [r.value for r in results(statistic, column(codes, CELLS), cost, setting.runs(100))]
             medians = [v[0] if isinstance(v, tuple) else v for v in found]
             row[name] = float(np.mean([n / 2 if v is None else rank_error(codes, 0.5, v) for v in medians]))
         yield row | {"best": min(forms, key=lambda name: row[name])}
@@ -63,7 +63,9 @@ def many(setting: Setting) -> Iterator[Row]:
                 found: list[Any] = [r.value for r in results(statistic, table, cost, setting.runs(40))]
                 row[name] = float(np.mean([max(map(rank_error, [codes] * 9, QS, v)) for v in found])) / n
             share = type(cost)(**{key: value / 9 for key, value in cost.to_json().items()})
-            alone = [[r.value for r in results(Quantile("x", q, False), table, share, setting.runs(40))] for q in QS]
+            alone: list[list[Any]] = [
+                [r.value for r in results(Quantile("x", q, False), table, share, setting.runs(40))] for q in QS
+            ]
             worst = [max(map(rank_error, [codes] * 9, QS, v)) for v in zip(*alone, strict=True)]
             row["one by one"] = float(np.mean(worst)) / n
             yield row | {"best": min(("halving", "tree", "one by one"), key=lambda name: row[name])}

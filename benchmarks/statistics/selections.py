@@ -23,7 +23,7 @@ def thresholds(setting: Setting) -> Iterator[Row]:
         table = column(np.repeat(np.arange(k), counts), k)
         row: Row = {"k": k}
         for form in ("best", "sparse", "numeric"):
-            statistic = AboveThresholds(("x",), 800, POSITIVES, form)  # type: ignore[arg-type]
+            statistic = AboveThresholds(("x",), 800, POSITIVES, form)
             alpha = statistic.error_bound(table.domain, len(table), ONE, Neighbours.ADD_REMOVE, beta=0.05)
             row[form] = alpha
             failed = 0

@@ -243,6 +243,13 @@ class SparseVectorMean:
     -----
     Neighbours that replace a record move each of the three by at most twice as much, and its noise is doubled.
     `ClippedMean` chooses both bounds with less noise, and needs no count.
+
+    Examples
+    --------
+    >>> from qrelease import Domain, Neighbours, PureDP
+    >>> asked = Domain.coded({"gain": 100_000}), 1_000_000, PureDP(1.0), Neighbours.ADD_REMOVE
+    >>> SparseVectorMean("gain").error_bound(*asked, beta=0.05) < 100
+    True
     """
 
     column: str

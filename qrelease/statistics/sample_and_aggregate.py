@@ -79,6 +79,14 @@ class SampleAndAggregate:
     References
     ----------
     Nissim, Raskhodnikova & Smith 2007; Mohan, Thakurta, Shi, Song & Culler 2012, GUPT.
+
+    Examples
+    --------
+    >>> from qrelease import Domain, Neighbours, PureDP
+    >>> statistic = SampleAndAggregate(("age",), "own.py:slope", low=-1, high=1, blocks=50)
+    >>> bound = statistic.error_bound(Domain.coded({"age": 100}), 0, PureDP(1.0), Neighbours.ADD_REMOVE, beta=0.05)
+    >>> round(bound, 3)
+    0.12
     """
 
     columns: tuple[str, ...]
