@@ -384,6 +384,18 @@ class EfficientTester:
         α: rows whose signs have means of that norm or more are to be rejected.
     constants
         `proved` or `printed`.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> bits, names = np.random.default_rng(0).random((4000, 8)) < 0.7, tuple(f"b{i}" for i in range(8))
+    >>> table = qr.Table(qr.Domain.coded(dict.fromkeys(names, 2)), tuple(bits.T.astype(int)))
+    >>> cost = qr.ApproxDP(1.0, 1e-6)
+    >>> with qr.Ledger.open(None, cost, dataset="bits", neighbours="replace-one") as ledger:
+    ...     curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+    ...     found = curator.estimate(EfficientTester(names, 0.5), cost)
+    >>> found.value
+    {'rejects': True}
     """
 
     columns: tuple[str, ...]
