@@ -3,6 +3,8 @@
 python examples/regression.py
 """
 
+from typing import Any
+
 import numpy as np
 
 import qrelease as qr
@@ -14,9 +16,9 @@ rich = records.cells("income") == 1
 design, cost = Design.of(table.domain, "income", None), qr.ApproxDP(1.0, 1e-9)
 
 
-def right(weights):
+def right(weights: Any) -> float:
     """How often the linear prediction has the right sign."""
-    return np.mean((design.predict(weights, records) > 0) == rich)
+    return float(np.mean((design.predict(weights, records) > 0) == rich))
 
 
 with qr.Ledger.open(None, qr.ApproxDP(2.0, 1e-8), dataset="adult") as ledger:

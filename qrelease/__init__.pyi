@@ -56,6 +56,7 @@ from qrelease.statistics.base import Statistic as Statistic
 from qrelease.statistics.chi_squared import FitTest as FitTest
 from qrelease.statistics.chi_squared import IndependenceTest as IndependenceTest
 from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
+from qrelease.statistics.clipped_mean import QuantileMean as QuantileMean
 from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
 from qrelease.statistics.estimate import Estimate as Estimate
 from qrelease.statistics.local_sensitivity import Median as Median

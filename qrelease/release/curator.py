@@ -288,6 +288,7 @@ class Curator:
 
         Examples
         --------
+        >>> import numpy as np
         >>> import qrelease as qr
         >>> table = qr.Table(qr.Domain.coded({"age": 100}), (np.arange(2000) % 80,))
         >>> with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:

@@ -34,6 +34,11 @@ class Measured:
     what   in words
     value  as it was drawn
     law    of its noise, in words: `discrete Laplace, scale 20`; or the rule of the choice
+
+    Examples
+    --------
+    >>> Measured("count", 1203, "discrete Laplace, scale 2").to_json()
+    {'what': 'count', 'value': 1203, 'law': 'discrete Laplace, scale 2'}
     """
 
     what: str
@@ -71,6 +76,12 @@ class EstimateResult:
         `error_bound` is the same for every n that it is finite for, and true for all.
     unit
         What errors are counted in, as in `error at most 3 ranks`.
+
+    Examples
+    --------
+    >>> noisy = Measured("count", 1203, "discrete Laplace, scale 2")
+    >>> EstimateResult(1203, (1196, 1210), "the reach of the noise", "the number of records", (noisy,)).unit
+    'in the unit of the value'
     """
 
     value: Value
@@ -86,7 +97,14 @@ class EstimateResult:
 
 @runtime_checkable
 class Statistic(Protocol):
-    """One number, or a few, of a private table; it holds public parameters alone."""
+    """One number, or a few, of a private table; it holds public parameters alone.
+
+    Examples
+    --------
+    >>> from qrelease import Mean
+    >>> isinstance(Mean("age"), Statistic)
+    True
+    """
 
     @property
     def name(self) -> str:

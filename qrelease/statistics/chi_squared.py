@@ -11,7 +11,7 @@ from public numbers: the expected shares of the null, or the noisy margins.
 observed statistic among the simulated ones is uniform, up to ties that only lower the level, and
 p = (1 + #{simulated ≥ observed})/(1 + simulated) is at most α with probability at most α, exactly. Where n is noisy,
 and for independence, whose margins are noisy estimates, the simulated law is near the true one, and nearer the more
-records there are; `benchmarks.statistics_vectors` prints the level along n.
+records there are; `benchmarks.statistics.vectors` prints the level along n.
 
 *Sensitivity.* A record that comes or goes moves one count by 1: Δ₁ = Δ₂² = 1; one that is replaced two, Δ₁ = Δ₂² = 2.
 """

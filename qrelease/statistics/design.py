@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, Protocol, final
 
 import numpy as np
+import numpy.typing as npt
 
 from qrelease._util.typing import Floats, Ints
 from qrelease.data.domain import Attribute, Domain
@@ -167,7 +168,7 @@ class Design:
 class Records:
     """Public records as cells, for predictions: a name and the cells of each."""
 
-    columns: Mapping[str, Sequence[int] | Ints]
+    columns: Mapping[str, npt.ArrayLike]
 
     def cells(self, name: str) -> Ints:
         """See `Cells`."""

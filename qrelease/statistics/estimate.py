@@ -46,6 +46,16 @@ class Estimate:
         What the errors in `promise` and `typical` are counted in.
     insecure
         Whether the noise came from a generator that protects nobody.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> table = qr.Table(qr.Domain.coded({"age": 100}), (np.arange(2000) % 80,))
+    >>> with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
+    ...     found = qr.Curator(table, ledger).estimate(qr.Quantile("age"), qr.PureDP(1.0))
+    >>> found.statistic, Estimate.from_json(found.to_json()) == found
+    ('quantile', True)
     """
 
     value: Value

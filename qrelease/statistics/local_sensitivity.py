@@ -74,6 +74,11 @@ class Median:
         A(x, k) = x_(i + k + 1) - x_i,   i = ⌊(n - k)/2⌋.
 
     *Where records are replaced* it is `window_sensitivities` with low = high.
+
+    Examples
+    --------
+    >>> Median().sensitivities(Numbers.listed([2, 5, 5, 9], 100), 3, Neighbours.ADD_REMOVE)
+    array([0, 3, 7, 9])
     """
 
     name: ClassVar[str] = "median"
@@ -111,6 +116,12 @@ class TrimmedMean:
     ----------
     trim
         The share left out at either end, from 0 to below 0.5.
+
+    Examples
+    --------
+    >>> numbers = Numbers.listed([2, 5, 6, 99], 100)
+    >>> TrimmedMean(0.25).value(numbers, Neighbours.REPLACE_ONE) / TrimmedMean(0.25).units(4)
+    5.5
     """
 
     trim: float = 0.1
@@ -150,6 +161,11 @@ class StableMean:
     From n records one that goes moves it by |x - mean|/(n - 1) <= (K - 1)/n, one that comes by at most (K - 1)/(n + 1),
     which lecture notes take for the larger one; one that is replaced by (K - 1)/n. Rounding adds one unit at most. A(x,
     k) is that for n - k records, and for n where records are replaced.
+
+    Examples
+    --------
+    >>> StableMean().value(Numbers.listed([2, 5], 100), Neighbours.ADD_REMOVE) / StableMean().units(2)
+    3.5
     """
 
     name: ClassVar[str] = "mean"

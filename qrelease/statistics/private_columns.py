@@ -39,8 +39,18 @@ def codes(table: Table, grid: Grid) -> Ints:
 class PrivateColumns:
     """Columns of private records under a budget. Made by the `Curator` for one charge and one statistic.
 
-    `measure`, `choose`, `perturb` and `stream` spend before they draw, and write down what they spent. `numbers`,
-    `codes` and `count` return private numbers: what is released of them goes through one of those four.
+    `measure`, `perturb`, `perturb_widely`, `choose`, `choose_apart` and `stream` spend before they draw, and write down
+    what they spent. `numbers`, `codes`, `count` and `counts` return private numbers, which are released through those.
+
+    Examples
+    --------
+    >>> from qrelease import Entropy
+    >>> from qrelease.statistics.noise_source import ExactNoise
+    >>> table, cost = Table(Domain.coded({"age": 100}), (np.arange(2000) % 80,)), PureDP(1.0)
+    >>> private = PrivateColumns(table, Neighbours.ADD_REMOVE, Filter(cost), ExactNoise(Entropy.insecure(0)))
+    >>> noisy, law = private.measure("count", np.array([private.count()]), 1, cost)
+    >>> abs(int(noisy[0]) - 2000) < 20, law.scale, str(private.filter.spent)
+    (True, 1.0, 'epsilon=1')
     """
 
     _table: Table = field(repr=False)

@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Final, Literal, final, get_args
+from typing import Any, ClassVar, Final, Literal, final, get_args
 
 import numpy as np
 
@@ -49,18 +49,19 @@ from qrelease.statistics.private_columns import PrivateColumns, moves
 
 Loss = Literal["linear", "logistic", "huber"]
 
-_SLOPE: Final = 1 << 12
+SLOPE: Final = 1 << 12
 """What a slope of 1 is in whole numbers."""
-_WEIGHT: Final = 1 << 12
+WEIGHT: Final = 1 << 12
 """What a weight of 1 is in whole numbers."""
 _LARGEST_WEIGHT: Final = 64.0
 _TABLE: Final = 1 << 14  # entries of the logistic function on -16..16
 _HUBER: Final = 0.25  # where the Huber loss becomes linear, a target's half range being 1
 _EXACT: Final = 1 << 52  # sums of whole numbers in floats are exact up to there
 _COUNT_SHARE: Final = 0.02
+_GRADIENT_RIDGE: Final = 20.0  # least ridge of the metric, in deviations of the noise of a gradient: by trials on Adult
 
 
-def _targets(design: Design, loss: Loss, positive_label: str | None) -> tuple[Ints, Ints]:
+def targets_of(design: Design, loss: Loss, positive_label: str | None) -> tuple[Ints, Ints]:
     """Of each cell of the target: y, from -UNIT to UNIT, and whether it is there."""
     if loss == "logistic":
         signs, _ = design.labels(positive_label)
@@ -68,7 +69,7 @@ def _targets(design: Design, loss: Loss, positive_label: str | None) -> tuple[In
     return design.numbers()
 
 
-def _gram(rows: Ints, target: Ints) -> tuple[Ints, Ints]:
+def moments_of(rows: Ints, target: Ints) -> tuple[Ints, Ints]:
     """XᵀX and Xᵀy, exact: each product is below 2^20, so so many rows at a time fit a float."""
     p = rows.shape[1]
     gram, cross = np.zeros((p, p), np.int64), np.zeros(p, np.int64)
@@ -84,11 +85,14 @@ def solved(gram: Floats, cross: Floats, deviation: float) -> Floats:
     return np.clip(inverse(gram, deviation) @ cross, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
 
 
-def inverse(gram: Floats, deviation: float) -> Floats:
-    """(A + λI)⁻¹ of noisy second moments, without their negative eigenvalues; λ = s√p less the least one of A."""
+def inverse(gram: Floats, deviation: float, floor: float = 0.0) -> Floats:
+    """(A + λI)⁻¹ of noisy second moments, without their negative eigenvalues; λ = s√p less the least one of A.
+
+    floor  what λ is at least
+    """
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
-    ridge = max(deviation * math.sqrt(len(gram)) - float(values[0]), 0.0)
+    ridge = max(deviation * math.sqrt(len(gram)) - float(values[0]), floor)
     found: Floats = (vectors / np.maximum(values + ridge, 1.0)) @ vectors.T
     return found
 
@@ -139,7 +143,7 @@ class AdaSSP:
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
         design = Design.of(domain, self.target, self.features)
-        _targets(design, self._loss, self.positive)
+        targets_of(design, self._loss, self.positive)
         self._laws(design, cost, neighbours)
 
     @property
@@ -205,7 +209,7 @@ class FunctionalMechanism:
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
         design = Design.of(domain, self.target, self.features)
-        _targets(design, "linear" if self.positive is None else "logistic", self.positive)
+        targets_of(design, "linear" if self.positive is None else "logistic", self.positive)
         if not isinstance(cost, PureDP):
             raise InvalidInput(
                 f"the functional mechanism costs a pure epsilon, got {cost}; adassp is better with a delta"
@@ -239,9 +243,9 @@ class FunctionalMechanism:
 
 
 def _private_moments(private: PrivateColumns, design: Design, loss: Loss, label: str | None) -> tuple[Ints, Ints]:
-    target, known = _targets(design, loss, label)
+    target, known = targets_of(design, loss, label)
     cells = private.cells(design.target)
-    return _gram(design.rows(private) * known[cells][:, None], target[cells])
+    return moments_of(design.rows(private) * known[cells][:, None], target[cells])
 
 
 def _solution(
@@ -321,15 +325,15 @@ class NoisyDescent:
             raise InvalidInput(f"loss must be one of {', '.join(get_args(Loss))}, got {self.loss!r}")
         if self.positive is not None and self.loss != "logistic":
             raise InvalidInput("positive is for logistic regression")
-        _targets(design, self.loss, self.positive)
+        targets_of(design, self.loss, self.positive)
         count("epochs", self.epochs)
         count("batches", self.batches)
         positive("clip", self.clip)
         probability("curvature", self.curvature)
-        _, _, steps = self._costs(cost)
-        self._law(design, steps[0], neighbours)
+        _, _, steps = self.costs(cost)
+        self.law(design, steps[0], neighbours)
 
-    def _costs(self, cost: Cost) -> tuple[ZCDP, ZCDP | None, tuple[ZCDP, ...]]:
+    def costs(self, cost: Cost) -> tuple[ZCDP, ZCDP | None, tuple[ZCDP, ...]]:
         """Of the number of records, of the second moments, and of each epoch: their sum is the whole."""
         spent = currency(cost)
         if isinstance(spent, PureDP):
@@ -340,26 +344,27 @@ class NoisyDescent:
             metric, rest = split(rest, [self.curvature, 1 - self.curvature])
         return counting, metric, split(rest, [1] * self.epochs)
 
-    def _bound(self, design: Design) -> int:
-        """b in whole numbers: of a gradient, a slope times a row."""
+    def gradient_bound(self, design: Design) -> int:
+        """b in whole numbers: the largest length of a gradient, which is a slope times a row."""
         share = min(self.clip, 1.0) if self.loss != "linear" else self.clip
-        return max(1, math.floor(share * math.isqrt(design.square))) * _SLOPE
+        return max(1, math.floor(share * math.isqrt(design.square))) * SLOPE
 
-    def _law(self, design: Design, cost: ZCDP, neighbours: Neighbours) -> Noise:
-        return calibrated(moves(neighbours) ** 2 * self._bound(design) ** 2, cost)[0]
+    def law(self, design: Design, cost: ZCDP, neighbours: Neighbours) -> Noise:
+        """Of the noise on a gradient."""
+        return calibrated(moves(neighbours) ** 2 * self.gradient_bound(design) ** 2, cost)[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
         design = Design.of(private.domain, self.target, self.features)
-        counting, metric, epochs = self._costs(cost)
-        target, known = _targets(design, self.loss, self.positive)
+        counting, metric, epochs = self.costs(cost)
+        target, known = targets_of(design, self.loss, self.positive)
         cells = private.cells(self.target)
         there = known[cells] > 0
         rows, y = design.rows(private)[there], target[cells][there]
         moved = moves(private.neighbours)
         noisy, law = private.measure("number of records with a target", np.array([len(rows)]), moved**2, counting)
-        records, bound = max(float(noisy[0]), 1.0), self._bound(design)
-        problem = _Problem.of(rows, y, self.loss, bound, self.clip_inputs)
+        records, bound = max(float(noisy[0]), 1.0), self.gradient_bound(design)
+        problem = Problem.of(rows, y, self.loss, bound, self.clip_inputs)
         batch = np.zeros(len(rows), np.int64)
         if self.batches > 1:  # each record by its own draw; any law does that the records do not share
             batch = private.noise.noise(*calibrated(100 * self.batches, PureDP(1.0)), len(rows)) % self.batches
@@ -367,10 +372,12 @@ class NoisyDescent:
         step = np.eye(design.width) / largest
         if metric is not None:
             upper = np.triu_indices(design.width)
-            shape = _gram(problem.rows.astype(np.int64), y)[0][upper]
+            shape = moments_of(problem.rows.astype(np.int64), y)[0][upper]
             what = "second moments of the features"
             shape, law = private.measure(what, shape, moved**2 * design.moment_square, metric)
-            step = inverse(symmetric(shape, design.width), math.sqrt(law.variance)) * UNIT**2 * records
+            gradient_noise = UNIT / SLOPE * self.law(design, epochs[0], private.neighbours).scale
+            floor = _GRADIENT_RIDGE * gradient_noise / (0.25 if self.loss == "logistic" else 1.0)
+            step = inverse(symmetric(shape, design.width), math.sqrt(law.variance), floor) * UNIT**2 * records
             step *= 4.0 if self.loss == "logistic" else 1.0
         descent = _Descent(step, self.epochs * self.batches)
         for epoch, price in enumerate(epochs):
@@ -381,15 +388,15 @@ class NoisyDescent:
                 # All batches of an epoch are one vector, of which a record moves one part: one spend.
                 what = f"gradient of epoch {epoch + 1}" + (f", batch {b + 1}" if self.batches > 1 else "")
                 gradient, law = self._drawn(private, what, chosen.gradient(weights[-1]), moved**2 * bound**2, price, b)
-                descent.step(gradient * self.batches / (records * UNIT * _SLOPE))
+                descent.step(gradient * self.batches / (records * UNIT * SLOPE))
         return EstimateResult(
             design.weights(descent.solution),
             None,
             "noisy gradient descent; the weights have no interval",
             f"the {self.loss} loss of the records that have a target",
             (Measured("number of records with a target", int(noisy[0]), spelled(law)),),
-            {"steps": self.epochs * self.batches, "noise of a gradient": law.scale / (UNIT * _SLOPE)},
-            typical=self.batches * law.scale / (UNIT * _SLOPE) / records,
+            {"steps": self.epochs * self.batches, "noise of a gradient": law.scale / (UNIT * SLOPE)},
+            typical=self.batches * law.scale / (UNIT * SLOPE) / records,
             records=records - calibrated(moved**2, counting)[0].reach(0.025),
             unit="of a coordinate of a mean gradient",
         )
@@ -406,15 +413,15 @@ class NoisyDescent:
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of a coordinate of any mean gradient, by the noisy number of records."""
         design = Design.of(domain, self.target, self.features)
-        counting, _, epochs = self._costs(cost)
+        counting, _, epochs = self.costs(cost)
         draws = design.width * self.epochs * self.batches
-        most = self._law(design, epochs[0], neighbours).largest_of(draws, beta / 2) / (UNIT * _SLOPE)
+        most = self.law(design, epochs[0], neighbours).largest_of(draws, beta / 2) / (UNIT * SLOPE)
         left = records - calibrated(moves(neighbours) ** 2, counting)[0].reach(beta / 2)
         return self.batches * most / left if left > 0 and most < 1e3 * left else math.inf
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Problem:
     """The private side: rows, targets, and how large each slope may be, all whole numbers."""
 
     rows: Floats
@@ -424,22 +431,22 @@ class _Problem:
     bound: int
 
     @classmethod
-    def of(cls, rows: Ints, targets: Ints, loss: Loss, bound: int, clip_inputs: bool) -> _Problem:
+    def of(cls, rows: Ints, targets: Ints, loss: Loss, bound: int, clip_inputs: bool) -> Problem:
         """slopes  |slope| ‖x‖ ≤ bound: whole division by a root that is rounded up"""
         squares = (rows * rows).sum(axis=1)
         lengths = {square: root_up(square) for square in np.unique(squares).tolist()}
         known = np.array(list(lengths)), np.array(list(lengths.values()))
         long = known[1][np.searchsorted(known[0], squares)] if len(rows) else np.ones(0, np.int64)
         if clip_inputs:
-            shortest = bound // _SLOPE
+            shortest = bound // SLOPE
             rows = np.where((long > shortest)[:, None], rows * shortest // np.maximum(long, 1)[:, None], rows)
             rows = np.where((rows * rows).sum(axis=1, keepdims=True) > shortest**2, 0, rows)
-            return cls(rows.astype(np.float64), targets, np.full(len(rows), _SLOPE), loss, bound)
+            return cls(rows.astype(np.float64), targets, np.full(len(rows), SLOPE), loss, bound)
         return cls(rows.astype(np.float64), targets, bound // np.maximum(long, 1), loss, bound)
 
-    def only(self, chosen: Ints) -> _Problem:
+    def only(self, chosen: Ints) -> Problem:
         """Some of the records."""
-        return _Problem(self.rows[chosen], self.targets[chosen], self.slopes[chosen], self.loss, self.bound)
+        return Problem(self.rows[chosen], self.targets[chosen], self.slopes[chosen], self.loss, self.bound)
 
     def gradient(self, weights: Ints) -> Ints:
         """The sum of clipped gradients at whole weights, exact, (p,)."""
@@ -447,27 +454,28 @@ class _Problem:
         for at in range(0, len(self.rows), step):
             part = slice(at, at + step)
             z = np.rint(self.rows[part] @ weights.astype(np.float64)).astype(np.int64)  # exact: below 2^52
-            slopes = np.clip(_slopes(z, self.targets[part], self.loss), -self.slopes[part], self.slopes[part])
+            slopes = np.clip(slopes_of(z, self.targets[part], self.loss), -self.slopes[part], self.slopes[part])
             total += np.rint(slopes.astype(np.float64) @ self.rows[part]).astype(np.int64)
         return total
 
 
-def _slopes(z: Ints, targets: Ints, loss: Loss) -> Ints:
-    """loss'(z) in parts of `_SLOPE`, from whole numbers alone; z in parts of UNIT · _WEIGHT, y in parts of UNIT."""
+def slopes_of(z: Ints, targets: Ints, loss: Loss) -> Ints:
+    """loss'(z) in parts of `SLOPE`, from whole numbers alone; z in parts of UNIT · WEIGHT, y in parts of UNIT."""
     if loss == "logistic":
         # loss' = −y σ(−yz): of a table at the floor of yz.
         signed = z * np.sign(targets)
-        place = np.clip(signed * (_TABLE // 32) // (UNIT * _WEIGHT) + _TABLE // 2, 0, _TABLE - 1)
+        place = np.clip(signed * (_TABLE // 32) // (UNIT * WEIGHT) + _TABLE // 2, 0, _TABLE - 1)
         return -np.sign(targets) * _logistic()[place]
-    residual = (z - targets * _WEIGHT) // (UNIT * _WEIGHT // _SLOPE)
-    return np.clip(residual, -int(_HUBER * _SLOPE), int(_HUBER * _SLOPE)) if loss == "huber" else residual
+    residual = (z - targets * WEIGHT) // (UNIT * WEIGHT // SLOPE)
+    return np.clip(residual, -int(_HUBER * SLOPE), int(_HUBER * SLOPE)) if loss == "huber" else residual
 
 
 @cache
 def _logistic() -> Ints:
-    """σ(−t) in parts of `_SLOPE`, at the middles of steps of 32/_TABLE from -16 to 16."""
+    """σ(−t) in parts of `SLOPE`, at the middles of steps of 32/_TABLE from -16 to 16."""
     t = (np.arange(_TABLE) + 0.5) * (32 / _TABLE) - 16
-    return np.rint(_SLOPE / (1 + np.exp(t))).astype(np.int64)
+    found: Ints = np.rint(SLOPE / (1 + np.exp(t))).astype(np.int64)
+    return found
 
 
 class _Descent:
@@ -479,9 +487,9 @@ class _Descent:
 
     @property
     def point(self) -> Ints:
-        """Where the next gradient is taken, in parts of `_WEIGHT`."""
+        """Where the next gradient is taken, in parts of `WEIGHT`."""
         ahead = self._at + self._momentum * (self._at - self._before)
-        found: Ints = np.rint(np.clip(ahead, -_LARGEST_WEIGHT, _LARGEST_WEIGHT) * _WEIGHT).astype(np.int64)
+        found: Ints = np.rint(np.clip(ahead, -_LARGEST_WEIGHT, _LARGEST_WEIGHT) * WEIGHT).astype(np.int64)
         return found
 
     @property
@@ -490,7 +498,7 @@ class _Descent:
 
     def step(self, gradient: Floats) -> None:
         """A noisy mean gradient at `point`."""
-        new = np.clip(self.point / _WEIGHT - self._step @ gradient, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        new = np.clip(self.point / WEIGHT - self._step @ gradient, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         self._before, self._at = self._at, new
         self._done += 1
         if 2 * self._done > self._steps:
@@ -505,7 +513,7 @@ class _Descent:
 def regression_from_marginals(
     domain: Domain,
     target: str,
-    answer: Callable[[Workload], Floats],
+    answer: Callable[[Workload], Any],
     features: tuple[str, ...] | None = None,
     *,
     positive: str | None = None,
@@ -544,7 +552,7 @@ def regression_from_marginals(
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
     """
     design = Design.of(domain, target, features)
-    values, known = _targets(design, "linear" if positive is None else "logistic", positive)
+    values, known = targets_of(design, "linear" if positive is None else "logistic", positive)
     if known.min() == 0:
         raise InvalidInput(f"a record may miss its {target!r}, and marginals on two columns do not say which")
 

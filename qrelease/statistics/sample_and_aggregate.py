@@ -79,6 +79,14 @@ class SampleAndAggregate:
     References
     ----------
     Nissim, Raskhodnikova & Smith 2007; Mohan, Thakurta, Shi, Song & Culler 2012, GUPT.
+
+    Examples
+    --------
+    >>> from qrelease import Domain, Neighbours, PureDP
+    >>> statistic = SampleAndAggregate(("age",), "own.py:slope", low=-1, high=1, blocks=50)
+    >>> bound = statistic.error_bound(Domain.coded({"age": 100}), 0, PureDP(1.0), Neighbours.ADD_REMOVE, beta=0.05)
+    >>> round(bound, 3)
+    0.12
     """
 
     columns: tuple[str, ...]
@@ -117,6 +125,11 @@ class SampleAndAggregate:
             self._law(cost, neighbours)
         else:
             raise InvalidInput(f"aggregate must be 'mean' or 'median', got {self.aggregate!r}")
+
+    @property
+    def _called(self) -> str:
+        """The function without the folder that it is in."""
+        return Path(self.function).name
 
     def _moved(self, cost: Cost, neighbours: Neighbours) -> int:
         """Of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""
@@ -161,7 +174,7 @@ class SampleAndAggregate:
             self._value(mean),
             (self._value(mean - reach), self._value(mean + reach)),
             f"the sum is within the reach of its noise, beta {BETA:g}",
-            f"the mean of {self.function} over {self.blocks} random blocks, clipped to {self.low:g}..{self.high:g}",
+            f"the mean of {self._called} over {self.blocks} random blocks, clipped to {self.low:g}..{self.high:g}",
             (Measured("sum of the answers, in steps", int(noisy[0]), spelled(law)),),
             typical=math.sqrt(law.variance) / self.blocks / STEPS * (self.high - self.low),
             records=math.inf,
@@ -177,7 +190,7 @@ class SampleAndAggregate:
             within((self._value(noisy),) * 2, self.low, self.high)[0],
             None,
             "none: how wide the noise is depends on the table",
-            f"the median of {self.function} over {self.blocks} random blocks, clipped to {self.low:g}..{self.high:g}",
+            f"the median of {self._called} over {self.blocks} random blocks, clipped to {self.low:g}..{self.high:g}",
             (
                 Measured(
                     "median of the answers, in steps", noisy, f"discrete {smoothing.noise}, a scale of the table's"

@@ -224,9 +224,9 @@ class PeelingMean:
         """See `Statistic`."""
         _check_support(self.support, domain)
         _Scale.of(domain, self.origin)
-        self._parts(cost, neighbours)
+        self.parts(cost, neighbours)
 
-    def _parts(self, cost: Cost, neighbours: Neighbours) -> tuple[ZCDP, tuple[ZCDP, ...], Fraction]:
+    def parts(self, cost: Cost, neighbours: Neighbours) -> tuple[ZCDP, tuple[ZCDP, ...], Fraction]:
         """Cost of the number of records, of each round and of the values, and λ."""
         if isinstance(cost, ApproxDP) and cost.delta > 0:
             exact = Fraction(5 * Fraction(cost.epsilon) ** 2 / 24) / Fraction(math.log(1 / cost.delta) * (1 + 2**-40))
@@ -246,7 +246,7 @@ class PeelingMean:
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
         scale = _Scale.of(private.domain, self.origin)
-        counting, (*rounds, last), parameter = self._parts(cost, private.neighbours)
+        counting, (*rounds, last), parameter = self.parts(cost, private.neighbours)
         counted = _counted(private, counting)
         law = Noise("discrete Laplace", float(parameter))
         sums = private.sums(scale.weights)
@@ -263,6 +263,6 @@ class PeelingMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the means of the chosen columns."""
-        counting, _, parameter = self._parts(cost, neighbours)
+        counting, _, parameter = self.parts(cost, neighbours)
         law = Noise("discrete Laplace", float(parameter))
         return _bound(_Scale.of(domain, self.origin), law, self.support, counting, records, neighbours, beta)

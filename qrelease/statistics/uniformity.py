@@ -17,7 +17,7 @@ of (n − 1)d independent signs, and d draws of noise. The null distribution of 
 and the p-value is the rank of V in it; exact where n is public, but for that 1/1000.
 
 At d = 10, ε = 1 and δ = 1e-6 it tells ‖μ‖ = 0.5 from uniform rows by its promise at n = 281; the efficient tester of
-the text by its own at 12 288, and at 1 968 with the constants proved here (`benchmarks.statistics_vectors`).
+the text by its own at 12 288, and at 1 968 with the constants proved here (`benchmarks.statistics.vectors`).
 
 **`EfficientTester`** is that of the text, (4ε, 14δ), with its constants; or with fewer and smaller ones, proved in its
 docstring. **`GaussianMeanTest`** whitens by Σ^{−1/2}(x − μ) and takes signs: a gap of α ≤ √2 in Mahalanobis distance
@@ -57,7 +57,7 @@ _WEIGHT: Final = 1 << 20  # the largest entry of a whitening matrix in whole num
 
 
 @dataclass(frozen=True)
-class _Rounds:
+class Rounds:
     """The two rounds of one test; public. The second is None where the first has everything."""
 
     dimension: int
@@ -67,7 +67,7 @@ class _Rounds:
     counts: bool
 
     @classmethod
-    def of(cls, dimension: int, cost: Cost, neighbours: Neighbours, missing: bool) -> _Rounds:
+    def of(cls, dimension: int, cost: Cost, neighbours: Neighbours, missing: bool) -> Rounds:
         """The shares for which the noise alone matters least, at as many records as σ²."""
         spent = currency(cost)
         counts = neighbours is Neighbours.ADD_REMOVE or missing
@@ -170,7 +170,7 @@ def _alike(law: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> Floa
 
 def _tested(private: PrivateColumns, rows: Ints, missing: bool, cost: Cost, null: str) -> EstimateResult:
     """The test of rows of signs, (m, d); each is a function of one record alone."""
-    plan = _Rounds.of(rows.shape[1], cost, private.neighbours, missing)
+    plan = Rounds.of(rows.shape[1], cost, private.neighbours, missing)
     exact = rows.sum(axis=0)
     if plan.weight:
         exact = np.append(exact, plan.weight * len(rows))
@@ -206,7 +206,7 @@ def _norm_bound(
     dimension: int, records: float, cost: Cost, neighbours: Neighbours, missing: bool, beta: float
 ) -> float:
     """√e where V/(n(n − 1)) is at most e with probability 1 − β under the null, by Cantelli's inequality."""
-    plan = _Rounds.of(dimension, cost, neighbours, missing)
+    plan = Rounds.of(dimension, cost, neighbours, missing)
     if records < 2 or beta <= 2 * _CLIPPED:
         return math.inf
     variance = plan.variance(records, plan.best(records))
@@ -260,7 +260,7 @@ class UniformityTest:
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
         frame = _check_signs(domain, self.columns)
-        _Rounds.of(len(frame), cost, neighbours, frame.missing)
+        Rounds.of(len(frame), cost, neighbours, frame.missing)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
@@ -312,7 +312,7 @@ class GaussianMeanTest:
         """See `Statistic`."""
         frame = Frame.of(domain, self.columns)
         self._whitening(frame)
-        _Rounds.of(len(frame), cost, neighbours, frame.missing)
+        Rounds.of(len(frame), cost, neighbours, frame.missing)
 
     def _whitening(self, frame: Frame) -> tuple[Ints, Ints]:
         """The mean, (d,), in parts of half steps, and whole numbers in proportion to Σ^{−1/2}, (d, d)."""
@@ -384,6 +384,18 @@ class EfficientTester:
         α: rows whose signs have means of that norm or more are to be rejected.
     constants
         `proved` or `printed`.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> bits, names = np.random.default_rng(0).random((4000, 8)) < 0.7, tuple(f"b{i}" for i in range(8))
+    >>> table = qr.Table(qr.Domain.coded(dict.fromkeys(names, 2)), tuple(bits.T.astype(int)))
+    >>> cost = qr.ApproxDP(1.0, 1e-6)
+    >>> with qr.Ledger.open(None, cost, dataset="bits", neighbours="replace-one") as ledger:
+    ...     curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+    ...     found = curator.estimate(EfficientTester(names, 0.5), cost)
+    >>> found.value
+    {'rejects': True}
     """
 
     columns: tuple[str, ...]
@@ -427,11 +439,11 @@ class EfficientTester:
         n, d = rows.shape
         first, second, third = split(cost, [5, 2, 3])
         noisy, law = private.measure("column sums of the signs", rows.sum(axis=0), 4 * d, first)
-        clip = _Tight.clip(n, d, law.scale)
+        clip = ProvedConstants.clip(n, d, law.scale)
         good = np.abs(rows @ noisy) <= clip
-        most = _Tight.bad(second)
+        most = ProvedConstants.bad(second)
         bad = private.perturb("how many rows are bad", int((~good).sum()), 1 / Fraction(second.epsilon), second)
-        moved = _Tight.moved(d, clip, law.scale, second, third)
+        moved = ProvedConstants.moved(d, clip, law.scale, second, third)
         left = rows[good].sum(axis=0)
         scale = Fraction(moved) / Fraction(third.epsilon)
         total = private.perturb("squared length of the sum of the good rows", int(left @ left) - n * d, scale, third)
@@ -480,14 +492,14 @@ class EfficientTester:
         else:
             first, second, third = split(cost, [5, 2, 3])
             sigma = calibrated(4 * d, first)[0].scale
-            scale = _Tight.moved(d, _Tight.clip(n, d, sigma), sigma, second, third) / third.epsilon
+            scale = ProvedConstants.moved(d, ProvedConstants.clip(n, d, sigma), sigma, second, third) / third.epsilon
         left = beta / 2 - _CLIPPED
         total = math.sqrt(2 * d * n * (n - 1) * (1 - left) / left) + scale * math.log(2 / beta)
         found = math.sqrt(4 * total / (n * (n - 1)))
         return found if found < math.sqrt(d) else math.inf
 
 
-class _Tight:
+class ProvedConstants:
     """The constants that are proved in `EfficientTester`."""
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What every statistic must keep: `tests/statistics/test_conformance.py` runs it for each of a list.
+"""What every statistic must keep: `tests/statistics/test_base_conformance.py` runs it for each of a list.
 
 A statistic of your own joins by one line: `CASES.append(Case(MyStatistic("x"), PureDP(1.0)))`. It sees a column `x` of
 codes 0..19, some missing, and a column `y` of codes 0..4.
@@ -16,7 +16,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
-from qrelease.statistics.clipped_mean import ClippedMean, SparseVectorMean
+from qrelease.statistics.clipped_mean import ClippedMean, QuantileMean, SparseVectorMean
 from qrelease.statistics.local_sensitivity import StableMean, TrimmedMean
 from qrelease.statistics.mean import Mean, TextbookMean
 from qrelease.statistics.propose_test_release import ProposeTestRelease
@@ -64,6 +64,7 @@ CASES = [
     Case(Sum("x", 0, 10), refusals=(Sum("none"),)),
     Case(ClippedMean("x"), refusals=(ClippedMean("none"),)),
     Case(ClippedMean("x"), ApproxDP(1.0, 1e-6)),
+    Case(QuantileMean("x"), refusals=(QuantileMean("none"),)),
     Case(SparseVectorMean("x"), refusals=(SparseVectorMean("x", early=-1),)),
     Case(Quantile("x"), refusals=(Quantile("x", 1.0), Quantile("x", 1 / 3))),
     Case(Quantile("x", 0.9, interval=False), ZCDP(0.2)),

@@ -59,18 +59,18 @@ def test_a_record_adds_a_gradient_of_bounded_length_of_its_own(loss, clip, clip_
     design = Design.of(DOMAIN, "c" if loss == "logistic" else "y", None)
     table = people(60)
     statistic = NoisyDescent(design.target, loss=loss, clip=clip, clip_inputs=clip_inputs)
-    bound = statistic._bound(design)
-    targets, _ = regression._targets(design, loss, None)
+    bound = statistic.gradient_bound(design)
+    targets, _ = regression.targets_of(design, loss, None)
     rows, y = design.rows(records(table)), targets[table.columns[DOMAIN.axis(design.target)]]
     rng = np.random.default_rng(1)
     for _ in range(5):
         weights = rng.integers(-(1 << 14), 1 << 14, design.width)
-        whole = regression._Problem.of(rows, y, loss, bound, clip_inputs).gradient(weights)
+        whole = regression.Problem.of(rows, y, loss, bound, clip_inputs).gradient(weights)
         lengths = []
         for i in range(0, 60, 7):
             left = np.delete(np.arange(60), i)
-            rest = regression._Problem.of(rows[left], y[left], loss, bound, clip_inputs).gradient(weights)
-            alone = regression._Problem.of(rows[i : i + 1], y[i : i + 1], loss, bound, clip_inputs).gradient(weights)
+            rest = regression.Problem.of(rows[left], y[left], loss, bound, clip_inputs).gradient(weights)
+            alone = regression.Problem.of(rows[i : i + 1], y[i : i + 1], loss, bound, clip_inputs).gradient(weights)
             assert (whole - rest == alone).all()  # exact: no rounding that depends on the others
             lengths.append(int((alone.astype(object) ** 2).sum()))
         assert max(lengths) <= bound**2
@@ -101,10 +101,10 @@ def test_roots_are_rounded_up():
 
 def test_the_table_of_the_logistic_function_is_near_it():
     z = np.arange(-20, 20, 0.01)
-    whole = np.rint(z * UNIT * regression._WEIGHT).astype(np.int64)
+    whole = np.rint(z * UNIT * regression.WEIGHT).astype(np.int64)
     for y in (-1, 1):
         exact = -y / (1 + np.exp(y * z))
-        found = regression._slopes(whole, np.full(len(z), y * UNIT), "logistic") / regression._SLOPE
+        found = regression.slopes_of(whole, np.full(len(z), y * UNIT), "logistic") / regression.SLOPE
         assert np.abs(found - exact).max() < 1e-3
 
 
@@ -122,9 +122,9 @@ def test_epsilon_a_step_is_convicted():
     assert gaussian_delta(1.0, sigma, 1.0) <= cost.delta * 1.05
     assert gaussian_delta(math.sqrt(steps), sigma, 1.0) > 1e4 * cost.delta
     design, descent = Design.of(DOMAIN, "y", None), NoisyDescent("y", loss="huber", epochs=steps)
-    _, _, epochs = descent._costs(ZCDP(0.1))
-    law = descent._law(design, epochs[0], Neighbours.ADD_REMOVE)
-    total = steps * gaussian_zcdp(descent._bound(design), law.scale).rho
+    _, _, epochs = descent.costs(ZCDP(0.1))
+    law = descent.law(design, epochs[0], Neighbours.ADD_REMOVE)
+    total = steps * gaussian_zcdp(descent.gradient_bound(design), law.scale).rho
     assert 0.8 * 0.1 < total < 0.1
 
 
@@ -171,7 +171,7 @@ def test_marginals_give_the_same_moments_as_rows():
     table = people(500)
     design = Design.of(DOMAIN, "y", ("c", "a", "b"))
     values, _ = design.numbers()
-    gram, cross = regression._gram(design.rows(records(table)), values[table.columns[-1]])
+    gram, cross = regression.moments_of(design.rows(records(table)), values[table.columns[-1]])
 
     def counts(names):
         return table.counts([tuple(DOMAIN.axis(name) for name in names)])[0].astype(float)

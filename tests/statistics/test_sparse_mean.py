@@ -53,7 +53,7 @@ def test_one_shot_is_better_than_peeling_at_equal_cost():
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_the_noise_of_peeling_is_that_of_the_text(neighbours):
     """λ in the sums' units, of which a share is lost to the number of records."""
-    _, shares, parameter = PeelingMean(7)._parts(COST, neighbours)
+    _, shares, parameter = PeelingMean(7).parts(COST, neighbours)
     moved = (2 if neighbours is Neighbours.REPLACE_ONE else 1) * 2**20
     printed = moved * 2 * math.sqrt(3 * 7 * math.log(1e6)) / 1.0
     assert float(parameter) == pytest.approx(printed / math.sqrt(0.95), rel=1e-9)
@@ -65,9 +65,9 @@ def test_the_noise_of_peeling_is_that_of_the_text(neighbours):
 
 def test_the_proof_of_the_text_ends_where_it_is_said():
     edge = 0.418 * math.log(1e6)
-    PeelingMean(3)._parts(ApproxDP(edge * 0.99, 1e-6), Neighbours.REPLACE_ONE)
+    PeelingMean(3).parts(ApproxDP(edge * 0.99, 1e-6), Neighbours.REPLACE_ONE)
     with pytest.raises(InvalidInput, match=r"0\.418"):
-        PeelingMean(3)._parts(ApproxDP(edge * 2, 1e-6), Neighbours.REPLACE_ONE)
+        PeelingMean(3).parts(ApproxDP(edge * 2, 1e-6), Neighbours.REPLACE_ONE)
 
 
 def test_noise_that_does_not_count_the_rounds_is_convicted():

@@ -60,7 +60,7 @@ def test_the_power_grows_with_the_number_of_records():
 @pytest.mark.parametrize("dimension", [4, 1000])
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_a_row_moves_each_round_by_its_sensitivity_and_no_more(dimension, neighbours):
-    plan = uniformity._Rounds.of(dimension, ZCDP(0.1), neighbours, missing=False)
+    plan = uniformity.Rounds.of(dimension, ZCDP(0.1), neighbours, missing=False)
     one, other = np.ones(dimension), -np.ones(dimension)
     moved = one - other if neighbours is REPLACE else np.append(one, plan.weight)
     assert plan.moved == moved @ moved if neighbours is REPLACE else plan.moved >= moved @ moved
@@ -73,7 +73,7 @@ def test_a_row_moves_each_round_by_its_sensitivity_and_no_more(dimension, neighb
 
 
 def test_the_variance_under_the_null_is_what_is_simulated():
-    for plan in (uniformity._Rounds.of(d, ZCDP(0.1), REPLACE, missing=False) for d in (10, 800)):
+    for plan in (uniformity.Rounds.of(d, ZCDP(0.1), REPLACE, missing=False) for d in (10, 800)):
         a = plan.best(300)
         assert plan.null(300, a).var() == pytest.approx(plan.variance(300, a), rel=0.2)
         if plan.second is not None:
@@ -108,7 +108,7 @@ def test_a_row_moves_the_squared_length_by_no_more_than_is_proved():
     d, n = 2, 3
     _, second, third = split(COST, [5, 2, 3])
     sigma, clip = 3.0, 4
-    bound = uniformity._Tight.moved(d, clip, sigma, second, third)
+    bound = uniformity.ProvedConstants.moved(d, clip, sigma, second, third)
     t = sigma * math.sqrt(2 * d * math.log(4 / third.delta))
     kinds = [np.array(r) for r in itertools.product((1, -1), repeat=d)]
     worst = 0

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
 from qrelease.apps.cli.shared import (
     DATA,
     NEIGHBOURS,
@@ -60,6 +60,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.privacy import Neighbours
     from qrelease.release.curator import Curator
+    from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse
 
     cost = cost_given(arguments)
@@ -72,8 +73,10 @@ def _estimate(arguments: argparse.Namespace) -> None:
         ledger_path(arguments)  # before the data are read
     table, neighbours = table_of(arguments), Neighbours.parse(arguments.neighbours)
     statistic.check(table.domain, cost, neighbours)  # before there is a ledger
-    with ledger_of(arguments, cost, neighbours) as ledger:
-        warn_of_delta(cost)
+    records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
+    refuse_empty(statistic, table.domain, records, cost, neighbours)
+    warn_of_delta(cost)
+    with known_ledger(arguments, cost, neighbours) or new_ledger(arguments, cost, neighbours) as ledger:
         arguments.charged = "`qrelease ledger show` tells whether a charge was made"
         found = Curator(table, ledger, entropy_of(arguments)).estimate(statistic, cost)
         arguments.charged = f"{told(cost)} was charged, and the estimate is lost"

@@ -1,13 +1,13 @@
 """Means of vectors, tests, regressions and sums of costs: their errors, levels and powers, beside what bounds them.
 
-    python -m benchmarks.statistics_vectors [--quick] [--data DIR] [--only PART] [--json] [--picture FILE.svg]
+    python -m benchmarks.statistics.vectors [--quick] [--data DIR] [--only PART] [--json] [--picture FILE.svg]
 
     composition  what k mechanisms cost by every rule; Laplace against Gaussian noise; `--picture` draws both
-    mean         mean square error in d dimensions along n and d: the box, the ball, the rate and the lower bound
-    sparse       support and error of sparse means against the dense one; seconds at 100 000 columns
+    vector-means mean square error in d dimensions along n and d: the box, the ball, the rate and the lower bound
+    sparse-means support and error of sparse means against the dense one; seconds at 100 000 columns
     tracing      the attack behind the lower bound, on means with less and less noise
     regression   AUC on the bundled Adult table of each form at ε, against none; squares on tables in DIR/raw
-    chi2         level and power of the χ² tests along n, with the noise accounted for and not
+    chi-squared  level and power of the χ² tests along n, with the noise accounted for and not
     uniformity   level and power along n; how many records each tester's promise needs
 
 Noise is from fixed seeds and the tables are public or made up: nothing here is private. Exit code 1 where something
@@ -19,7 +19,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import qrelease as qr
+from benchmarks.statistics.setting import Row, Section, Setting
 from qrelease.data import adult
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
@@ -52,10 +53,8 @@ from qrelease.statistics.uniformity import EfficientTester, UniformityTest
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
 
 Floats = npt.NDArray[np.float64]
-Row = dict[str, Any]
 
 DELTA = 1e-6
-PARTS = ("composition", "mean", "sparse", "tracing", "regression", "chi2", "uniformity")
 REPLACE = Neighbours.REPLACE_ONE
 
 
@@ -64,10 +63,15 @@ class Report:
     """Prints each part as a table or as JSON, and keeps what did not hold."""
 
     as_json: bool
+    shown: bool = True
     lost: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
     def part(self, name: str, rows: Sequence[Row]) -> None:
         """One table."""
+        self.rows += [{"table": name, **row} for row in rows]
+        if not self.shown:
+            return
         if self.as_json:
             for row in rows:
                 print(json.dumps({"name": f"statistics {name}", **row}), flush=True)
@@ -91,7 +95,9 @@ def _text(value: object) -> str:
 
 def estimated(table: Table, statistic: Any, cost: Cost, seed: int, neighbours: Neighbours = REPLACE) -> EstimateResult:
     """What a statistic finds, also where its promise would be empty, which a curator refuses."""
-    return statistic.estimate(PrivateColumns(table, neighbours, Filter(cost), ExactNoise(Entropy.insecure(seed))), cost)
+    door = PrivateColumns(table, neighbours, Filter(cost), ExactNoise(Entropy.insecure(seed)))
+    found: EstimateResult = statistic.estimate(door, cost)
+    return found
 
 
 # --- composition -------------------------------------------------------------------------------------------------
@@ -231,7 +237,7 @@ def sparse(report: Report, quick: bool, _: Path | None) -> None:
         statistics: list[Any] = [SparseMean(s), PeelingMean(s)]
         for statistic in statistics if d > 10_000 else [*statistics, TruncatedMean(table.domain.names)]:
             begun = time.perf_counter()
-            value = estimated(table, statistic, cost, 0).value
+            value: Any = estimated(table, statistic, cost, 0).value
             seconds = time.perf_counter() - begun
             guess, found = np.zeros(d), "-"
             if isinstance(value, dict):
@@ -401,12 +407,15 @@ def chi2(report: Report, quick: bool, _: Path | None) -> None:
             for strength, key in ((0.0, "level"), (0.1, "power")):
                 a = rng.integers(0, 3, n)
                 b = np.where(rng.random(n) < strength, a == 0, rng.random(n) < 0.4).astype(np.int64)
-                table = Table(Domain.coded({"a": 3, "b": 2}), (a, b))
+                table = Table(Domain.coded({"a": 3, "b": 2}), (a.astype(np.uint8), b.astype(np.uint8)))
                 estimate = estimated(table, IndependenceTest("a", "b"), cost, seed)
                 found[key] += _rejects(estimate)
                 if key == "level":
-                    counts = np.reshape(estimate.measured[0].value, (3, 2))
-                    found["uncorrected"] += chi2_contingency(np.maximum(counts, 1), correction=False).pvalue <= 0.05
+                    drawn: Any = estimate.measured[0].value
+                    counts = np.array(drawn).reshape(3, 2)
+                    found["uncorrected"] += int(
+                        chi2_contingency(np.maximum(counts, 1), correction=False).pvalue <= 0.05
+                    )
                     found["fit level"] += _rejects(estimated(table, FitTest("a", (1.0, 1.0, 1.0)), cost, seed))
         rows.append({"n": n, **{key: count / runs for key, count in found.items()}})
         report.check(rows[-1]["fit level"] < 0.05 + 4 * math.sqrt(0.0475 / runs), f"the fit has no level at n={n}")
@@ -460,11 +469,34 @@ def needed(tester: Any, domain: Domain, cost: Cost) -> int:
     return high
 
 
+PARTS: dict[str, Callable[[Report, bool, Path | None], None]] = {
+    "composition": composition,
+    "vector-means": mean,
+    "sparse-means": sparse,
+    "tracing": tracing,
+    "regression": regression,
+    "chi-squared": chi2,
+    "uniformity": uniformity,
+}
+
+
+def section(name: str) -> Section:
+    """A part as a section of `benchmarks.statistics`, with the title of each table beside its rows."""
+
+    def rows(setting: Setting) -> Iterator[Row]:
+        kept = Report(as_json=True, shown=False)
+        PARTS[name](kept, setting.quick, setting.data)
+        yield from kept.rows
+
+    rows.__doc__ = f"See `benchmarks.statistics.vectors`, part {name}."
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer runs and sizes")
     parser.add_argument("--data", type=Path, help="folder of NAME.csv.gz and NAME-domain.json")
-    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--only", choices=tuple(PARTS), help="one part")
     parser.add_argument("--json", action="store_true", help="one object a line instead of tables")
     parser.add_argument(
         "--picture", type=Path, metavar="FILE.svg", help="draw the rules of composition, and nothing else"
@@ -475,16 +507,7 @@ def main() -> int:
         return 0
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
     report = Report(arguments.json)
-    parts: dict[str, Callable[[Report, bool, Path | None], None]] = {
-        "composition": composition,
-        "mean": mean,
-        "sparse": sparse,
-        "tracing": tracing,
-        "regression": regression,
-        "chi2": chi2,
-        "uniformity": uniformity,
-    }
-    for name, part in parts.items():
+    for name, part in PARTS.items():
         if arguments.only in (None, name):
             begun = time.perf_counter(), time.process_time()
             part(report, arguments.quick, arguments.data)

@@ -49,10 +49,14 @@ def test_what_is_wrong_is_one_line_and_leaves_no_ledger(people, capsys, wrong):
 
 def test_every_name_is_a_statistic_of_that_name():
     needed = {
+        "sample-and-aggregate": f",function={__file__}:f,low=0,high=1",
         "propose-test-release": ",bound=1",
         "recursive-quantiles": ",qs=0.5",
         "tree-quantiles": ",qs=0.1/0.5",
         "above-thresholds": ",threshold=3",
+        "independence-test": ",second=sex",
+        "fit-test": ",shares=1/2",
+        "efficient-tester": ",distance=0.5",
     }
     for name in STATISTICS:
         assert parse(f"{name}:age{needed.get(name, '')}").name == name

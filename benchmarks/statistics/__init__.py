@@ -1,0 +1,1 @@
+"""Errors, refusals and speed of the statistics: `python -m benchmarks.statistics`."""

@@ -1,0 +1,95 @@
+"""Means of real columns against OpenDP's and diffprivlib's."""
+
+import math
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from benchmarks.statistics.setting import Row, Setting, column, results, rmse
+from qrelease.privacy.costs import PureDP
+from qrelease.statistics.base import Statistic
+from qrelease.statistics.clipped_mean import ClippedMean, QuantileMean, SparseVectorMean
+from qrelease.statistics.mean import Mean, TextbookMean
+
+EPSILONS = (0.01, 0.1, 1.0)
+
+COLUMNS: dict[tuple[str, str], tuple[int, int, float]] = {
+    ("adult", "age"): (0, 100, 1.0),
+    ("adult", "capital-gain"): (0, 120, 1.0),
+    ("adult", "hours-per-week"): (0, 100, 1.0),
+    ("raw/flights", "dep_delay"): (-120, 2_000, 1.0),
+    ("raw/flights", "air_time"): (0, 1_500, 1.0),
+    ("raw/flights", "distance"): (0, 10_000, 1.0),
+    ("raw/rwm5yr", "docvis"): (0, 366, 1.0),
+    ("raw/rwm5yr", "hhninc"): (0, 100_000, 1000.0),
+}
+"""Columns with public bounds, and how many steps make a unit. Adult's columns are coded as in the file."""
+
+FORMS: dict[str, Statistic] = {
+    "mean": Mean("x"),
+    "centred": TextbookMean("x"),
+    "naive": TextbookMean("x", origin="zero"),
+    "clipped": ClippedMean("x"),
+    "quantiles": QuantileMean("x"),
+    "sparse vector": SparseVectorMean("x"),
+}
+
+Rival = Callable[[Any, int, float, int], list[float]]
+
+
+def opendp_means(codes: Any, cells: int, epsilon: float, runs: int) -> list[float]:
+    """Clamp, sum and count by OpenDP, ε/2 each; the exact parts once, its Laplace noise in each run."""
+    import opendp.prelude
+
+    dp: Any = opendp.prelude
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    exact = [space >> dp.t.then_clamp((0, cells - 1)) >> dp.t.then_sum(), space >> dp.t.then_count()]
+    found = []
+    for transformation in exact:
+        moved = transformation.map(d_in=1)
+        scale = dp.binary_search_param(
+            lambda s: dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=s),
+            d_in=moved,
+            d_out=epsilon / 2,
+        )
+        noisy = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=scale)
+        value = transformation(codes.tolist())
+        found.append([float(noisy(value)) for _ in range(runs)])
+    return [min(max(s / max(n, 1.0), 0.0), cells - 1.0) for s, n in zip(*found, strict=True)]
+
+
+def diffprivlib_means(codes: Any, cells: int, epsilon: float, runs: int) -> list[float]:
+    """Its `mean`, which takes n as public."""
+    from diffprivlib.tools import mean
+
+    return [float(mean(codes, epsilon=epsilon, bounds=(0, cells - 1), random_state=s)) for s in range(runs)]
+
+
+RIVALS: dict[str, Rival] = {"opendp": opendp_means, "diffprivlib": diffprivlib_means}
+
+
+def means(setting: Setting) -> Iterator[Row]:
+    """RMSE of the mean of a column, in its unit, of each form with n private; diffprivlib's takes n as public. Where a
+    library is not installed stands `skipped`."""
+    if setting.data is None:
+        return
+    runs = setting.runs(200)
+    for (file, name), (low, cells, steps) in COLUMNS.items():
+        values = np.array(setting.column(file, name))
+        codes = np.clip(np.rint(values * steps).astype(np.int64) - low, 0, cells - 1)
+        table, truth = column(codes, cells), float(codes.mean())
+        for epsilon in EPSILONS:
+            row: Row = {"column": f"{file.removeprefix('raw/')} {name}", "n": len(codes), "epsilon": epsilon}
+            for form, statistic in FORMS.items():
+                found = [r.value for r in results(statistic, table, PureDP(epsilon), runs)]
+                row[form] = rmse(found, truth) / steps
+            for rival, answers in RIVALS.items():
+                present = find_spec(rival) is not None
+                row[rival] = rmse(answers(codes, cells, epsilon, runs), truth) / steps if present else "skipped"
+            numbers = {form: row[form] for form in FORMS if math.isfinite(row[form])}
+            row["best"] = min(numbers, key=lambda form: numbers[form])
+            yield row
