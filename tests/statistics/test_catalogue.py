@@ -54,6 +54,9 @@ def test_every_name_is_a_statistic_of_that_name():
         "recursive-quantiles": ",qs=0.5",
         "tree-quantiles": ",qs=0.1/0.5",
         "above-thresholds": ",threshold=3",
+        "independence-test": ",second=sex",
+        "fit-test": ",shares=1/2",
+        "efficient-tester": ",distance=0.5",
     }
     for name in STATISTICS:
         assert parse(f"{name}:age{needed.get(name, '')}").name == name
