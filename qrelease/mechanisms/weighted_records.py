@@ -137,6 +137,7 @@ _POWERS = 13  # of ten: numbers of records for which noise is checked beforehand
 _FEATURED = 1 << 15  # bytes for a coordinate of those records whose features are listed
 _ENTRY = 64  # bytes for an entry of J: it is copied, inverted and factored
 _SPEED = 1e9  # entries a second
+_SWEPT = 2.9e9  # the same where marginals are selected, found on the tables of `benchmarks.large`
 _CELL = 200  # bytes for a cell of those: its count, and, once measured, what the fit holds of it
 _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positions, and copies of them
 
@@ -257,7 +258,7 @@ class Records:
         return held + _CELL * cells
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """How long a release from so many private records takes, about: on two cores, within a factor of four.
+        """How long a release from so many private records takes, about: on one core or two, within a factor of 1.5.
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """
@@ -280,7 +281,7 @@ class Records:
         entries = len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ)
         raked = (2 * swept + SETTINGS.last_passes * final) * (len(domain) + pairs + chosen) * _READ
         counted = fits * len(candidates) * moving
-        return (swept * entries + raked + _READ * counted) / _SPEED + (fits + 3) * bases
+        return (swept * entries + raked + _READ * counted) / _SWEPT + (fits + 3) * bases
 
     def fitted_records(self, records: float, cost: Cost) -> int:
         """How many weighted records are fitted for so many private ones, by public facts, if marginals are selected."""
