@@ -78,6 +78,32 @@ def test_one_epsilon_and_a_picture_that_cannot_be(
     assert "a picture is written as .svg or .png" in capsys.readouterr().err
 
 
+def test_figures_of_rows(large: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    private = rng.integers(3, size=(4_000, 6))
+    private[:, 1] = private[:, 0]  # one follows from the other
+    assert large.impossible(private[:2_000, :2], private[:, :2]) == 0
+    broken = private.copy()
+    broken[:1_000, 1] = (broken[:1_000, 0] + 1) % 3
+    assert large.impossible(broken[:, :2], private[:, :2]) == 0.25
+    assert large.apart(private, private[::-1], 3) < 1e-12
+    halved = private[private[:, 5] > 0]  # a third is not there, in half of the triples
+    assert large.apart(halved, private, 3) == pytest.approx(2 / 3 * 0.5, abs=0.05)
+
+
+def test_what_is_worse_than_recorded_fails_and_what_misses_is_told(
+    large: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "RECORDED", {("adult", 1.0): (0.1, 0.01)})
+    monkeypatch.setattr(large, "RECORDED_ROWS", {("income AUC", 1.0): 0.9, ("impossible", 1.0): 1.0})
+    found = dict([rows(large, "adult", 0, 0.1, 0.102)])
+    assert [*large.failures(found, {("income AUC", 1.0): [0.895], ("impossible", 1.0): [1.9]})] == []
+    told = [*large.missed(found, {("income AUC", 1.0): [0.895], ("impossible", 1.0): [1.6]})]
+    assert [line.split(": ")[1].split(" ")[0] for line in told] == ["l1", "max", "income"]
+    worse = dict([rows(large, "adult", 0, 0.11, 0.11)])
+    assert len([*large.failures(worse, {("income AUC", 1.0): [0.88], ("impossible", 1.0): [2.1]})]) == 3
+
+
 @pytest.fixture
 def records() -> ModuleType:
     return benchmarks[1]

@@ -4,7 +4,8 @@
 is expected to vary by itself, eₛ (`maxent.expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables
 are uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
 there is. Weighted records, R of them, scatter besides: n²/(2R·cells), half as much as if they were drawn alone, for
-each of those cells; not those that are fitted to all marginals measured at once, which leaves none.
+each of those cells; but only in what is not measured, which the last records are fitted to: of each marginal the
+residual of all its columns, Π (1 - 1/m) of it. Those that are fitted to all marginals measured at once have none.
 
 Of many columns the mean L1 distances that this law gives are .5 to 1.5 times those of releases; of few columns of many
 cells at a large ε, where there is next to no noise, they are a third: `benchmarks.auto` prints both.
@@ -109,7 +110,7 @@ def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: 
     for group in _some(workload.groups):
         axes = [a for a in group.axes if shape[a] > 1]
         holding = prod(heavy[a] for a in axes)
-        variance = scatter / holding
+        variance = scatter / holding * _share(heavy, axes, tuple(axes))
         for order in range(len(axes) + 1):
             for s in combinations(axes, order):
                 noise = variances.get(s, inf) * _share(shape, axes, s)

@@ -8,11 +8,14 @@ out of their noise, all columns and all pairs of them are measured at once. Else
 often the signs of each two columns agree: the sign of a column tells its heaviest cell from the others if that has more
 than 30 % of the noisy records, else its first cells from its last ones. That is one number a pair, which no record
 moves by more than one, and bounds how far off heavy cells can be. What is left goes to rounds: the marginal is selected
-on which the records differ most from the table in L1 norm, beyond what the noise of a measurement and the records' own
-scatter would make (the score of AIM: McKenna, Mullins, Sheldon & Miklau 2022), it is measured through its residuals,
-those most that are known least, and the records are fitted to all measurements so far (`log_linear`). When a
-measurement shows hardly more than noise, the later ones get half as much again. With a large budget three marginals are
-measured before the records are fitted anew, the last two selected by their worst cells.
+of which a measurement would gain most, it is measured through its residuals, those most that are known least, and the
+records are fitted to all measurements so far (`log_linear`). A cell gains as far as it is off by more than the noise
+would leave it: so that many small cells, which a fit takes from what is known of their columns, count for nothing; the
+score of AIM (McKenna, Mullins, Sheldon & Miklau 2022), the L1 distance less the noise of all cells, counts them against
+their marginal. It counts once for each of the asked marginals that contain the selected one, which all come nearer;
+where all pairs are known, only in every other round: the others find a marginal that is far off by itself, and with it
+the worst cells. When a measurement shows hardly more than noise, the later ones get half as much again. With a large
+budget three marginals are measured before the records are fitted anew, the last two selected by their worst cells.
 
 Where the records miss a marginal that was measured, what is known of it is the measurement and not the records
 (`corrections`): so that it is not bought again for a bad fit.
@@ -31,7 +34,7 @@ import numpy as np
 from tqdm import tqdm
 
 from qrelease._util import memory
-from qrelease._util.typing import Axes, Floats, Mask
+from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease._util.validate import count, whole
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain, readable
@@ -92,8 +95,9 @@ class RoundSettings:
     """n√ρ of a selection from which the worst cell stands out of its noise."""
     together: int = 3
     """Marginals that are then selected from one fit, all but the first by their worst cell."""
-    dull: float = 0.6
-    """What a score is less by, in units of the distance that noise is expected to make: a fit keeps off much of it."""
+    dull: float = 0.8
+    """How far off a cell must be to count, in units of the distance that noise is expected to make: a fit keeps off
+    some of it."""
     news: float = 1.2
     """What a measurement must show, in the same units: else the later ones get half as much again."""
 
@@ -133,6 +137,7 @@ _POWERS = 13  # of ten: numbers of records for which noise is checked beforehand
 _FEATURED = 1 << 15  # bytes for a coordinate of those records whose features are listed
 _ENTRY = 64  # bytes for an entry of J: it is copied, inverted and factored
 _SPEED = 1e9  # entries a second
+_SWEPT = 2.9e9  # the same where marginals are selected, found on the tables of `benchmarks.large`
 _CELL = 200  # bytes for a cell of those: its count, and, once measured, what the fit holds of it
 _RECORD = 100  # bytes for a record besides its codes: its weight, sums, positions, and copies of them
 
@@ -253,7 +258,7 @@ class Records:
         return held + _CELL * cells
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """How long a release from so many private records takes, about: on two cores, within a factor of four.
+        """How long a release from so many private records takes, about: on one core or two, within a factor of 1.5.
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """
@@ -276,7 +281,7 @@ class Records:
         entries = len(domain) * wide + (2 * pairs + 3 * chosen) * (wide + _READ)
         raked = (2 * swept + SETTINGS.last_passes * final) * (len(domain) + pairs + chosen) * _READ
         counted = fits * len(candidates) * moving
-        return (swept * entries + raked + _READ * counted) / _SPEED + (fits + 3) * bases
+        return (swept * entries + raked + _READ * counted) / _SWEPT + (fits + 3) * bases
 
     def fitted_records(self, records: float, cost: Cost) -> int:
         """How many weighted records are fitted for so many private ones, by public facts, if marginals are selected."""
@@ -436,7 +441,8 @@ def _adapt(
     while left:
         units = left if left < 2 * units else units
         measuring, selecting = _round(cost, units, parts)
-        axes, said = candidates.select(private, learned, selecting, measuring, fresh)
+        alone = paired and len(chosen) % 2 == 1
+        axes, said = candidates.select(private, learned, selecting, measuring, fresh, alone=alone)
         chosen.append(axes)
         fresh.append(axes)
         known = learned.estimates.variances
@@ -465,6 +471,7 @@ class _Candidates:
         self.sets = _candidates(workload, order)
         self.pairs = [s for s in self.sets if len(s) == 2]
         self._tables = Tables(domain.shape, self.sets)
+        self._weights = _asked(workload, self.sets)
         self._sensitivity = 2 if private.neighbours is Neighbours.REPLACE_ONE else 1
         if self.sets:
             asked = Workload(domain, tuple(Group(s, Cells(domain.cells(s))) for s in self.sets))
@@ -486,16 +493,24 @@ class _Candidates:
         return self._last[1]
 
     def select(
-        self, private: Private, learned: _Learned, cost: ZCDP, measuring: ZCDP, fresh: Sequence[Axes]
+        self,
+        private: Private,
+        learned: _Learned,
+        cost: ZCDP,
+        measuring: ZCDP,
+        fresh: Sequence[Axes],
+        *,
+        alone: bool,
     ) -> tuple[Axes, Floats]:
-        """A set on which the records are far off, and what they say of it, counts (cells,).
+        """A set of which a measurement would bring much nearer, and what records say of it, counts (cells,).
 
         fresh  sets measured since the records were fitted: none of them, and the next one by its worst cell
+        alone  whether a set counts once, and not as often as marginals that are asked about contain it
 
-        Its score is the L1 distance from the exact counts to what is said, rounded to whole counts: one record moves
-        one cell of a marginal by 1, or two if it is replaced. Or the largest of a cell, which moves by 1. Less what
-        would be expected of it from the noise with which cells are measured at the next cost and from the scatter of so
-        many records, both of which are public.
+        A cell counts as far as it is off what is said, in whole counts, by more than the distance expected of the
+        noise with which it would be measured at the next cost and of the scatter of so many records, both of which are
+        public: what a measurement gains there. A set's score is the sum over its cells. One record moves one cell of a
+        marginal by 1, or two if it is replaced. Or its score is the largest distance of a cell, which moves by 1.
         """
         fitted = learned.fitted
         chains, said = fitted.chains, self._said(fitted, learned.known)
@@ -509,9 +524,10 @@ class _Candidates:
             noise = np.maximum.reduceat(deviations, starts) * np.sqrt(2 * np.log(np.diff(offsets)))
             scores = far - np.rint(noise).astype(np.int64)
         else:
-            far, sensitivity = np.add.reduceat(gaps, starts), self._sensitivity
-            noise = np.add.reduceat(deviations, starts) * ROUNDS.dull * sqrt(2 / pi)
-            scores = far - np.rint(noise).astype(np.int64)
+            least = np.rint(ROUNDS.dull * sqrt(2 / pi) * deviations).astype(np.int64)
+            gains = np.add.reduceat(np.maximum(gaps - least, 0), starts)
+            weights = np.ones_like(self._weights) if alone else self._weights
+            scores, sensitivity = weights * gains, self._sensitivity * int(weights.max())
         among = [i for i, s in enumerate(self.sets) if s not in fresh] or [0]
         number = among[private.select(scores[among], sensitivity, cost, "exponential")]
         return self.sets[number], said[offsets[number] : offsets[number + 1]]
@@ -529,6 +545,12 @@ def _at_once(workload: Workload, order: int) -> list[Axes]:
         return []
     parts = sorted({part for s in long for k in range(1, len(s) + 1) for part in combinations(s, k)})
     return parts if _coordinates(shape, parts) <= DENSE else []
+
+
+def _asked(workload: Workload, sets: Sequence[Axes]) -> Ints:
+    """How many of the marginals asked about contain each set of columns."""
+    asked = [set(axes) for axes in workload.sets]
+    return np.array([sum(axes >= set(s) for axes in asked) for s in sets], np.int64)
 
 
 def _coordinates(shape: Sequence[int], sets: Sequence[Axes]) -> int:
