@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, get_args
 
 from qrelease.data.dates import EPOCH, days, iso_date
+from qrelease.data.person import Person
 from qrelease.data.spelling import NAN, Meaning, meaning
 from qrelease.errors import InvalidInput
 
@@ -408,11 +409,14 @@ class Domain:
     impossible
         Conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
         `structural_zeros`. Mechanisms that keep to them say so.
+    person
+        Whose records they are, where a person may have several and is the unit of what is promised.
 
     Raises
     ------
     InvalidInput
-        Without attributes, for two of one name, and for rules that are not texts.
+        Without attributes, for two of one name, for rules that are not texts, and where the column of the persons is
+        one of the attributes, which are released.
 
     Examples
     --------
@@ -425,6 +429,7 @@ class Domain:
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[str, ...] = ()
+    person: Person | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
@@ -435,11 +440,21 @@ class Domain:
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise InvalidInput(f"attribute {twice!r} is listed twice")
+        if self.person is not None and self.person.column in [name.strip() for name in names]:
+            raise InvalidInput(
+                f"the person column {self.person.column!r} is an attribute too: it says who somebody is, and is not"
+                " released"
+            )
 
     @classmethod
     def coded(cls, sizes: dict[str, int]) -> Domain:
         """A domain of integer-coded columns, `{"column": size}` as private-pgm writes it, ordered."""
         return cls(tuple(Attribute(name, "coded", codes=n, ordered=True) for name, n in sizes.items()))
+
+    @property
+    def at_most(self) -> int | None:
+        """m, how many records of a person are kept; None where the unit is one record."""
+        return None if self.person is None else self.person.at_most
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -485,7 +500,7 @@ class Domain:
 
     def project(self, axes: Iterable[int]) -> Domain:
         """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
-        return Domain(tuple(self.attributes[a] for a in axes))
+        return Domain(tuple(self.attributes[a] for a in axes), person=self.person)
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""

@@ -32,7 +32,7 @@ the key was written by hand.
 
 Categories may come from a file, and with them which category of another attribute each belongs to: see `code_lists`.
 After the attributes a file may say, in `[[impossible]]` entries, which cells no record can be in: see
-`structural_zeros`.
+`structural_zeros`. An entry `[person]` says whose records they are, where somebody may have several: see `person`.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from typing import Any, get_args
 from qrelease.data.code_lists import with_lists
 from qrelease.data.dates import iso_date
 from qrelease.data.domain import Attribute, Domain, Kind
+from qrelease.data.person import Person
 from qrelease.errors import InvalidInput
 
 MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
@@ -117,6 +118,8 @@ def domain_to_json(domain: Domain) -> dict[str, Any]:
     {'attribute': [{'name': 'a', 'kind': 'coded', 'codes': 2}]}
     """
     content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in domain]}
+    if domain.person is not None:
+        content["person"] = domain.person.to_json()
     return content | ({"impossible": [{"where": rule} for rule in domain.impossible]} if domain.impossible else {})
 
 
@@ -136,14 +139,15 @@ def domain_from_json(content: object) -> Domain:
     """
     if not isinstance(content, dict):
         raise InvalidInput(f"a domain must be a table, got {type(content).__name__}")
-    unknown = [key for key in content if key not in ("attribute", "impossible")]
+    unknown = [key for key in content if key not in ("attribute", "impossible", "person")]
     if unknown:
-        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute' and 'impossible'")
+        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute', 'impossible' and 'person'")
     entries = content.get("attribute")
     if not isinstance(entries, list) or not entries:
         raise InvalidInput("there must be at least one [[attribute]]")
     rules = _rules(content.get("impossible", []))
-    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules)
+    person = Person.from_json(content["person"]) if "person" in content else None
+    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person)
 
 
 def digests(domain: Domain) -> list[list[str]]:
@@ -173,6 +177,10 @@ def to_toml(domain: Domain) -> str:
         entry.update(_entry(attribute))
         entries.append(entry)
     document.append("attribute", entries)
+    if domain.person is not None:
+        person = tomlkit.table()
+        person.update(domain.person.to_json())
+        document.append("person", person)
     if domain.impossible:
         rules = tomlkit.aot()
         for rule in domain.impossible:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,6 +20,8 @@ from qrelease._util.typing import Codes
 from qrelease.data import schema as schemas
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint
+from qrelease.data.person import Person
+from qrelease.data.persons import NOBODY, PersonReader, Persons, kept
 from qrelease.data.sources.csv import Chunk, CsvReader
 from qrelease.data.sources.encoder import Encoder, code_type
 from qrelease.data.sources.files import is_parquet
@@ -33,6 +35,8 @@ Schema = Domain | str | os.PathLike[str]
 MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 _MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+
+_BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
 
 _MEMORY_FRACTION = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
 
@@ -54,11 +58,15 @@ class Table:
         One read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type. The readers of
         files stream; what would take too much memory they leave, as codes, in temporary files that have no name, and
         map those (in the folder that TMPDIR names).
+    persons
+        Whose records they are, where the domain has a person as the unit (`of_persons`, and the readers); None for
+        those that were kept of each person (`bounded`).
 
     Raises
     ------
     InvalidInput
-        For arrays that do not fit the domain, or hold a code that its column has not.
+        For arrays that do not fit the domain, or hold a code that its column has not, and for persons where the domain
+        knows none.
 
     Examples
     --------
@@ -72,6 +80,7 @@ class Table:
 
     domain: Domain
     columns: tuple[Codes, ...]
+    persons: Persons | None = None
     _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
     _cells: int = field(default=0, init=False)  # of all that are known
 
@@ -82,7 +91,50 @@ class Table:
         if any(column.ndim != 1 or column.shape != found[0].shape for column in found):
             shapes = ", ".join(str(column.shape) for column in found)
             raise InvalidInput(f"columns must be 1-d arrays of one length, got shapes {shapes}")
+        if self.persons is not None and self.domain.person is None:
+            raise InvalidInput("the domain has no person, so records of persons do not fit it")
+        if self.persons is not None and len(self.persons) != len(found[0]):
+            raise InvalidInput(f"there are {len(found[0]):,} records, and persons of {len(self.persons):,}")
         object.__setattr__(self, "columns", tuple(map(_checked, self.domain, found)))
+
+    @classmethod
+    def of_persons(cls, domain: Domain, columns: Sequence[npt.NDArray[Any]], keys: Iterable[object]) -> Table:
+        """Records of persons, of arrays of codes.
+
+        Parameters
+        ----------
+        domain
+            With a person as the unit.
+        columns
+            The codes (n,) of each attribute.
+        keys
+            Whose record each one is, (n,): texts or numbers. Records of nobody are left out, where the domain says how
+            nobody is spelled.
+
+        Returns
+        -------
+        Table
+
+        Raises
+        ------
+        InvalidInput
+            For a missing key, for keys that differ in their spelling alone, and as for any table.
+
+        Examples
+        --------
+        >>> from qrelease.data.person import Person
+        >>> domain = Domain(Domain.coded({"a": 2}).attributes, person=Person("id", 2))
+        >>> table = Table.of_persons(domain, [np.array([0, 1, 1, 1])], ["x", "y", "y", "y"])
+        >>> len(table), len(table.bounded(b"secret"))
+        (4, 3)
+        """
+        if domain.person is None:
+            raise InvalidInput("the domain has no person, so records of persons do not fit it")
+        persons, mine = Persons.of(domain.person, keys)
+        found = [np.asarray(column) for column in columns]
+        if any(column.shape != mine.shape for column in found):
+            raise InvalidInput(f"there are keys of {len(mine):,} records, and columns of another number of them")
+        return cls(domain, tuple(column[mine] for column in found), persons)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -119,10 +171,15 @@ class Table:
         places = _places(domain, reader.header, str(reader.path))
         encoders = [Encoder(attribute) for attribute in domain]
         with ExitStack() as stack:
-            found = _Columns(domain, stack)
+            found, persons = _Columns(domain, stack), _persons(domain, reader.header, str(reader.path))
             for chunk in reader.chunks():
-                found.add([_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)])
-            return cls(domain, found.whole())
+                piece = [_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)]
+                if persons is not None:
+                    keys = map(itemgetter(persons.place), chunk.rows)
+                    mine = persons.add(keys, _lines(reader, chunk))
+                    piece = [codes[mine] for codes in piece] if mine is not None else piece
+                found.add(piece)
+            return cls(domain, found.whole(), None if persons is None else persons.whole())
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -131,13 +188,16 @@ class Table:
         domain = _selected(schema, columns, reader.header)
         encoders = [Encoder(attribute) for attribute in domain]
         wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
+        persons = _persons(domain, reader.header, str(path))
+        wanted += [] if persons is None else [reader.header[persons.place]]
         first = 0
         with ExitStack() as stack:
             found = _Columns(domain, stack)
             for batch in reader.batches(wanted):
-                found.add(_piece(nw.from_native(batch, eager_only=True), encoders, first, str(path)))
+                frame = nw.from_native(batch, eager_only=True)
+                found.add(_of_persons(frame, _piece(frame, encoders, first, str(path)), persons, first, str(path)))
                 first += len(batch)
-            return cls(domain, found.whole())
+            return cls(domain, found.whole(), None if persons is None else persons.whole())
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -171,7 +231,9 @@ class Table:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         domain = _selected(schema, columns, names)
         encoders = [Encoder(attribute) for attribute in domain]
-        return cls(domain, tuple(_piece(wrapped, encoders, 0, "the frame")))
+        persons = _persons(domain, [str(name) for name in names], "the frame")
+        found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
+        return cls(domain, tuple(found), None if persons is None else persons.whole())
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -236,7 +298,38 @@ class Table:
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
         """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
-        return fingerprint(self.domain, self.columns, key)
+        return fingerprint(self.domain, self.columns, key, None if self.persons is None else self.persons.unit)
+
+    def check_bounded(self) -> None:
+        """`OutOfMemory` where the records that are kept of each person would not fit in memory, beside the table."""
+        if self.domain.person is not None:
+            each = _BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
+            memory.check(each * len(self), "the records that are kept of each person", "release fewer columns")
+
+    def bounded(self, key: bytes) -> Table:
+        """The records that are kept of each person, at most so many as the domain says; without whose they are.
+
+        Where the unit is one record it is the table itself. Which ones are kept is a function of the key and of each
+        person's own records (`data.persons`), so tables that differ by one person differ by at most so many records
+        after it.
+
+        Parameters
+        ----------
+        key
+            Secret, at most 64 bytes; drawn for one charge.
+
+        Raises
+        ------
+        InvalidInput
+            Where the domain has a person, and it is not known whose records these are.
+        """
+        if self.domain.person is None:
+            return self
+        if self.persons is None:
+            raise InvalidInput("the unit is a person, and the table does not say whose records it has")
+        named = list(zip(self.domain.names, self.columns, strict=True))
+        chosen = kept(self.persons, named, self.domain.person.at_most, key)
+        return Table(self.domain, tuple(column[chosen] for column in self.columns))
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
@@ -309,6 +402,53 @@ def _piece(frame: nw.DataFrame[Any], encoders: Sequence[Encoder], first: int, so
         ]
     except InvalidInput as error:
         raise InvalidInput(f"{source} {error}") from None
+
+
+class _PersonColumn:
+    """Whose records they are, as they come in."""
+
+    def __init__(self, person: Person, place: int) -> None:
+        self.place, self.column = place, person.column
+        self._reader = PersonReader(person)
+        self._codes: list[npt.NDArray[np.int64]] = []
+
+    def add(self, keys: Iterable[object], where: Callable[[int], str]) -> npt.NDArray[np.bool_] | None:
+        """The keys of the next records; which of these have a person, None where all of them do."""
+        codes = self._reader.codes(keys, where)
+        mine = codes != NOBODY
+        everybody = bool(mine.all())
+        self._codes.append(codes if everybody else codes[mine])
+        return None if everybody else mine
+
+    def whole(self) -> Persons:
+        """Of all records."""
+        codes = np.concatenate([np.empty(0, np.int64), *self._codes])
+        return Persons(codes, self._reader.digests())
+
+
+def _persons(domain: Domain, names: Sequence[str], source: str) -> _PersonColumn | None:
+    """The column of a source that says whose records they are, where the domain asks for it."""
+    if domain.person is None:
+        return None
+    found = [name.strip() for name in names]
+    if domain.person.column not in found:
+        raise InvalidInput(f"{source} has no person column {domain.person.column!r}; it has {', '.join(found)}")
+    return _PersonColumn(domain.person, found.index(domain.person.column))
+
+
+def _of_persons(
+    frame: nw.DataFrame[Any], piece: list[Codes], persons: _PersonColumn | None, first: int, source: str
+) -> list[Codes]:
+    """The codes of a frame's columns, of the records that have a person; `first` rows come before it."""
+    if persons is None:
+        return piece
+    column = next(name for name in frame.columns if str(name).strip() == persons.column)
+    mine = persons.add(frame.get_column(column).to_list(), lambda row: f"{source} row {first + row} (from 0)")
+    return piece if mine is None else [codes[mine] for codes in piece]
+
+
+def _lines(reader: CsvReader, chunk: Chunk) -> Callable[[int], str]:
+    return lambda row: f"{reader.path} line {reader.line(chunk.first + row)}"
 
 
 class _Columns:

@@ -40,6 +40,7 @@ from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.group_privacy import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
 from qrelease.queries.vc import small_database_error
@@ -253,8 +254,8 @@ def plan(
     """
     trials = whole("trials", trials, least=0)
     target = None if target_error is None else positive_probability("target_error", target_error)
-    relation = Neighbours.parse(neighbours)
-    found = _Setting(workload, whole("n", n, least=1), relation, positive_probability("beta", beta), delta)
+    unit = Unit(Neighbours.parse(neighbours), workload.domain.at_most)
+    found = _Setting(workload, whole("n", n, least=1), unit, positive_probability("beta", beta), delta)
     if epsilon is None:
         if target is None:
             raise InvalidInput("a plan needs a target error, an epsilon, or both")
@@ -274,7 +275,7 @@ def plan(
     forecasts = tuple(found.quote(name, cost, target, simulation, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
-        f" universe {readable(workload.domain.size)} cells, records {n:,}, {relation.value}"
+        f" universe {readable(workload.domain.size)} cells, records {n:,}, {unit}"
     )
     return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto)
 
@@ -282,11 +283,11 @@ def plan(
 @final
 @dataclass(frozen=True)
 class _Setting:
-    """Who is promised what: n `records`, but for a probability of β, at a δ."""
+    """Who is promised what: n `records`, but for a probability of β, at a δ. Costs are those of the unit."""
 
     workload: Workload
     records: int
-    neighbours: Neighbours
+    unit: Unit
     beta: float
     delta: float | None
 
@@ -304,15 +305,15 @@ class _Setting:
             return None
 
     def error(self, found: Promising, cost: Cost) -> float:
-        return found.error(self.workload, self.records, cost, self.neighbours, beta=self.beta)
+        return found.error(self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation, beta=self.beta)
 
     def check(self, found: Trial, cost: Cost) -> None:
         """Raise what it would before a charge."""
         if isinstance(found, OnlineMechanism):
-            public = self.records if self.neighbours is Neighbours.REPLACE_ONE else None
-            found.check(self.workload.domain, cost, self.neighbours, public)
+            public = self.records if self.unit.public_records else None
+            found.check(self.workload.domain, self.unit.of_a_record(cost), self.unit.relation, public)
         else:
-            found.check(self.workload, cost, self.neighbours)
+            found.check(self.workload, self.unit.of_a_record(cost), self.unit.relation)
 
     def least_epsilon(self, name: str, target: float) -> float | None:
         """The least ε at which a target is promised; None if there is none."""
@@ -346,19 +347,21 @@ class _Setting:
         if not marginals_alone(self.workload) and self.workload.domain.size > MAX_SIMULATED:
             return ""
         try:
-            first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
-            lines = foretold(self.workload, self.records, cost, self.neighbours)
+            terms = self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation
+            first, *_ = choose(*terms).predictions
+            lines = foretold(*terms)
         except QReleaseError as error:
             return str(error)
         return "\n".join([f"would take {first}", *lines[1:]])
 
     def expected(self, name: str, cost: Cost) -> float | None:
         """The root mean squared error of an answer, records, by the mechanism's own plan; None if it makes none."""
+        cost = self.unit.of_a_record(cost)
         if name == "maxent":
-            return MaxEnt().expected(self.workload, cost, self.neighbours, self.records).error
+            return MaxEnt().expected(self.workload, cost, self.unit.relation, self.records).error
         if name == "matrix":
             found = matrix.plan(self.workload)
-            noise = noise_for(found.measured, cost, self.neighbours)[0].variance
+            noise = noise_for(found.measured, cost, self.unit.relation)[0].variance
             return found.error * math.sqrt(noise / found.measured.sensitivity(2, replace=False))
         return None
 
@@ -383,7 +386,10 @@ class _Setting:
             found = _CONTENDERS[name](self, cost)
             needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
             self.check(found, cost)
-            seconds = found.seconds(self.workload, cost, self.records) if isinstance(found, Forecasting) else None
+            of_a_record = self.unit.of_a_record(cost)
+            seconds = (
+                found.seconds(self.workload, of_a_record, self.records) if isinstance(found, Forecasting) else None
+            )
             expected = self.expected(name, cost)
             if expected is not None:
                 note += f" of {expected:.3g} records an answer, in the root mean square"
@@ -395,7 +401,7 @@ class _Setting:
             elif simulation is not None and untried:
                 note = _joined(note, untried)
             elif simulation is not None:
-                typical = simulation.error(found, cost, self.neighbours, trials)
+                typical = simulation.error(found, of_a_record, self.unit.relation, trials)
         except (TooLarge, OutOfMemory) as error:  # a plan reads no data
             return MechanismForecast(name, memory=needed, note=str(error))
         except QReleaseError as error:

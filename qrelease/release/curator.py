@@ -17,10 +17,11 @@ from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
-from qrelease.privacy.costs import Cost, Neighbours, check_cost
+from qrelease.privacy.costs import Cost, check_cost
 from qrelease.privacy.draws import STEM, Draws, key_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.fingerprint_store import Rows
+from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Charge, Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.release import Release
@@ -41,6 +42,7 @@ class Paid:
     workload: Workload
     private: Private
     dataset: str
+    unit: Unit
     process: int = field(default_factory=os.getpid)
 
     def release(self) -> Release:
@@ -55,13 +57,13 @@ class Paid:
         if os.getpid() != self.process or self.private.in_transaction:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
-        draft = self.mechanism.release(private, workload, cost)
+        draft = self.mechanism.release(private, workload, self.unit.of_a_record(cost))
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
         return Release(
             draft.synopsis,
             workload,
             cost,
-            private.neighbours,
+            self.unit.neighbours,
             self.dataset,
             self.mechanism.name,
             {**self.described, **draft.choices, **rules},
@@ -89,14 +91,27 @@ class Curator:
     The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
     drawn; what can be known to be wrong is raised before the charge.
 
+    Where the table's unit is a person, costs, caps and the ledger are those of persons. Here, and nowhere else, they
+    become what a mechanism may cost one record (`privacy.group_privacy`), and here the records that are kept of each
+    person are chosen, anew for each charge: by a key that the ledger makes of its own secret and the charge's name. So
+    a release that was cut off, and a session in another process, go on with the same records, and nothing else is
+    stored.
+
     Parameters
     ----------
     table : Table
         The private records.
     ledger : Ledger
-        The budget of these records.
+        The budget of these records, or of the persons whose records they are.
     entropy : Entropy, optional
         Where the noise comes from: the operating system, by default.
+
+    Raises
+    ------
+    InvalidInput
+        For a table whose unit is a person and that does not say whose records it has.
+    LedgerError
+        Where the ledger counts what persons are charged and the table has none, or the other way round, or others.
 
     Examples
     --------
@@ -114,6 +129,26 @@ class Curator:
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: Rows | None = None
+        person = table.domain.person
+        if person is not None and table.persons is None:
+            raise InvalidInput("the unit is a person, and the table does not say whose records it has")
+        ledger.check_unit(None if person is None else person.column)
+        self._unit = Unit(ledger.neighbours, table.domain.at_most)
+
+    def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
+        """The table behind a charge of that name, for what a mechanism may cost one record."""
+        table = self._table
+        if table.domain.person is not None:
+            table = table.bounded(self._key(name))
+        unit = self._unit
+        return Private(table, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)
+
+    def _key(self, name: str) -> bytes:
+        """By what the records of persons are chosen for a charge of that name."""
+        seed = self._entropy.insecure_seed if is_insecure(self._entropy) else None
+        if seed is not None:
+            return sha256(f"qrelease insecure persons {seed}".encode()).digest()
+        return self._ledger.key_for(f"persons of {name}")
 
     @property
     def ledger(self) -> Ledger:
@@ -207,13 +242,14 @@ class Curator:
         named = None
         if resumable:
             asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
+            asked += [] if self.domain.person is None else [self.domain.person.to_json()]
             stem = f"{STEM}{sha256(json.dumps(asked).encode()).hexdigest()}"
             named = key_of(self._ledger, stem, again=again)
         label = f"{mechanism.name}: {len(workload):,} queries"
         charge = self._ledger.charge(cost, label, named, rows=rows, rows_in_key=True)
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
-        private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy, draws=draws)
-        return Paid(charge, mechanism, described, workload, private, self._ledger.dataset)
+        private = self._private(charge.key, cost, draws)
+        return Paid(charge, mechanism, described, workload, private, self._ledger.dataset, self._unit)
 
     def _resumable(self, mechanism: Mechanism) -> bool:
         """Whether a run can be gone on with: its noise is secret, its ledger outlives it, its mechanism is described.
@@ -239,9 +275,10 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
+        self._table.check_bounded()
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
-        mechanism.check(workload, cost, self._ledger.neighbours)
+        mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
 
     def open(
         self,
@@ -287,17 +324,19 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
-        neighbours = self._ledger.neighbours
-        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
-        mechanism.check(self._table.domain, cost, neighbours, records)
-        private, label = Private(self._table, neighbours, Filter(cost), self._entropy), f"{mechanism.name}: a session"
-        rows = self._fingerprint()
+        self._table.check_bounded()
+        unit = self._unit
+        records = len(self._table) if unit.public_records else None
+        mechanism.check(self._table.domain, unit.of_a_record(cost), unit.relation, records)
+        rows, label = self._fingerprint(), f"{mechanism.name}: a session"
         if not changed_rows and not self._ledger.knows(key):
             self._warn()
         if isinstance(mechanism, PayingMechanism):
-            return mechanism.join(private, self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows))
+            journal = self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows)
+            return mechanism.join(self._private(journal.key, cost), journal)
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
-        return mechanism.open(private, cost, self._ledger.journal(charge))
+        private = self._private(charge.key, cost)
+        return mechanism.open(private, unit.of_a_record(cost), self._ledger.journal(charge))
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"

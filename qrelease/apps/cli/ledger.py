@@ -49,7 +49,8 @@ def _show(arguments: argparse.Namespace) -> None:
     from qrelease.privacy.conversions import zcdp_epsilon
 
     with opened(arguments.ledger) as ledger:
-        print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}")
+        unit = "" if ledger.person is None else f" of persons by {ledger.person}"
+        print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}{unit}")
         print(f"total   {told(ledger.total)}")
         print(f"spent   {told(ledger.spent)}")
         print(f"left    {_at_most(ledger.remaining)}")

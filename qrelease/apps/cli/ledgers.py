@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger import Ledger
 
 
-def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
+def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
     """The ledger of this dataset, made with the asked total (or just this cost) if there is none yet.
+
+    person  the column that says whose records they are, where a person is the unit
 
     A run with an insecure seed and no ledger named is a test: it has a budget of its own, in memory.
     """
@@ -32,7 +34,7 @@ def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours)
     elif arguments.total_delta is not None:
         raise InvalidInput("--total-delta needs --total-epsilon")
     if arguments.insecure_seed is not None and arguments.ledger is None:
-        return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours)
+        return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours, person=person)
     path = ledger_path(arguments)
     if path.exists():
         ledger = Ledger.open(path, dataset=dataset_of(arguments), neighbours=neighbours)
@@ -43,7 +45,7 @@ def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours)
         return ledger
     Filter(total).spend(cost)  # what would be refused leaves no new ledger behind
     _warn_of_another(arguments, path)
-    return Ledger.open(path, total, dataset=dataset_of(arguments), neighbours=neighbours)
+    return Ledger.open(path, total, dataset=dataset_of(arguments), neighbours=neighbours, person=person)
 
 
 def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:

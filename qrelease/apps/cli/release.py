@@ -135,7 +135,8 @@ def make(arguments: argparse.Namespace) -> None:
             table = table_of(arguments)
             workload = workload_of(arguments, table.domain)
             _check(arguments, mechanism, table, workload, cost)
-            ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)))
+            person = None if table.domain.person is None else table.domain.person.column
+            ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours), person))
             _check_disk(arguments, table, workload, folder, ledger)
             _foretell(arguments, mechanism, table, workload, cost, ledger)
             paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)
@@ -191,16 +192,17 @@ def _check(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, wo
     """What can be known to be wrong before there is a ledger."""
     from qrelease.mechanisms.base import check_table, why_no_table
     from qrelease.privacy import Neighbours
+    from qrelease.privacy.group_privacy import Unit
     from qrelease.release import writer
     from qrelease.release.release import MAX_ROWS, check_fit
 
-    neighbours = Neighbours.parse(arguments.neighbours)
+    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     writer.check_format(arguments.out_format)
     if arguments.weighted:
         writer.check_weighted(table.domain)
-    mechanism.check(workload, cost, neighbours)
+    mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
         check_table(mechanism, workload)
     table.check_counts(workload.sets)
@@ -223,18 +225,20 @@ def _foretell(
     refusal follows, which is one line.
     """
     from qrelease.mechanisms.forecasts import Forecasting, forecast
-    from qrelease.privacy.costs import Neighbours
+    from qrelease.privacy.group_privacy import Unit
 
     try:
         ledger.check(cost)
     except QReleaseError:
         return
-    public = len(table) if ledger.neighbours is Neighbours.REPLACE_ONE else None
+    unit = Unit(ledger.neighbours, table.domain.at_most)
+    public = len(table) if unit.public_records else None
+    cost = unit.of_a_record(cost)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
         records = arguments.records or public
-        for line in foretold(workload, records, cost, ledger.neighbours, table=_tabled(arguments)):
+        for line in foretold(workload, records, cost, unit.relation, table=_tabled(arguments)):
             print(f"qrelease: {line}", file=sys.stderr)
     if isinstance(mechanism, Forecasting):
         print(f"qrelease: {forecast(mechanism, workload, cost, public)}", file=sys.stderr)

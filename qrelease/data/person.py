@@ -1,0 +1,128 @@
+"""Who the unit is: which column of the data says whose record it is, and how many records of each are kept.
+
+A schema file says it in one entry; without it each record is a unit of its own:
+
+    [person]
+    column = "patient_id"      # a column of the data that is not released
+    at_most = 5                # records of a person that are kept
+    missing = ["", "NA"]       # spellings of "nobody": such records are left out; by default they are an error
+
+All of it is public, and comes before the data. Two keys are two persons where their texts differ, and an error where
+they differ in their spelling alone, as `7` and ` 7.0` do (`data.spelling`): it could not be told whether they are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from qrelease._util.validate import count
+from qrelease.data.spelling import NAN, meaning
+from qrelease.errors import InvalidInput
+
+MAX_RECORDS: Final = 1 << 20
+"""Of a person, that may be kept: more is a slip, since the noise grows with their number."""
+
+_BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
+"""Texts, in small letters, that are the key of nobody, unless they are listed as missing."""
+
+_KEYS: Final = ("column", "at_most", "missing", "weights")
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person as the unit of what is promised.
+
+    Parameters
+    ----------
+    column
+        The column of the data that says whose record it is. It is none of the domain's.
+    at_most
+        m, how many records of each are kept, from 1 on.
+    missing
+        Texts in the column that stand for nobody: records with them are left out. Without any, a missing key is an
+        error.
+
+    Raises
+    ------
+    InvalidInput
+        For what is out of range, and for an `at_most` of 0.
+
+    Examples
+    --------
+    >>> Person("patient_id", 5)
+    Person(column='patient_id', at_most=5, missing=())
+    """
+
+    column: str
+    at_most: int
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column.strip():
+            raise InvalidInput(f"person: column must be a text that is not empty, got {self.column!r}")
+        object.__setattr__(self, "column", self.column.strip())  # as readers do with the names of a header
+        object.__setattr__(self, "at_most", count("person: at_most", self.at_most))
+        if self.at_most > MAX_RECORDS:
+            raise InvalidInput(f"person: at_most must be at most {MAX_RECORDS:,}, got {self.at_most:,}")
+        given: Any = self.missing
+        if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+            raise InvalidInput(f"person: missing must be a list of texts in quotes, got {given!r}")
+        object.__setattr__(self, "missing", tuple(given))
+
+    @classmethod
+    def from_json(cls, entry: object) -> Person:
+        """Of a schema's entry, checked; `InvalidInput` that names the key."""
+        if not isinstance(entry, Mapping):
+            raise InvalidInput('person must be a table, [person] with column = "…" and at_most = …')
+        unknown = [key for key in entry if key not in _KEYS]
+        if unknown:
+            raise InvalidInput(f"person: unknown key {unknown[0]!r}; it knows {', '.join(_KEYS)}")
+        absent = [key for key in ("column", "at_most") if key not in entry]
+        if absent:
+            raise InvalidInput(f"person needs {absent[0]}")
+        if entry.get("weights", "records") != "records":
+            raise InvalidInput(
+                f"person: weights must be 'records', got {entry['weights']!r}: to count each person once, take"
+                " at_most = 1, or derive columns that make one record a person"
+            )
+        missing = entry.get("missing", [])
+        if not isinstance(missing, list):
+            raise InvalidInput(f"person: missing must be a list of texts in quotes, got {missing!r}")
+        return cls(entry["column"], entry["at_most"], tuple(missing))
+
+    def to_json(self) -> dict[str, Any]:
+        """As the entry of a schema; keys that hold the default are left out."""
+        entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
+        return entry | ({"missing": list(self.missing)} if self.missing else {})
+
+
+def identity(text: str) -> tuple[str, object]:
+    """What a key stands for, whatever its spelling; keys of one identity are one person.
+
+    Whole numbers are compared exactly, however long they are, and others as the floats that they spell.
+
+    Examples
+    --------
+    >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
+    (True, False, False)
+    """
+    stripped = text.strip()
+    digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
+    if digits.isascii() and digits.isdigit():
+        return "number", int(stripped)
+    means = meaning(stripped)
+    if isinstance(means, bool):
+        return "truth", means
+    if isinstance(means, float):
+        return "number", int(means) if means.is_integer() else means
+    if isinstance(means, datetime):
+        return "moment", means.isoformat()
+    return "text", means
+
+
+def blank(text: str) -> bool:
+    """Whether a text looks like no key at all."""
+    return text.strip().lower() in _BLANK
