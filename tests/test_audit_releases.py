@@ -7,20 +7,17 @@ from functools import partial
 import broken
 import numpy as np
 import pytest
-import reference
+from listed import listed
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
-    Distribution,
     audit,
     audit_mechanism,
     audit_sensitivity,
     compare,
     enumerated,
-    gaussian_distribution,
-    laplace_distribution,
     released,
     table_pairs,
 )
@@ -35,9 +32,8 @@ from qrelease.mechanisms.iterative.construction import Round, iterate
 from qrelease.mechanisms.iterative.distinguishers import Select
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.private_data import _SAMPLERS, Private
+from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.noise import selection
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.workload import Workload
@@ -59,25 +55,7 @@ MOVED = table((0, 0), (0, 1), (1, 1)), table((1, 1), (0, 1), (1, 1))
 
 @pytest.fixture
 def _listed(monkeypatch):
-    """Noise and selection take every value in turn: `enumerated` runs through them."""
-
-    def drawn(law, size, choices):
-        return np.array([choices.draw(law) for _ in range(size)])
-
-    def picked(law, scores, epsilon, sensitivity, choices):
-        return choices.draw(law((scores - scores.max()).tolist(), float(epsilon) / (2 * sensitivity)))
-
-    def softmax(scores, gamma):
-        weights = [math.exp(gamma * s) for s in scores]
-        return Distribution({r: w / math.fsum(weights) for r, w in enumerate(weights)})
-
-    def coins(scores, gamma):
-        return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
-
-    for name, law in (("discrete Laplace", laplace_distribution), ("discrete Gaussian", gaussian_distribution)):
-        monkeypatch.setitem(_SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
-    monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
-    monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
+    listed(monkeypatch)
 
 
 def measured(cost):

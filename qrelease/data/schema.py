@@ -152,8 +152,17 @@ def domain_from_json(content: object) -> Domain:
 
 def digests(domain: Domain) -> list[list[str]]:
     """[name, digest] of each column, in order: for what goes by positions and codes, which other labels or bins, other
-    ways with wrong values, or columns in another order, would give another meaning."""
-    return [[a.name, sha256(json.dumps(_entry(a), sort_keys=True).encode()).hexdigest()] for a in domain]
+    ways with wrong values, or columns in another order, would give another meaning.
+
+    Where a person is the unit the last is of that entry, since what was bought for a person with at most m records does
+    not pay for one with more.
+    """
+    found = [[a.name, _digest(_entry(a))] for a in domain]
+    return found if domain.person is None else [*found, ["[person]", _digest(domain.person.to_json())]]
+
+
+def _digest(entry: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
 
 
 def to_toml(domain: Domain) -> str:

@@ -235,6 +235,11 @@ class Table:
         found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
         return cls(domain, tuple(found), None if persons is None else persons.whole())
 
+    @property
+    def person_column(self) -> str | None:
+        """The column that says whose records they are, where a person is the unit; public."""
+        return None if self.domain.person is None else self.domain.person.column
+
     def __len__(self) -> int:
         return len(self.columns[0])
 

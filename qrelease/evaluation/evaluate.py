@@ -88,8 +88,7 @@ class Truth:
         trial: int = 0,
     ) -> Run:
         """Release once, out of a budget that is forgotten, and compare."""
-        person = None if self.table.domain.person is None else self.table.domain.person.column
-        with Ledger.open(None, cost, neighbours=neighbours, person=person) as ledger:
+        with Ledger.open(None, cost, neighbours=neighbours, person=self.table.person_column) as ledger:
             started = time.perf_counter()
             answers = Curator(self.table, ledger, entropy).release(mechanism, self.workload, cost).answers()
             seconds = time.perf_counter() - started

@@ -129,10 +129,9 @@ class Curator:
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: Rows | None = None
-        person = table.domain.person
-        if person is not None and table.persons is None:
+        if table.domain.person is not None and table.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
-        ledger.check_unit(None if person is None else person.column)
+        ledger.check_unit(table.person_column)
         self._unit = Unit(ledger.neighbours, table.domain.at_most)
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:

@@ -135,8 +135,8 @@ def make(arguments: argparse.Namespace) -> None:
             table = table_of(arguments)
             workload = workload_of(arguments, table.domain)
             _check(arguments, mechanism, table, workload, cost)
-            person = None if table.domain.person is None else table.domain.person.column
-            ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours), person))
+            neighbours = Neighbours.parse(arguments.neighbours)
+            ledger = closing.enter_context(ledger_of(arguments, cost, neighbours, table.person_column))
             _check_disk(arguments, table, workload, folder, ledger)
             _foretell(arguments, mechanism, table, workload, cost, ledger)
             paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)

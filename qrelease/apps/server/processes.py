@@ -225,12 +225,13 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
     table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
     path = Path(settings.ledger)
     total = None if path.exists() else cost
-    person = None if table.domain.person is None else table.domain.person.column
     with ExitStack() as closing:
         # Two connections: one for the transactions, and one for what is read without waiting for them.
         ledger, door = (
             closing.enter_context(
-                Ledger.open(path, total, dataset=settings.dataset, neighbours=settings.neighbours, person=person)
+                Ledger.open(
+                    path, total, dataset=settings.dataset, neighbours=settings.neighbours, person=table.person_column
+                )
             )
             for _ in range(2)
         )
