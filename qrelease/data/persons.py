@@ -142,9 +142,18 @@ class PersonReader(dict[str, int]):
 
         where  says of a key's position where it stands, for errors
         """
+        return self._read(self._code, keys, where)
+
+    def text_codes(self, texts: Iterable[str], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """The same of texts, sooner."""
+        return self._read(self.__getitem__, texts, where)
+
+    def _read(
+        self, code: Callable[[Any], int], keys: Iterable[Any], where: Callable[[int], str]
+    ) -> npt.NDArray[np.int64]:
         found: list[int] = []
         try:
-            found.extend(map(self._code, keys))
+            found.extend(map(code, keys))
         except InvalidInput as error:
             raise InvalidInput(f"{where(len(found))}: {error}") from None
         return np.array(found, np.int64)

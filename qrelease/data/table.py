@@ -176,7 +176,7 @@ class Table:
                 piece = [_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)]
                 if persons is not None:
                     keys = map(itemgetter(persons.place), chunk.rows)
-                    mine = persons.add(keys, _lines(reader, chunk))
+                    mine = persons.add(keys, _lines(reader, chunk), of_texts=True)
                     piece = [codes[mine] for codes in piece] if mine is not None else piece
                 found.add(piece)
             return cls(domain, found.whole(), None if persons is None else persons.whole())
@@ -417,9 +417,11 @@ class _PersonColumn:
         self._reader = PersonReader(person)
         self._codes: list[npt.NDArray[np.int64]] = []
 
-    def add(self, keys: Iterable[object], where: Callable[[int], str]) -> npt.NDArray[np.bool_] | None:
+    def add(
+        self, keys: Iterable[Any], where: Callable[[int], str], *, of_texts: bool = False
+    ) -> npt.NDArray[np.bool_] | None:
         """The keys of the next records; which of these have a person, None where all of them do."""
-        codes = self._reader.codes(keys, where)
+        codes = (self._reader.text_codes if of_texts else self._reader.codes)(keys, where)
         mine = codes != NOBODY
         everybody = bool(mine.all())
         self._codes.append(codes if everybody else codes[mine])

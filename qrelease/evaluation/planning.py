@@ -117,6 +117,31 @@ class MechanismForecast:
 
 
 @final
+@dataclass(frozen=True)
+class RecordBound:
+    """What it costs to keep at most so many records of a person, by public facts alone.
+
+    Attributes
+    ----------
+    at_most
+        m.
+    deviation
+        The standard deviation of each answer's noise, records, where the whole workload is answered at once.
+    kept
+        The largest share of the records that may be kept, where the number of persons is given. How large it is depends
+        on how many records each of them has, which is private.
+    """
+
+    at_most: int
+    deviation: float
+    kept: float | None
+
+    def __str__(self) -> str:
+        share = "" if self.kept is None else f", at most {self.kept:.0%} of the records"
+        return f"  at_most = {self.at_most}: noise of {self.deviation:.3g} records an answer{share}"
+
+
+@final
 @dataclass(frozen=True, repr=False)
 class ReleasePlan:
     """Forecasts for one workload at one cost. Its text is a table.
@@ -138,6 +163,8 @@ class ReleasePlan:
     auto
         What `Auto` would take for so many records, and why; empty where that takes simulations that are too long, or
         none were asked for.
+    bounds
+        Where a person is the unit: what it would cost to keep more or fewer records of each.
     """
 
     subject: str
@@ -148,6 +175,7 @@ class ReleasePlan:
     forecasts: tuple[MechanismForecast, ...]
     note: str = ""
     auto: str = ""
+    bounds: tuple[RecordBound, ...] = ()
 
     def __str__(self) -> str:
         rows = [self._header, *map(self._cells, self.forecasts)]
@@ -155,6 +183,7 @@ class ReleasePlan:
         table = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows]
         notes = [f"{q.mechanism}: {q.note}" for q in self.forecasts if q.note]
         notes += [f"auto: {self.auto}"] if self.auto else []
+        notes += ["what at_most costs, and how many records it may keep:", *map(str, self.bounds)] * bool(self.bounds)
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
 
     __repr__ = __str__
@@ -204,6 +233,7 @@ class ReleasePlan:
             "note": self.note,
             "auto": self.auto,
             "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.forecasts],
+            **({"bounds": [asdict(bound) for bound in self.bounds]} if self.bounds else {}),
         }
 
 
@@ -217,6 +247,7 @@ def plan(
     neighbours: Neighbours | str = "add-remove",
     beta: float = 0.05,
     trials: int = 3,
+    persons: int | None = None,
 ) -> ReleasePlan:
     """What each mechanism promises to a workload over n records, what it typically does, and what a target error takes.
 
@@ -240,6 +271,9 @@ def plan(
         The probability with which a promise may fail.
     trials
         Simulations of each mechanism; 0 for none, and then it is not told what `Auto` would take.
+    persons
+        About how many persons there are, if that is public and a person is the unit: it says how many records may be
+        kept.
 
     Returns
     -------
@@ -277,7 +311,26 @@ def plan(
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
         f" universe {readable(workload.domain.size)} cells, records {n:,}, {unit}"
     )
-    return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto)
+    bounds = _bounds(workload, cost, unit, n, None if persons is None else whole("persons", persons, least=1))
+    return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto, bounds)
+
+
+def _bounds(workload: Workload, cost: Cost, unit: Unit, n: int, persons: int | None) -> tuple[RecordBound, ...]:
+    """For the bound that the schema has and some others."""
+    if unit.at_most is None:
+        if persons is not None:
+            raise InvalidInput("the number of persons is for a schema with a [person]")
+        return ()
+    found = []
+    for at_most in sorted({*_BOUNDS, unit.at_most}):
+        other = replace(unit, at_most=at_most)
+        try:
+            noise, _ = noise_for(workload, other.of_a_record(cost), other.relation)
+        except InvalidInput:  # noise beyond all that can be drawn
+            continue
+        kept = None if persons is None else min(at_most * persons / n, 1.0)
+        found.append(RecordBound(at_most, math.sqrt(noise.variance), kept))
+    return tuple(found)
 
 
 @final
@@ -473,6 +526,9 @@ _CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
     "net": _net,
     "pmw": lambda setting, cost: PrivateMultiplicativeWeights(beta=setting.beta, queries=len(setting.workload)),
 }
+
+_BOUNDS: Final = (1, 2, 5, 10, 20)
+"""Records of a person that a plan compares, beside those that the schema says."""
 
 _NOTES: Final = {
     "mwem": "no theorem covers its practical updates; what it does is known from measuring",
