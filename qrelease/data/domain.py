@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
@@ -453,8 +453,8 @@ class Domain:
 
     @property
     def at_most(self) -> int | None:
-        """m, how many records of a person are kept; None where the unit is one record."""
-        return None if self.person is None else self.person.at_most
+        """m, how many records of a person are kept; None where the unit is one record, or each person has just one."""
+        return None if self.person is None or self.person.derive else self.person.at_most
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -500,7 +500,12 @@ class Domain:
 
     def project(self, axes: Iterable[int]) -> Domain:
         """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
-        return Domain(tuple(self.attributes[a] for a in axes), person=self.person)
+        attributes = tuple(self.attributes[a] for a in axes)
+        person = self.person
+        if person is not None and person.derive:
+            rules = {rule.name: rule for rule in person.derive}
+            person = replace(person, derive=tuple(rules[a.name] for a in attributes if a.name in rules))
+        return Domain(attributes, person=person)
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""

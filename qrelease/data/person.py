@@ -28,7 +28,32 @@ MAX_RECORDS: Final = 1 << 20
 _BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
 """Texts, in small letters, that are the key of nobody, unless they are listed as missing."""
 
-_KEYS: Final = ("column", "at_most", "missing", "weights")
+_KEYS: Final = ("column", "at_most", "missing", "weights", "derive")
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column that is made of a person's records: see `derivation`.
+
+    take    count, any, sum, min, max, first, last or most frequent
+    of, by  the attribute whose value is taken, and the one that says which record comes first
+    where   a condition on the records
+    edges   the bins of a count or sum
+    """
+
+    name: str
+    take: str
+    of: str | None = None
+    by: str | None = None
+    where: str | None = None
+    edges: tuple[float, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the entry of a schema; the name is beside it."""
+        texts = {key: value for key in ("of", "by", "where") if (value := getattr(self, key)) is not None}
+        return {"take": self.take, **texts} | (
+            {"bins": [int(e) if e.is_integer() else e for e in self.edges]} if self.edges else {}
+        )
 
 
 @dataclass(frozen=True)
@@ -44,6 +69,9 @@ class Person:
     missing
         Texts in the column that stand for nobody: records with them are left out. Without any, a missing key is an
         error.
+    derive, records
+        Rules that make one record of all records of a person, and the attributes of the records that they are about;
+        made by a schema, see `derivation`.
 
     Raises
     ------
@@ -59,6 +87,8 @@ class Person:
     column: str
     at_most: int
     missing: tuple[str, ...] = ()
+    derive: tuple[Derived, ...] = ()
+    records: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column.strip():
@@ -80,7 +110,8 @@ class Person:
         unknown = [key for key in entry if key not in _KEYS]
         if unknown:
             raise InvalidInput(f"person: unknown key {unknown[0]!r}; it knows {', '.join(_KEYS)}")
-        absent = [key for key in ("column", "at_most") if key not in entry]
+        needed = ("column",) if "derive" in entry else ("column", "at_most")
+        absent = [key for key in needed if key not in entry]
         if absent:
             raise InvalidInput(f"person needs {absent[0]}")
         if entry.get("weights", "records") != "records":
@@ -91,12 +122,13 @@ class Person:
         missing = entry.get("missing", [])
         if not isinstance(missing, list):
             raise InvalidInput(f"person: missing must be a list of texts in quotes, got {missing!r}")
-        return cls(entry["column"], entry["at_most"], tuple(missing))
+        return cls(entry["column"], entry.get("at_most", 1), tuple(missing))
 
     def to_json(self) -> dict[str, Any]:
         """As the entry of a schema; keys that hold the default are left out."""
         entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
-        return entry | ({"missing": list(self.missing)} if self.missing else {})
+        entry |= {"missing": list(self.missing)} if self.missing else {}
+        return entry | ({"derive": {rule.name: rule.to_json() for rule in self.derive}} if self.derive else {})
 
 
 def identity(text: str) -> tuple[str, object]:

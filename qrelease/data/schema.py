@@ -42,13 +42,15 @@ import math
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
+from qrelease.data import derivation
 from qrelease.data.code_lists import with_lists
 from qrelease.data.dates import iso_date
 from qrelease.data.domain import Attribute, Domain, Kind
@@ -117,7 +119,7 @@ def domain_to_json(domain: Domain) -> dict[str, Any]:
     >>> domain_to_json(Domain.coded({"a": 2}))
     {'attribute': [{'name': 'a', 'kind': 'coded', 'codes': 2}]}
     """
-    content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in domain]}
+    content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in _read(domain)]}
     if domain.person is not None:
         content["person"] = domain.person.to_json()
     return content | ({"impossible": [{"where": rule} for rule in domain.impossible]} if domain.impossible else {})
@@ -147,7 +149,19 @@ def domain_from_json(content: object) -> Domain:
         raise InvalidInput("there must be at least one [[attribute]]")
     rules = _rules(content.get("impossible", []))
     person = Person.from_json(content["person"]) if "person" in content else None
-    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person)
+    domain = Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person)
+    if person is None or "derive" not in content["person"]:
+        return domain
+    try:
+        derive = derivation.rules(content["person"]["derive"], edges_of)
+    except _WrongValue as error:
+        raise InvalidInput(f"derived column: {error}") from None
+    return derivation.derived_domain(domain, replace(person, derive=derive))
+
+
+def _read(domain: Domain) -> Sequence[Attribute]:
+    """The attributes of the records that are read: those that columns are derived from, where they are."""
+    return domain.person.records if domain.person is not None and domain.person.derive else domain.attributes
 
 
 def digests(domain: Domain) -> list[list[str]]:
@@ -158,7 +172,10 @@ def digests(domain: Domain) -> list[list[str]]:
     not pay for one with more.
     """
     found = [[a.name, _digest(_entry(a))] for a in domain]
-    return found if domain.person is None else [*found, ["[person]", _digest(domain.person.to_json())]]
+    if domain.person is None:
+        return found
+    records = {"records": [_entry(a) for a in domain.person.records]} if domain.person.derive else {}
+    return [*found, ["[person]", _digest(domain.person.to_json() | records)]]
 
 
 def _digest(entry: Mapping[str, Any]) -> str:
@@ -181,7 +198,7 @@ def to_toml(domain: Domain) -> str:
 
     document = tomlkit.document()
     entries = tomlkit.aot()
-    for attribute in domain:
+    for attribute in _read(domain):
         entry = tomlkit.table()
         entry.update(_entry(attribute))
         entries.append(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from tempfile import SpooledTemporaryFile
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.typing import Codes
+from qrelease.data import derivation
 from qrelease.data import schema as schemas
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint
@@ -167,6 +168,8 @@ class Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
         reader = CsvReader(path)
         domain = _selected(schema, columns, reader.header)
+        if domain.person is not None and domain.person.derive:
+            return cls.of_derived(cls.read_csv(path, _records(domain)), domain)
         reader.check_commas(domain.names)
         places = _places(domain, reader.header, str(reader.path))
         encoders = [Encoder(attribute) for attribute in domain]
@@ -186,6 +189,8 @@ class Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
         reader = ParquetReader(path)
         domain = _selected(schema, columns, reader.header)
+        if domain.person is not None and domain.person.derive:
+            return cls.of_derived(cls.read_parquet(path, _records(domain)), domain)
         encoders = [Encoder(attribute) for attribute in domain]
         wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
         persons = _persons(domain, reader.header, str(path))
@@ -230,10 +235,30 @@ class Table:
         except nw.exceptions.DuplicateError as error:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         domain = _selected(schema, columns, names)
+        if domain.person is not None and domain.person.derive:
+            return cls.of_derived(cls.from_frame(frame, _records(domain)), domain)
         encoders = [Encoder(attribute) for attribute in domain]
         persons = _persons(domain, [str(name) for name in names], "the frame")
         found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
         return cls(domain, tuple(found), None if persons is None else persons.whole())
+
+    @classmethod
+    def of_derived(cls, table: Table, domain: Domain) -> Table:
+        """One record a person, by the rules of a domain (`derivation`), of records that have persons.
+
+        Parameters
+        ----------
+        table
+            The records.
+        domain
+            Of derived columns, as a schema with a `[person.derive]` declares it.
+
+        Returns
+        -------
+        Table
+            Over that domain; it is protected as a table of records is, of which each person has one.
+        """
+        return cls(domain, tuple(derivation.derived(table, domain)))
 
     @property
     def person_column(self) -> str | None:
@@ -307,7 +332,7 @@ class Table:
 
     def check_bounded(self) -> None:
         """`OutOfMemory` where the records that are kept of each person would not fit in memory, beside the table."""
-        if self.domain.person is not None:
+        if self.domain.at_most is not None:
             each = _BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
             memory.check(each * len(self), "the records that are kept of each person", "release fewer columns")
 
@@ -328,12 +353,12 @@ class Table:
         InvalidInput
             Where the domain has a person, and it is not known whose records these are.
         """
-        if self.domain.person is None:
+        if self.domain.at_most is None:
             return self
         if self.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         named = list(zip(self.domain.names, self.columns, strict=True))
-        chosen = kept(self.persons, named, self.domain.person.at_most, key)
+        chosen = kept(self.persons, named, self.domain.at_most, key)
         return Table(self.domain, tuple(column[chosen] for column in self.columns))
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
@@ -345,6 +370,12 @@ class Table:
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""
         return self.counts([tuple(range(len(self.domain)))])[0]
+
+
+def _records(domain: Domain) -> Domain:
+    """Of the records that columns are derived from."""
+    assert domain.person is not None
+    return Domain(domain.person.records, person=replace(domain.person, derive=(), records=()))
 
 
 def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[str]) -> Domain:

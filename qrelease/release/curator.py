@@ -129,7 +129,7 @@ class Curator:
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: Rows | None = None
-        if table.domain.person is not None and table.persons is None:
+        if table.domain.at_most is not None and table.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
         self._unit = Unit(ledger.neighbours, table.domain.at_most)
@@ -137,7 +137,7 @@ class Curator:
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
         table = self._table
-        if table.domain.person is not None:
+        if table.domain.at_most is not None:
             table = table.bounded(self._key(name))
         unit = self._unit
         return Private(table, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)

@@ -89,8 +89,10 @@ def _person(release: Release) -> dict[str, Any]:
     What share of the records that is, is private, and not told. Nothing reads this: it follows from the domain.
     """
     unit = release.unit
-    if unit.at_most is None:
+    if release.workload.domain.person is None:
         return {}
+    if unit.at_most is None:
+        return {"unit": {"of": "a person", "records": "one, made of all records of that person"}}
     said = {"at_most": unit.at_most, "share_kept": None, "spends_are_of": unit.of_a_record(release.cost).to_json()}
     return {"unit": {"of": "a person", **said}}
 

@@ -128,7 +128,10 @@ class Release:
 
     @property
     def unit(self) -> Unit:
-        """Whose promise the cost is: one record's, or that of a person with so many records at most."""
+        """Whose promise the cost is: one record's, or that of a person with so many records at most.
+
+        Where columns are derived of all records of a person, one record is a person.
+        """
         return Unit(self.neighbours, self.workload.domain.at_most)
 
     def answer(self, query: str | Workload) -> Answer | Floats:
@@ -389,9 +392,11 @@ class Release:
 
     def __repr__(self) -> str:
         insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""
+        derived = self.workload.domain.person is not None and self.unit.at_most is None
+        person = " of a person with one record" if derived else ""
         return (
             f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
-            f" {self.cost:.6g}, {self.unit}{insecure})"
+            f" {self.cost:.6g}, {self.unit}{person}{insecure})"
         )
 
     def _repr_html_(self) -> str:

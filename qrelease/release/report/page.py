@@ -98,7 +98,7 @@ def _lead(release: Release) -> str:
 
 def _facts(release: Release) -> str:
     about = "" if release.unit.public_records else "about "
-    person = {} if release.unit.at_most is None else {"unit": "a person", "records of each": f"{_at_most(release)}"}
+    person = {"unit": "a person", "records of each": f"{_at_most(release)}"} if _is_person(release) else {}
     facts = {
         **{_SYMBOLS[name]: f"{value:g}" for name, value in release.cost.to_json().items()},
         "neighbours": release.neighbours.value,
@@ -119,7 +119,7 @@ def _promise(release: Release) -> str:
     doubt = "whether that one is there at all" if added else "which of two things that one says"
     relation = (
         _of_persons(release, added)
-        if release.unit.at_most is not None
+        if _is_person(release)
         else "Neighbouring tables differ by one record that is there or is not. So it stays hidden whether any one"
         " record is in the table, and with it everything that the record says. The number of records is private as"
         " well: the one given here is noisy, and its noise was paid for."
@@ -140,13 +140,18 @@ def _promise(release: Release) -> str:
     )
 
 
+def _is_person(release: Release) -> bool:
+    """Whether the unit is a person."""
+    return release.workload.domain.person is not None
+
+
 def _at_most(release: Release) -> str:
-    return f"at most {release.unit.at_most:,}"
+    return "one, made of all of them" if release.unit.at_most is None else f"at most {release.unit.at_most:,}"
 
 
 def _unit_names(release: Release) -> tuple[str, str]:
     """What the unit is called, and all the others of it."""
-    return ("record", "every other record") if release.unit.at_most is None else ("person", "all records of the others")
+    return ("person", "all records of the others") if _is_person(release) else ("record", "every other record")
 
 
 def _of_persons(release: Release, added: bool) -> str:
@@ -160,6 +165,12 @@ def _of_persons(release: Release, added: bool) -> str:
         " that stays hidden. How many persons there are does not: their number is public, and that of the records is"
         " not."
     )
+    if release.unit.at_most is None:
+        return (
+            f"Neighbouring tables differ {'by' if added else 'in all that is said of'} one person. Each person is one"
+            f" record here, made of all records with their <em>{column}</em>, which is not released. "
+            + ("So their number is private, and the one given here is noisy." if added else "Their number is public.")
+        )
     return (
         f"{of_all} Who a record belongs to is said by the column <em>{column}</em>, which is not released. Of each"
         f" person {_at_most(release)} records were kept, chosen at random, and all numbers here are of the records that"
@@ -203,7 +214,7 @@ def _limits(release: Release) -> str:
     grows = "ρ is g² times" if isinstance(release.cost, ZCDP) else "ε is g times"
     further = ", and δ grows faster still" if isinstance(release.cost, ApproxDP) and release.cost.delta else ""
     unit = f"The unit is one record. Somebody with g records in the table is protected less: {grows} as large{further}."
-    if release.unit.at_most is not None:
+    if _is_person(release):
         unit = (
             "The unit is one person. A group of g persons, such as a household, is protected less: "
             f"{grows} as large{further}."
