@@ -1,6 +1,6 @@
 """A person as the unit: error at equal (ε, δ, m) beside OpenDP's own pipeline, and what reading with persons takes.
 
-    python -m benchmarks.persons [--quick] [--data DIR] [--seeds N] [--json]
+    python -m benchmarks.persons [--quick] [--data DIR] [--only TABLE] [--seeds N] [--json]
 
 Raw tables from DIR/raw: flights (a person is an aircraft, `tailnum`) and rwm5yr (doctor visits of persons by year). All
 two-way marginals; δ = 1e-9, add-remove of a person with at most m records.
@@ -158,9 +158,10 @@ def by_hand(table: Table, sets: Sequence[tuple[int, ...]], epsilon: float, at_mo
     return found
 
 
-def rows(data: Path, seeds: int, epsilons: Sequence[float], bounds: int) -> Iterator[Row]:
-    """Of all tables that are there."""
-    for name, (columns, person, at_mosts) in TABLES.items():
+def rows(data: Path, names: Sequence[str], seeds: int, epsilons: Sequence[float], bounds: int) -> Iterator[Row]:
+    """Of the tables of these names that are there."""
+    for name in names:
+        columns, person, at_mosts = TABLES[name]
         file = data / "raw" / f"{name}.csv.gz"
         if not file.exists():
             print(f"SKIPPED {name}: no raw/{name}.csv.gz; give its folder as --data DIR", file=sys.stderr)
@@ -213,6 +214,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one seed, one epsilon, the largest bound of each table")
     parser.add_argument("--data", type=Path, default=Path(), help="the folder with raw/; default: here")
+    parser.add_argument("--only", choices=[*TABLES], help="of the tables")
     parser.add_argument("--seeds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--json", action="store_true", help="one object a line")
     arguments = parser.parse_args()
@@ -220,7 +222,8 @@ def main() -> int:
     if not arguments.json:
         print(f"{'table':9}{'m':>4}{'eps':>7}{'kept':>7}{'auto':>9}{'other':>9}  {'rival':8}{'ratio':>7}{'seconds':>8}")
     missed = 0
-    for row in rows(arguments.data, seeds, epsilons, bounds):
+    names = list(TABLES) if arguments.only is None else [arguments.only]
+    for row in rows(arguments.data, names, seeds, epsilons, bounds):
         print(json.dumps({**asdict(row), "ratio": row.ratio}) if arguments.json else row, flush=True)
         missed += row.ratio > 1
     slower = reading(arguments.data, 1 if arguments.quick else 3)

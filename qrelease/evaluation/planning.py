@@ -362,11 +362,12 @@ class _Setting:
 
     def check(self, found: Trial, cost: Cost) -> None:
         """Raise what it would before a charge."""
-        if isinstance(found, OnlineMechanism):
-            public = self.records if self.unit.public_records else None
-            found.check(self.workload.domain, self.unit.of_a_record(cost), self.unit.relation, public)
-        else:
-            found.check(self.workload, self.unit.of_a_record(cost), self.unit.relation)
+        with self.unit.explained():
+            if isinstance(found, OnlineMechanism):
+                public = self.records if self.unit.public_records else None
+                found.check(self.workload.domain, self.unit.of_a_record(cost), self.unit.relation, public)
+            else:
+                found.check(self.workload, self.unit.of_a_record(cost), self.unit.relation)
 
     def least_epsilon(self, name: str, target: float) -> float | None:
         """The least ε at which a target is promised; None if there is none."""

@@ -23,6 +23,8 @@ does not depend on the table, so it holds for the mixture, of which no divergenc
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -116,6 +118,16 @@ class Unit:
             case ApproxDP(epsilon, delta):
                 grown = round_up(Fraction(delta) * _growth(epsilon, self.size))
                 return ApproxDP(round_up(Fraction(epsilon) * self.size), grown)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Within it a refusal that names a cost says whose that is, where it is not what was asked for."""
+        try:
+            yield
+        except InvalidInput as error:
+            if self.size == 1 or not any(f"{name}=" in str(error) for name in ("epsilon", "rho")):
+                raise
+            raise type(error)(f"{error} (of each of {self.size:,} records of a person)") from None
 
     def __str__(self) -> str:
         if self.at_most is None:

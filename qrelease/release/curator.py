@@ -277,7 +277,8 @@ class Curator:
         self._table.check_bounded()
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
-        mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
+        with self._unit.explained():
+            mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
 
     def open(
         self,
@@ -326,7 +327,8 @@ class Curator:
         self._table.check_bounded()
         unit = self._unit
         records = len(self._table) if unit.public_records else None
-        mechanism.check(self._table.domain, unit.of_a_record(cost), unit.relation, records)
+        with unit.explained():
+            mechanism.check(self._table.domain, unit.of_a_record(cost), unit.relation, records)
         rows, label = self._fingerprint(), f"{mechanism.name}: a session"
         if not changed_rows and not self._ledger.knows(key):
             self._warn()

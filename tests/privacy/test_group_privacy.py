@@ -90,6 +90,17 @@ def test_what_cannot_be_divided_is_refused():
         Unit(ADD, 2).of_a_record(1.0)
 
 
+def test_a_refusal_says_whose_cost_it_names():
+    with (
+        pytest.raises(InvalidInput, match=r"got epsilon=0.25 \(of each of 4 records of a person\)"),
+        Unit(ADD, 4).explained(),
+    ):
+        raise InvalidInput("needs a delta, got epsilon=0.25")
+    for unit, told in ((Unit(ADD, 4), "no column"), (Unit(ADD), "got epsilon=1")):
+        with pytest.raises(InvalidInput, match=f"{told}$"), unit.explained():
+            raise InvalidInput(told)
+
+
 def test_it_says_who_is_compared():
     assert str(Unit(SWAP)) == "replace-one"
     assert str(Unit(ADD, 1500)) == "add-remove of a person with at most 1,500 records"

@@ -202,7 +202,8 @@ def _check(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, wo
     writer.check_format(arguments.out_format)
     if arguments.weighted:
         writer.check_weighted(table.domain)
-    mechanism.check(workload, unit.of_a_record(cost), unit.relation)
+    with unit.explained():
+        mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
         check_table(mechanism, workload)
     table.check_counts(workload.sets)
