@@ -138,7 +138,13 @@ class Table:
         return cls(domain, tuple(column[mine] for column in found), persons)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        schema: Schema,
+        columns: Sequence[str] | None = None,
+        parent: str | os.PathLike[str] | None = None,
+    ) -> Table:
         """Read the records of a file: Parquet if it ends in .parquet or .pq, else CSV.
 
         Parameters
@@ -151,6 +157,8 @@ class Table:
         columns
             Some of the schema's columns, in the order wanted; by default all, in the order of a `Domain` or, with a
             schema file, in that of the data.
+        parent
+            A file with one row for each person, which has the columns that the first has not: see `joined`.
 
         Returns
         -------
@@ -161,7 +169,21 @@ class Table:
         InvalidInput
             One line that names source, row or line, column and value: for the data holder's eyes.
         """
-        return (cls.read_parquet if is_parquet(path) else cls.read_csv)(path, schema, columns)
+        read = cls.read_parquet if is_parquet(path) else cls.read_csv
+        if parent is None:
+            return read(path, schema, columns)
+        header = (ParquetReader(path) if is_parquet(path) else CsvReader(path)).header
+        domain = _selected(schema, columns, header)
+        if domain.person is None:
+            raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
+        if domain.person.derive:
+            return cls.of_derived(cls.read(path, _records(domain), parent=parent), domain)
+        own = [name for name in domain.names if name.strip() in [known.strip() for known in header]]
+        others = [name for name in domain.names if name not in own]
+        if not own or not others:
+            raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
+        parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
+        return read(path, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
 
     @classmethod
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -241,6 +263,66 @@ class Table:
         persons = _persons(domain, [str(name) for name in names], "the frame")
         found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
         return cls(domain, tuple(found), None if persons is None else persons.whole())
+
+    def joined(self, parents: Table) -> Table:
+        """The records with the columns of their parents: of a table that has one row for each person.
+
+        A row of a parent belongs to the person whose records it is joined to. So neighbouring tables differ by a person
+        with all records and that row, and what is promised to a person covers it.
+
+        Parameters
+        ----------
+        parents
+            A table with the same person column. Of a person without a row there its columns are missing; a row of
+            nobody here is left out.
+
+        Returns
+        -------
+        Table
+            Over the columns of both.
+
+        Raises
+        ------
+        InvalidInput
+            Where persons are not known or by another column, a person has two rows, or has none and a column knows no
+            missing value.
+
+        Examples
+        --------
+        >>> person = Person("plane", 2)
+        >>> seats = Domain((Attribute("seats", "coded", codes=3, missing=("",)),), person=person)
+        >>> late = Domain((Attribute("late", "coded", codes=2),), person=person)
+        >>> planes = Table.of_persons(seats, [np.array([2, 1])], ["N1", "N2"])
+        >>> flights = Table.of_persons(late, [np.array([0, 1, 1])], ["N2", "N1", "N3"])
+        >>> [column.tolist() for column in flights.joined(planes).columns]
+        [[0, 1, 1], [1, 2, 3]]
+        """
+        if self.persons is None or parents.persons is None or self.person_column != parents.person_column:
+            raise InvalidInput("a table is joined with one that has the same person column, and knows its persons")
+        rows = parents.persons.codes
+        if len(rows) > len(parents.persons.digests):
+            raise InvalidInput(f"a parent has one row for each {self.person_column!r}, and here one of them has two")
+        of_digest = dict(zip(parents.persons.unit.tolist(), range(len(rows)), strict=True))
+        row_of = np.array([of_digest.get(d, -1) for d in self.persons.digests.tolist()], np.int64)
+        places = row_of[self.persons.codes]
+        orphans = places < 0
+        columns = list(self.columns)
+        for attribute, column in zip(parents.domain, parents.columns, strict=True):
+            if orphans.any() and not attribute.missing:
+                raise InvalidInput(
+                    f"some {self.person_column!r} has no row of a parent, and column {attribute.name!r} knows no"
+                    ' missing value: give it missing = [""]'
+                )
+            found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
+            columns.append(np.where(orphans, attribute.values, found).astype(code_type(attribute)))
+        attributes = (*self.domain.attributes, *parents.domain.attributes)
+        domain = Domain(attributes, (*self.domain.impossible, *parents.domain.impossible), self.domain.person)
+        return Table(domain, tuple(columns), self.persons)
+
+    def ordered(self, domain: Domain) -> Table:
+        """The same records over a domain that has the same columns, in its order and with its rules."""
+        columns = tuple(self.columns[self.domain.axis(name)] for name in domain.names)
+        return Table(domain, columns, self.persons)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:

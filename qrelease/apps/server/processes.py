@@ -80,6 +80,7 @@ class Settings:
     strangers: int
     records: int | None = None
     changed_rows: bool = False
+    parent: str | None = None
 
     def __post_init__(self) -> None:
         least, most = ALLOWED_RATES
@@ -145,7 +146,7 @@ class _Loaded:
         cost = cost_of(settings.epsilon, settings.delta)
         declared = None if settings.declared is None else Conjunctions(settings.declared)
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
-        table = Table.read(settings.data, settings.schema, settings.columns)
+        table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
         neighbours = Neighbours.parse(settings.neighbours)
         unit = Unit(neighbours, table.domain.at_most)
         of_a_record = unit.of_a_record(cost)
