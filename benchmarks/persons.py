@@ -28,7 +28,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -114,8 +116,8 @@ def distance(
 def opendp(table: Table, sets: Sequence[tuple[int, ...]], epsilon: float, at_most: int) -> list[Floats] | None:
     """Noisy marginals by OpenDP's pipeline; None where it does not run here."""
     try:
-        import opendp.prelude as dp
-        import polars as pl
+        dp: Any = import_module("opendp.prelude")  # whose types say less than it takes
+        pl: Any = import_module("polars")
     except ImportError:
         return None
     assert table.persons is not None
