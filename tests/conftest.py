@@ -26,7 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-LONGEST = ("test_ledger_crash", "test_server_live", "test_journal")
+LONGEST = ("test_ledger_crash", "test_server_live", "test_ledger_journals")
 """Files of tests that kill processes for a minute or so, and mostly wait."""
 
 

@@ -3,17 +3,8 @@
 import broken
 import numpy as np
 import pytest
+from audits import CUBE, DOMAIN, SINGLES, SWAP, TIPPED, audited, listed, table
 from rules import Heaviest
-from test_audit_releases import (  # noqa: F401  a fixture, named below
-    CUBE,
-    DOMAIN,
-    SINGLES,
-    SWAP,
-    TIPPED,
-    _listed,
-    audited,
-    table,
-)
 
 from qrelease.evaluation.audit import compare, enumerated, released
 from qrelease.inference.histogram import Histogram
@@ -27,6 +18,12 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.oracles import ConjunctionOracle, PredicateOracle
 from qrelease.queries.workload import Workload
+
+
+@pytest.fixture
+def _listed(monkeypatch):
+    listed(monkeypatch)
+
 
 # --- one draw of a distinguisher, exactly ------------------------------------------------------------------------
 

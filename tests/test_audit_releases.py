@@ -7,7 +7,7 @@ from functools import partial
 import broken
 import numpy as np
 import pytest
-from listed import listed
+from audits import DOMAIN, SINGLES, SWAP, TIPPED, audited, listed, table
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
@@ -40,15 +40,7 @@ from qrelease.queries.workload import Workload
 
 ONE = PureDP(1.0)
 
-DOMAIN = Domain.coded({"a": 2, "b": 2})
-SINGLES = Workload.marginals(DOMAIN, 1)
 BOTH = Workload.marginals(DOMAIN, 2)
-SWAP = Neighbours.REPLACE_ONE
-
-
-def table(*records):
-    return Table(DOMAIN, tuple(np.array(column) for column in zip(*records, strict=True)))
-
 
 MOVED = table((0, 0), (0, 1), (1, 1)), table((1, 1), (0, 1), (1, 1))
 
@@ -94,8 +86,6 @@ def one_round(cost, distinguisher, share=0.5):
 
 
 # A record that makes one column stand out more and the other less, and shows in the counts of either one.
-FOUR = ((0, 1),) * 4 + ((1, 1),)
-TIPPED = table(*FOUR, (1, 1)), table(*FOUR, (0, 0))
 
 
 @pytest.mark.usefixtures("_listed")
@@ -156,18 +146,6 @@ def test_whole_releases_are_acquitted(name):
     mechanism, cost = RELEASES[name]
     found = audit_mechanism(mechanism, cost, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(9))
     assert not found.convicted
-
-
-CUBE = Domain.coded({"a": 2, "b": 2, "c": 2})
-ALIKE = {Neighbours.ADD_REMOVE: ([0, 0, 0], [0, 0, 0, 0]), Neighbours.REPLACE_ONE: ([0, 0, 0], [0, 0, 1])}
-"""Codes in every column of neighbours that differ in all marginals: records alike, and one more, or one opposite."""
-
-
-def audited(mechanism, cost, neighbours, samples, domain=CUBE):
-    """All that a release says of the marginals of two columns."""
-    run = released(mechanism, Workload.marginals(domain, 2), cost, neighbours)
-    pair = [Table(domain, (np.array(codes),) * len(domain)) for codes in ALIKE[neighbours]]
-    return audit(run, *pair, cost, samples=samples, entropy=Entropy.insecure(10))
 
 
 @pytest.mark.slow

@@ -22,17 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Derived, Person
 from qrelease.errors import InvalidInput
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from qrelease.data.table import Table
 
 _COUNTED: Final = ("count", "sum")
 _KEYS: Final = {
@@ -83,20 +77,16 @@ def derived_domain(records: Domain, person: Person) -> Domain:
     if person.at_most != 1:
         raise InvalidInput(f"person: with derive there is one record a person, so at_most is 1, got {person.at_most}")
     attributes = tuple(_attribute(records, rule) for rule in person.derive)
-    return Domain(attributes, person=replace(person, records=records.attributes))
+    return Domain(attributes, code_lists=records.code_lists, person=replace(person, records=records.attributes))
 
 
 def _attribute(records: Domain, rule: Derived) -> Attribute:
     try:
-        if rule.where is not None:
-            from qrelease.data import predicates  # with numpy, which reading a schema does without
-
-            predicates.parse(rule.where, records)
         if rule.take == "any":
             return Attribute(rule.name, "category", categories=("no", "yes"))
         of = None if rule.of is None else records[rule.of]
         if rule.take in _COUNTED:
-            if of is not None and _values(of) is None:
+            if of is not None and values_of(of) is None:
                 raise InvalidInput(
                     f"a sum needs whole numbers: codes, or bins of one number each, and {of.name!r} has not"
                 )
@@ -110,7 +100,7 @@ def _attribute(records: Domain, rule: Derived) -> Attribute:
         raise InvalidInput(f"derived {rule.name!r}: {error}") from None
 
 
-def _values(attribute: Attribute) -> Sequence[float] | None:
+def values_of(attribute: Attribute) -> Sequence[float] | None:
     """The whole number that each cell stands for; None where it stands for none, or for several."""
     if attribute.kind == "coded":
         return range(attribute.codes)
@@ -118,88 +108,3 @@ def _values(attribute: Attribute) -> Sequence[float] | None:
         return None
     single = all(high - low == 1 for low, high in zip(attribute.edges, attribute.edges[1:], strict=False))
     return attribute.edges[:-1] if single else None
-
-
-def derived(table: Table, domain: Domain) -> list[npt.NDArray[Any]]:
-    """The columns of one record a person, by the rules of a domain, of the records of persons.
-
-    table  the records, with whose they are, over the domain that the rules are about
-    """
-    import numpy as np
-
-    assert table.persons is not None
-    assert domain.person is not None
-    by_name = {rule.name: rule for rule in domain.person.derive}
-    whose, persons = table.persons.codes, len(table.persons.digests)
-    return [_column(table, by_name[a.name], a, whose, persons, np.zeros(persons, np.int64)) for a in domain]
-
-
-def _column(
-    table: Table,
-    rule: Derived,
-    attribute: Attribute,
-    whose: npt.NDArray[np.int64],
-    persons: int,
-    found: npt.NDArray[np.int64],
-) -> npt.NDArray[Any]:
-    """The codes of one derived column, (persons,)."""
-    import numpy as np
-
-    rows = _rows(table, rule)
-    if rule.take == "any":
-        found[whose[rows]] = 1
-        return found
-    if rule.take == "count":
-        return _binned(attribute, np.bincount(whose[rows], minlength=persons))
-    of = table.domain.axis(str(rule.of))
-    source, codes = table.domain.attributes[of], table.columns[of].astype(np.int64)
-    rows = rows[codes[rows] < source.values]  # what is missing says nothing
-    if rule.take == "sum":
-        numbers = np.array(_values(source), np.int64)[codes[rows]]
-        sums = np.zeros(persons, np.int64)
-        np.add.at(sums, whose[rows], numbers)
-        return _binned(attribute, sums)
-    found[:] = source.values  # missing
-    ranks = -_frequencies(whose[rows], codes[rows], source.size) if rule.take == "most frequent" else codes[rows]
-    if rule.by is not None:
-        by = table.domain.axis(rule.by)
-        ranks = table.columns[by].astype(np.int64)[rows]
-        known = ranks < table.domain.attributes[by].values
-        rows, ranks = rows[known], ranks[known]
-    order = np.lexsort((codes[rows], ranks))
-    chosen = order if rule.take in ("max", "last") else order[::-1]  # the last that is written stays
-    found[whose[rows[chosen]]] = codes[rows[chosen]]
-    return found
-
-
-def _rows(table: Table, rule: Derived) -> npt.NDArray[np.intp]:
-    """The records that a rule is about."""
-    import numpy as np
-
-    from qrelease.data import predicates
-
-    if rule.where is None:
-        return np.arange(len(table))
-    condition = predicates.parse(rule.where, table.domain)
-    if not condition.axes:
-        return np.arange(len(table)) if condition.mask().all() else np.arange(0)
-    shape = [table.domain.shape[a] for a in condition.axes]
-    cells = np.ravel_multi_index([table.columns[a] for a in condition.axes], shape)
-    return np.flatnonzero(condition.mask()[cells])
-
-
-def _frequencies(whose: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """How often each record's person has its code, (n,)."""
-    import numpy as np
-
-    _, places, counts = np.unique(whose * size + codes, return_inverse=True, return_counts=True)
-    times: npt.NDArray[np.int64] = counts[places]
-    return times
-
-
-def _binned(attribute: Attribute, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The codes of whole numbers, those outside in the nearest bin."""
-    import numpy as np
-
-    places = np.searchsorted(attribute.edges, numbers, side="right") - 1
-    return np.clip(places, 0, attribute.values - 1)

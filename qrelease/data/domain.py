@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from qrelease.data.dates import EPOCH, days, iso_date
@@ -409,6 +410,9 @@ class Domain:
     impossible
         Conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
         `structural_zeros`. Mechanisms that keep to them say so.
+    code_lists
+        The files that a schema file took categories from: `Table.read` refuses to read private records from one of
+        them. No part of what makes two domains equal, and not stored.
     person
         Whose records they are, where a person may have several and is the unit of what is promised.
 
@@ -429,6 +433,7 @@ class Domain:
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[str, ...] = ()
+    code_lists: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     person: Person | None = None
 
     def __post_init__(self) -> None:
@@ -505,7 +510,7 @@ class Domain:
         if person is not None and person.derive:
             rules = {rule.name: rule for rule in person.derive}
             person = replace(person, derive=tuple(rules[a.name] for a in attributes if a.name in rules))
-        return Domain(attributes, person=person)
+        return Domain(attributes, code_lists=self.code_lists, person=person)
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""

@@ -15,18 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
-from qrelease._util.validate import count
-from qrelease.data.spelling import NAN, meaning
 from qrelease.errors import InvalidInput
 
 MAX_RECORDS: Final = 1 << 20
 """Of a person, that may be kept: more is a slip, since the noise grows with their number."""
-
-_BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
-"""Texts, in small letters, that are the key of nobody, unless they are listed as missing."""
 
 _KEYS: Final = ("column", "at_most", "missing", "weights", "derive")
 
@@ -94,9 +88,8 @@ class Person:
         if not isinstance(self.column, str) or not self.column.strip():
             raise InvalidInput(f"person: column must be a text that is not empty, got {self.column!r}")
         object.__setattr__(self, "column", self.column.strip())  # as readers do with the names of a header
-        object.__setattr__(self, "at_most", count("person: at_most", self.at_most))
-        if self.at_most > MAX_RECORDS:
-            raise InvalidInput(f"person: at_most must be at most {MAX_RECORDS:,}, got {self.at_most:,}")
+        if type(self.at_most) is not int or not 1 <= self.at_most <= MAX_RECORDS:
+            raise InvalidInput(f"person: at_most must be a whole number in 1..{MAX_RECORDS:,}, got {self.at_most!r}")
         given: Any = self.missing
         if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
             raise InvalidInput(f"person: missing must be a list of texts in quotes, got {given!r}")
@@ -129,32 +122,3 @@ class Person:
         entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
         entry |= {"missing": list(self.missing)} if self.missing else {}
         return entry | ({"derive": {rule.name: rule.to_json() for rule in self.derive}} if self.derive else {})
-
-
-def identity(text: str) -> tuple[str, object]:
-    """What a key stands for, whatever its spelling; keys of one identity are one person.
-
-    Whole numbers are compared exactly, however long they are, and others as the floats that they spell.
-
-    Examples
-    --------
-    >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
-    (True, False, False)
-    """
-    stripped = text.strip()
-    digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
-    if digits.isascii() and digits.isdigit():
-        return "number", int(stripped)
-    means = meaning(stripped)
-    if isinstance(means, bool):
-        return "truth", means
-    if isinstance(means, float):
-        return "number", int(means) if means.is_integer() else means
-    if isinstance(means, datetime):
-        return "moment", means.isoformat()
-    return "text", means
-
-
-def blank(text: str) -> bool:
-    """Whether a text looks like no key at all."""
-    return text.strip().lower() in _BLANK

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, final
 
@@ -22,9 +23,12 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.fingerprint import mixed
-from qrelease.data.person import Person, blank, identity
-from qrelease.data.spelling import text_of
+from qrelease.data.person import Person
+from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
+
+_BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
+"""Texts, in small letters, that are the key of nobody, unless they are listed as missing."""
 
 NOBODY: Final = -1
 """The code of a record without a person, which is left out."""
@@ -173,3 +177,32 @@ class PersonReader(dict[str, int]):
         """By the number of a person, 64 bits that depend on what the key stands for alone."""
         words = (blake2b(repr(stands_for).encode(), digest_size=8).digest() for stands_for in self._texts)
         return np.frombuffer(b"".join(words), "<u8").astype(np.uint64)
+
+
+def identity(text: str) -> tuple[str, object]:
+    """What a key stands for, whatever its spelling; keys of one identity are one person.
+
+    Whole numbers are compared exactly, however long they are, and others as the floats that they spell.
+
+    Examples
+    --------
+    >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
+    (True, False, False)
+    """
+    stripped = text.strip()
+    digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
+    if digits.isascii() and digits.isdigit():
+        return "number", int(stripped)
+    means = meaning(stripped)
+    if isinstance(means, bool):
+        return "truth", means
+    if isinstance(means, float):
+        return "number", int(means) if means.is_integer() else means
+    if isinstance(means, datetime):
+        return "moment", means.isoformat()
+    return "text", means
+
+
+def blank(text: str) -> bool:
+    """Whether a text looks like no key at all."""
+    return text.strip().lower() in _BLANK

@@ -51,7 +51,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from qrelease.data import derivation
-from qrelease.data.code_lists import with_lists
+from qrelease.data.code_lists import named_files, with_lists
 from qrelease.data.dates import iso_date
 from qrelease.data.domain import Attribute, Domain, Kind
 from qrelease.data.person import Person
@@ -98,7 +98,10 @@ def load(path: str | os.PathLike[str]) -> Domain:
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        return _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
+        if path.suffix == ".json":
+            return _coded(content)
+        domain = _reviewed(with_lists(content, path.parent))
+        return replace(domain, code_lists=named_files(content, path.parent))
     except OSError as error:
         raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -149,7 +152,9 @@ def domain_from_json(content: object) -> Domain:
         raise InvalidInput("there must be at least one [[attribute]]")
     rules = _rules(content.get("impossible", []))
     person = Person.from_json(content["person"]) if "person" in content else None
-    domain = Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person)
+    domain = Domain(
+        tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person=person
+    )
     if person is None or "derive" not in content["person"]:
         return domain
     try:

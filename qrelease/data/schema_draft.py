@@ -78,10 +78,23 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None) -> str:
     rows
         Look at so many records only, the first ones.
 
+    Returns
+    -------
+    str
+        A schema in TOML, every entry of which says `reviewed = false`.
+
     Raises
     ------
     InvalidInput
         As `CsvReader`, `ParquetReader` and `Table.from_frame` do, and when no column is usable.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import qrelease as qr
+    >>> text = qr.draft(pd.DataFrame({"sex": ["F", "M"] * 50, "age": range(20, 120)}))
+    >>> [line for line in text.splitlines() if line.startswith("name")]
+    ['name = "sex"', 'name = "age"']
     """
     if rows is not None:
         whole("rows", rows, least=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.typing import Codes
-from qrelease.data import derivation
 from qrelease.data import schema as schemas
+from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint
 from qrelease.data.person import Person
@@ -33,9 +33,9 @@ from qrelease.errors import InvalidInput, TooLarge
 
 Schema = Domain | str | os.PathLike[str]
 
-MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
+MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
-_MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
 _BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
 
@@ -189,7 +189,7 @@ class Table:
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
         reader = CsvReader(path)
-        domain = _selected(schema, columns, reader.header)
+        domain = _selected(schema, columns, reader.header, path)
         if domain.person is not None and domain.person.derive:
             return cls.of_derived(cls.read_csv(path, _records(domain)), domain)
         reader.check_commas(domain.names)
@@ -210,7 +210,7 @@ class Table:
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
         reader = ParquetReader(path)
-        domain = _selected(schema, columns, reader.header)
+        domain = _selected(schema, columns, reader.header, path)
         if domain.person is not None and domain.person.derive:
             return cls.of_derived(cls.read_parquet(path, _records(domain)), domain)
         encoders = [Encoder(attribute) for attribute in domain]
@@ -316,7 +316,8 @@ class Table:
             found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
             columns.append(np.where(orphans, attribute.values, found).astype(code_type(attribute)))
         attributes = (*self.domain.attributes, *parents.domain.attributes)
-        domain = Domain(attributes, (*self.domain.impossible, *parents.domain.impossible), self.domain.person)
+        rules = (*self.domain.impossible, *parents.domain.impossible)
+        domain = Domain(attributes, rules, person=self.domain.person)
         return Table(domain, tuple(columns), self.persons)
 
     def ordered(self, domain: Domain) -> Table:
@@ -340,7 +341,7 @@ class Table:
         Table
             Over that domain; it is protected as a table of records is, of which each person has one.
         """
-        return cls(domain, tuple(derivation.derived(table, domain)))
+        return cls(domain, tuple(derived(table, domain)))
 
     @property
     def person_column(self) -> str | None:
@@ -371,7 +372,7 @@ class Table:
         InvalidInput
             For a position that is no column.
         TooLarge
-            Before anything is allocated, when all of them together have more than `MAX_CELLS` cells.
+            Before anything is allocated, when all of them together have more than `MAX_COUNTED_CELLS` cells.
         """
         width = len(self.domain)
         wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
@@ -394,9 +395,9 @@ class Table:
         flat = cover.count(self.columns, self.domain.names)
         flat.setflags(write=False)
         counted = {axes: flat[a:b] for axes, (a, b) in zip(new, pairwise(cover.offsets), strict=True)}
-        if len(flat) <= _MAX_REMEMBERED_CELLS:
+        if len(flat) <= MAX_REMEMBERED_CELLS:
             before = self._cells
-            if before + len(flat) > _MAX_REMEMBERED_CELLS:
+            if before + len(flat) > MAX_REMEMBERED_CELLS:
                 self._known.clear()
                 before = 0
             self._known.update(counted)
@@ -445,24 +446,37 @@ class Table:
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
-        if cells > MAX_CELLS:
-            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_CELLS:,} do")
+        if cells > MAX_COUNTED_CELLS:
+            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_COUNTED_CELLS:,} do")
         return cells
 
     def histogram(self) -> npt.NDArray[np.int64]:
-        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""
+        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""
         return self.counts([tuple(range(len(self.domain)))])[0]
 
 
 def _records(domain: Domain) -> Domain:
     """Of the records that columns are derived from."""
     assert domain.person is not None
-    return Domain(domain.person.records, person=replace(domain.person, derive=(), records=()))
+    person = replace(domain.person, derive=(), records=())
+    return Domain(domain.person.records, code_lists=domain.code_lists, person=person)
 
 
-def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[str]) -> Domain:
-    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
+def _selected(
+    schema: Schema, columns: Sequence[str] | None, header: Sequence[str], data: str | os.PathLike[str] | None = None
+) -> Domain:
+    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data.
+
+    data  the file of the private records, if they are in one: the schema may not take its categories from it
+    """
     domain = schema if isinstance(schema, Domain) else schemas.load(schema)
+    for listed in domain.code_lists if data is not None else ():
+        with suppress(OSError):  # a list that is gone by now was read
+            if data is not None and os.path.samefile(listed, data):
+                raise InvalidInput(
+                    f"the schema takes categories from {listed}, which is the file of the private records: its values"
+                    " would become public; take a list that is public knowledge"
+                )
     if columns is None:
         of_data = not isinstance(schema, Domain) and set(domain.names) <= set(header)
         columns = [name for name in header if name in domain.names] if of_data else domain.names

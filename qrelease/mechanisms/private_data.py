@@ -36,7 +36,7 @@ from qrelease.privacy.group_privacy import Unit
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
 
-_SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
+SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
     "discrete Laplace": samplers_module.discrete_laplace,
     "discrete Gaussian": samplers_module.discrete_gaussian,
     "rounded Gaussian": samplers_module.rounded_gaussian,
@@ -55,6 +55,22 @@ class Private:
 
     Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
     it, for scores that it hands to `select`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> cost, sexes = qr.PureDP(1), qr.Workload.marginals(domain, 1)
+    >>> table = qr.Table(domain, (np.arange(500) % 2,))
+    >>> private = Private(table, qr.Neighbours.ADD_REMOVE, Filter(cost), qr.Entropy.insecure(1))
+    >>> [measured] = private.measure(sexes, cost)
+    >>> measured.values.tolist(), len(private.spends)
+    ([249.0, 253.0], 1)
+    >>> private.measure(sexes, cost)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.BudgetExceeded: budget exceeded: ...
     """
 
     _table: Table = field(repr=False)
@@ -200,7 +216,7 @@ def digest(workload: Workload) -> str:
 
 
 def _draw(law: Noise, parameter: Fraction, size: int, source: WordSource) -> Ints:
-    return _SAMPLERS[law.law](parameter, size, source)
+    return SAMPLERS[law.law](parameter, size, source)
 
 
 def _applied(groups: Sequence[Group], marginals: Mapping[Axes, Ints], unit: float) -> Iterator[Ints]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, final
@@ -14,17 +16,22 @@ from typing import Any, final
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters
+from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
-from qrelease.privacy.costs import Cost, check_cost
-from qrelease.privacy.draws import STEM, Draws, key_of
+from qrelease.privacy.costs import Cost, Neighbours, check_cost
+from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
-from qrelease.privacy.fingerprint_store import Rows
+from qrelease.privacy.fingerprint_store import TableDigests
 from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Charge, Ledger
 from qrelease.queries.workload import Workload
+from qrelease.release.manifest import named
 from qrelease.release.release import Release
+from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
+from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.noise_source import ExactNoise
+from qrelease.statistics.private_columns import PrivateColumns
 
 
 @final
@@ -41,7 +48,7 @@ class Paid:
     described: Mapping[str, Any]
     workload: Workload
     private: Private
-    dataset: str
+    ledger: Ledger
     unit: Unit
     process: int = field(default_factory=os.getpid)
 
@@ -59,29 +66,40 @@ class Paid:
         private, workload, cost = self.private, self.workload, self.charge.cost
         draft = self.mechanism.release(private, workload, self.unit.of_a_record(cost))
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
-        return Release(
+        insecure = is_insecure(private.entropy)
+        release = Release(
             draft.synopsis,
             workload,
             cost,
             self.unit.neighbours,
-            self.dataset,
+            self.ledger.dataset,
             self.mechanism.name,
             {**self.described, **draft.choices, **rules},
             draft.measurements,
             tuple(private.spends),
-            is_insecure(private.entropy),
+            insecure,
             private.entropy.insecure_seed,
+            date=None if insecure else datetime.now(UTC).date().isoformat(),
         )
+        return named(release)
 
     @property
     def resumes(self) -> bool:
         """Whether a run that is cut off now can be gone on with."""
         return self.private.draws is not None
 
-    def finish(self) -> None:
-        """The release is stored where it belongs: from now on the same arguments are a new charge."""
+    def finish(self, release: Release, files: Mapping[str, str] | None = None) -> None:
+        """The release is stored where it belongs: from now on the same arguments are a new charge.
+
+        The ledger's entry names it.
+
+        files  the SHA-256 of each of its files, by name, where it was written
+        """
+        record = finished(release.id, release.date, files)
         if self.private.draws is not None:
-            self.private.draws.finish()
+            self.private.draws.finish(record)
+        elif not release.insecure:
+            self.ledger.store_answer(self.charge, record)
 
 
 @final
@@ -128,7 +146,7 @@ class Curator:
         self._table = table
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
-        self._rows: Rows | None = None
+        self._rows: TableDigests | None = None
         if table.domain.at_most is not None and table.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
@@ -167,7 +185,7 @@ class Curator:
         """
         return self._ledger.notice(self._fingerprint())
 
-    def _fingerprint(self) -> Rows:
+    def _fingerprint(self) -> TableDigests:
         if self._rows is None:
             self._rows = self._ledger.rows_of(self._table.fingerprint)
         return self._rows
@@ -220,7 +238,7 @@ class Curator:
         """
         paid = self.pay(mechanism, workload, cost, again=again, changed_rows=changed_rows)
         release = paid.release()
-        paid.finish()
+        paid.finish(release)
         return release
 
     def pay(
@@ -238,17 +256,16 @@ class Curator:
         if not changed_rows:
             self._warn()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
-        named = None
+        key = None
         if resumable:
             asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
             asked += [] if self.domain.person is None else [self.domain.person.to_json()]
-            stem = f"{STEM}{sha256(json.dumps(asked).encode()).hexdigest()}"
-            named = key_of(self._ledger, stem, again=again)
+            key = key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
         label = f"{mechanism.name}: {len(workload):,} queries"
-        charge = self._ledger.charge(cost, label, named, rows=rows, rows_in_key=True)
+        charge = self._ledger.charge(cost, label, key, rows=rows)
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
         private = self._private(charge.key, cost, draws)
-        return Paid(charge, mechanism, described, workload, private, self._ledger.dataset, self._unit)
+        return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
 
     def _resumable(self, mechanism: Mechanism) -> bool:
         """Whether a run can be gone on with: its noise is secret, its ledger outlives it, its mechanism is described.
@@ -279,6 +296,71 @@ class Curator:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         with self._unit.explained():
             mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
+
+    def estimate(self, statistic: Statistic, cost: Cost, *, changed_rows: bool = False) -> Estimate:
+        """Run a statistic once, for one charge, which is made before the first draw.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What is estimated, such as `Mean("age")` or `Quantile("age", 0.5)`.
+        cost : PureDP, ApproxDP or ZCDP
+            What it may cost; all of it is charged.
+        changed_rows : bool
+            That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
+            charge.
+
+        Returns
+        -------
+        Estimate
+            Public: it can be given away.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        InvalidInput, TooLarge
+            Whatever the statistic's own check finds, and where n is public and its theorem promises nothing for it.
+            Nothing is charged then.
+
+        Examples
+        --------
+        >>> import qrelease as qr
+        >>> table = qr.Table(qr.Domain.coded({"age": 100}), (np.arange(2000) % 80,))
+        >>> with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
+        ...     curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+        ...     found = curator.estimate(qr.Mean("age"), qr.PureDP(1.0))
+        >>> round(found.value), found.interval[0] < 39.5 < found.interval[1]
+        (40, True)
+        """
+        _check_made(statistic, "statistic")
+        if not isinstance(statistic, Statistic):
+            raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
+        check_cost(cost)
+        neighbours, domain = self._ledger.neighbours, self._table.domain
+        check_one_record(domain, "an estimate")
+        records = len(self._table) if self._unit.public_records else None
+        if self._ledger.store.in_writing:
+            raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
+        statistic.check(domain, cost, neighbours)
+        refuse_empty(statistic, domain, records, cost, neighbours)
+        described = {f.name: plain(getattr(statistic, f.name)) for f in fields(statistic)}  # type: ignore[arg-type]
+        if not changed_rows:
+            self._warn()
+        self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
+        private = PrivateColumns(self._table, neighbours, Filter(cost), ExactNoise(self._entropy))
+        result = statistic.estimate(private, cost)
+        return Estimate.of(
+            result,
+            statistic=statistic.name,
+            parameters=described,
+            dataset=self._ledger.dataset,
+            neighbours=neighbours,
+            cost=cost,
+            spends=tuple(private.spends),
+            promise=_promise(statistic, domain, result, records, cost, neighbours),
+            insecure=is_insecure(self._entropy),
+        )
 
     def open(
         self,
@@ -319,6 +401,8 @@ class Curator:
             Whatever the mechanism's own check finds, and a key that another session has. Nothing is charged then.
         """
         _check_made(mechanism)
+        if isinstance(key, str) and is_of_release(key):
+            raise InvalidInput(f"the key {key!r} is such as releases have: give the session another one")
         if not isinstance(mechanism, OnlineMechanism | PayingMechanism):
             raise InvalidInput(
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
@@ -343,11 +427,39 @@ class Curator:
         return f"Curator({self._ledger!r}; the records are private)"
 
 
-def _check_made(mechanism: object) -> None:
+def _promise(
+    statistic: Statistic,
+    domain: Domain,
+    result: EstimateResult,
+    public: int | None,
+    cost: Cost,
+    neighbours: Neighbours,
+) -> float | None:
+    """What a statistic's theorem says for the public number of records, or for one that was measured.
+
+    That number is right but with probability β/2, and the error is as promised but with probability β/2.
+    """
+    records, beta = (result.records, BETA / 2) if public is None else (public, BETA)
+    if records is None or records < 1:
+        return None
+    error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
+    return error if error is not None and math.isfinite(error) else None
+
+
+def check_one_record(domain: Domain, what: str) -> None:
+    """`InvalidInput` for what is proved for one record a unit, where persons have several."""
+    if domain.at_most is not None:
+        raise InvalidInput(
+            f"{what} is of a table with one record a person, and here each has at most {domain.at_most:,}: make it one"
+            " by [person.derive] in the schema"
+        )
+
+
+def _check_made(made: object, kind: str = "mechanism") -> None:
     """`InvalidInput` for a class, which has the methods of what it makes, too."""
-    if isinstance(mechanism, type):
-        name = mechanism.__name__
-        raise InvalidInput(f"take a mechanism that was made, {name}(), not the class {name} itself")
+    if isinstance(made, type):
+        name = made.__name__
+        raise InvalidInput(f"take a {kind} that was made, {name}(), not the class {name} itself")
 
 
 def _written_out(value: object) -> bool:

@@ -201,7 +201,8 @@ def test_a_wrong_rule_is_one_line(tmp_path, rules, told):
     path = tmp_path / "schema.toml"
     path.write_text(f'{RECORDS}\n[person]\ncolumn = "who"\n[person.derive]\n{rules}\n')
     with pytest.raises(InvalidInput, match=told) as error:
-        schema.load(path)
+        domain = schema.load(path)
+        narrowed(domain, domain.names)  # as whatever reads data, or plans
     assert "\n" not in str(error.value)
 
 

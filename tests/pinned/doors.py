@@ -8,7 +8,7 @@ Everything else in `pinned` uses the names that this module has. What is stored 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for `python -m tests.pinned.make`, as pytest does
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))  # for `python -m tests.pinned.make`, as pytest does
 
 import serving  # a client of the ASGI application, and one worker
 

@@ -107,8 +107,9 @@ def test_each_charge_keeps_others_and_one_that_was_cut_off_goes_on_with_the_same
         again = Curator(TABLE, ledger).pay(MaxEnt(), WORKLOAD, PureDP(1.0))
         assert not again.charge.fresh
         assert kept(again) == kept(first)
-        assert np.array_equal(again.release().answers(), drawn)
-        again.finish()
+        release = again.release()
+        assert np.array_equal(release.answers(), drawn)
+        again.finish(release)
         new = Curator(TABLE, ledger).pay(MaxEnt(), WORKLOAD, PureDP(1.0))
         assert new.charge.fresh
         assert kept(new) != kept(first)
@@ -152,6 +153,18 @@ def test_a_ledger_of_records_takes_no_persons_and_the_other_way_round(tmp_path):
     with Ledger.open(tmp_path / "persons.ledger") as ledger:
         assert (ledger.person, ledger.neighbours) == ("who", ADD)
         assert "of persons by who" in repr(ledger)
+
+
+def test_what_is_proved_for_one_record_a_person_is_refused_for_several():
+    from qrelease.evaluation.quality.private_score import private_scores
+    from qrelease.statistics.catalogue import parse
+
+    with budget(PureDP(1.0)) as ledger:
+        with pytest.raises(InvalidInput, match="an estimate is of a table with one record a person"):
+            Curator(TABLE, ledger).estimate(parse("mean:a"), PureDP(1.0))
+        with pytest.raises(InvalidInput, match="a private score is of a table with one record a person"):
+            private_scores(TABLE, TABLE, ledger, PureDP(1.0))
+        assert ledger.spent is None
 
 
 def test_records_that_were_bounded_already_are_not_taken_for_those_of_persons():

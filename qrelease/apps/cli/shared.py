@@ -133,7 +133,7 @@ def table_of(arguments: argparse.Namespace) -> Table:
     """The table of `data_options`."""
     from qrelease.data.table import Table
 
-    return Table.read(arguments.data, arguments.schema, arguments.columns, arguments.parent)
+    return Table.read(arguments.data, arguments.schema, arguments.columns, getattr(arguments, "parent", None))
 
 
 def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:

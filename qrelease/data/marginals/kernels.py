@@ -2,7 +2,7 @@
 
 Every kernel releases the interpreter lock, so that `plan` can run one on each core over slices of an array; none is
 compiled with numba's own threads, whose launch costs more than most of the work here. The layers above check shapes,
-sizes and types once. The plain-NumPy twins live in `tests/test_kernels.py`.
+sizes and types once. The plain-NumPy twins live in `tests/data/marginals/test_kernels.py`.
 
 A histogram y is float64 or float32. Sums of it, and the tables they go to, are float64 either way; where a sum runs in
 y's own precision, for the sake of speed, it does so for `_BLOCK_CELLS` cells at a time.

@@ -13,7 +13,7 @@ from qrelease.data.domain import Attribute
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
-_REMEMBERED_VALUES = 1 << 16
+REMEMBERED_VALUES = 1 << 16
 """Distinct raw values whose codes are remembered for a column."""
 
 
@@ -38,7 +38,7 @@ class Encoder(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         code = self.attribute.encode(text)
-        if len(self) < _REMEMBERED_VALUES:
+        if len(self) < REMEMBERED_VALUES:
             self[text] = code
         return code
 
@@ -56,7 +56,7 @@ class Encoder(dict[str, int]):
             return self._typed[type(value), value]
         except (KeyError, TypeError):  # TypeError: what cannot be a key is no value either
             code = self._code(value)
-        if len(self._typed) < _REMEMBERED_VALUES:
+        if len(self._typed) < REMEMBERED_VALUES:
             self._typed[type(value), value] = code
         return code
 

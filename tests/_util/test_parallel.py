@@ -1,0 +1,85 @@
+"""Work in pieces: the same ones on however many cores, so that sums of floats are the same to the last bit."""
+
+import threading
+from itertools import combinations
+
+import numpy as np
+import pytest
+from worlds import coded
+
+from qrelease._util import parallel
+from qrelease.data.marginals.plan import MarginalPlan
+from qrelease.inference.histogram import Histogram
+from qrelease.queries.workload import Workload
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """`on(n)` pretends that there are n cores; all work is worth them."""
+    monkeypatch.setattr(parallel, "MIN_PARALLEL_CELLS", 1)
+
+    def pretend(number):
+        monkeypatch.setattr(parallel, "cores", lambda: number)
+        parallel.pool.cache_clear()
+
+    yield pretend
+    parallel.pool.cache_clear()
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 16, 1000])
+def test_pieces_cover_everything_once_and_come_in_order(on, length):
+    on(3)
+    found = parallel.in_parallel(lambda i, cut: (i, list(range(length))[cut]), length, 1)
+    assert [i for i, _ in found] == [*range(max(min(length, 16), 1))]
+    assert [j for _, part in found for j in part] == [*range(length)]
+
+
+def test_little_work_stays_where_it_is():
+    here = threading.get_ident()
+    assert parallel.in_parallel(lambda *_: threading.get_ident(), 100, parallel.MIN_PARALLEL_CELLS - 1) == [here]
+
+
+def test_much_work_goes_to_threads(on):
+    on(2)
+    assert threading.get_ident() not in parallel.in_parallel(lambda *_: threading.get_ident(), 100, 1)
+    on(1)
+    assert {*parallel.in_parallel(lambda *_: threading.get_ident(), 100, 1)} == {threading.get_ident()}
+
+
+def test_each_piece_may_need_memory_of_its_own(on):
+    on(8)
+    assert len(parallel.in_parallel(lambda *_: None, 100, 1, most=3)) == 3
+
+
+def outcomes(dtype):
+    """Whatever is made of the sums of floats by pieces."""
+    shape, rng = (5, 4, 3, 2, 3, 2, 5), np.random.default_rng(0)
+    plan = MarginalPlan.choose(shape, [*combinations(range(7), 3), (0, 1, 2, 3, 4)])
+    table = rng.random(3600).astype(dtype)
+    yield plan.marginals(table)
+    yield plan.scale(table, np.exp(rng.normal(size=plan.offsets[-1]) / 100))
+    yield table
+    for domain in (coded(*shape), coded(*[2] * 16)):
+        state = Histogram(domain, list(combinations(range(7), 2)), 1e4, dtype)
+        state.multiply(rng.normal(size=len(state.marginals)))
+        dense = Workload.vectors(domain, rng.random((1, domain.size)))
+        for query in (*Workload.predicates(domain, "a = 1 and g = 1").groups, *dense.groups):
+            state.update(query, [0.1])
+            yield np.array([state._mass])
+        yield state.answer(Workload.predicates(domain, "b = 1 and d = 0"))
+        yield state.marginals
+        yield state.values
+        yield state.draw(3000, rng)
+    yield state.parities()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_outcome_depends_on_the_number_of_cores(on, monkeypatch, dtype):
+    monkeypatch.setattr("qrelease.data.marginals.plan.MAX_DIRECT_WORK", 1 << 8)
+    found = []
+    for number in (1, 2, 5):
+        on(number)
+        found.append([*outcomes(dtype)])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)

@@ -1,0 +1,813 @@
+"""The server: tokens, budgets, keys, limits, and what is on disk after whatever goes wrong."""
+
+import asyncio
+import json
+import logging
+import re
+import sqlite3
+import threading
+import time
+from dataclasses import astuple, replace
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from replies import problem, read
+from serving import CAP, GENEROUS, TABLE, Client, admit, spent, worker
+from worlds import PEOPLE, PROPERTY
+
+from qrelease.apps.cli import main
+from qrelease.apps.server.processes import outlook
+from qrelease.apps.server.questions import read_question
+from qrelease.apps.server.service import Service
+from qrelease.apps.server.transactions import SETTINGS, Transactions
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
+from qrelease.mechanisms.online.session import Online, OnlineSession
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_store
+from qrelease.privacy.analyst_store import RequestRow
+from qrelease.privacy.analysts import AnalystAccount, Analysts, Revoked
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.classes import Conjunctions
+from qrelease.release.curator import Curator
+
+WOMEN = {"where": "sex = 'F'"}
+YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
+
+
+# --- answers
+
+
+def test_queries_are_conditions_ranges_and_marginals(server):
+    (women,) = server.ask(WOMEN).json["answers"]
+    assert women["query"] == "sex = 'F'"
+    assert women["source"] == "measured"
+    assert women["cost"]["epsilon"] > 0
+    assert abs(women["value"] - 10_000) < 10_000
+    (young,) = server.ask(YOUNG).json["answers"]
+    assert young["query"] == "age in 0..39"
+    cells = server.ask({"marginal": ["age", "sex"]}).json["answers"]
+    assert len(cells) == 8
+    assert cells[0]["query"] == "sex = 'F' and age in 0..19"
+    assert sum(cell["cost"] is not None for cell in cells) <= 1  # one record is in one cell
+
+
+def test_a_query_that_was_asked_before_is_free_for_everybody(server, path):
+    first = server.ask(WOMEN).json["answers"][0]
+    other = Client(server.app, admit(path, "bob"))
+    again = other.ask({"where": "not sex = 'M'"}).json["answers"][0]
+    assert (again["value"], again["error"], again["cost"]) == (first["value"], first["error"], None)
+    assert again["source"] == "cached"
+    assert other.get("/v1/budget").json["analyst"]["spent"] is None
+
+
+def test_a_quote_is_the_price_and_asks_nothing(server, path):
+    body = {"queries": [WOMEN, {"marginal": ["grade"]}]}
+    quotes = server.post("/v1/quote", body).json["quotes"]
+    assert [q["affordable"] for q in quotes] == [True, True]
+    assert spent(path) == 0
+    assert server.ask(WOMEN).json["answers"][0]["cost"] == quotes[0]["cost"]
+    assert server.post("/v1/quote", body).json["quotes"][0] == {
+        "source": "cached",
+        "cost": None,
+        "takes": None,
+        "affordable": True,
+    }
+
+
+def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
+    """A price in rho, an (epsilon, delta) budget: the difference of what is spent, before and after."""
+    with worker(path, cap=ApproxDP(1.0, 1e-6)) as app:
+        with Ledger.open(path) as ledger:
+            ada = Client(app, Analysts(ledger).add("ada", ApproxDP(0.2, 1e-7)))
+            poor = Client(app, Analysts(ledger).add("poor", ApproxDP(1e-4, 1e-7)))
+        before, takes = {"epsilon": 0.0, "delta": 0.0}, []
+        for query in (WOMEN, YOUNG):
+            (quote,) = ada.post("/v1/quote", {"queries": [query]}).json["quotes"]
+            (beyond,) = poor.post("/v1/quote", {"queries": [query]}).json["quotes"]
+            assert (beyond["cost"], beyond["affordable"], quote["affordable"]) == (quote["cost"], False, True)
+            assert ada.ask(query).json["answers"][0]["cost"] == quote["cost"]
+            after = ada.get("/v1/budget").json["analyst"]["spent"]
+            assert quote["takes"] == pytest.approx({k: after[k] - before[k] for k in after}, abs=1e-15)
+            assert [*quote["cost"]] == ["rho"]
+            takes.append(quote["takes"])
+            before = after
+        assert takes[0]["delta"] == 1e-7 > takes[1]["delta"] == 0
+        assert takes[0]["epsilon"] > 1.5 * takes[1]["epsilon"] > 0  # the root of a sum
+
+
+def test_alike_queries_are_quoted_once(server, monkeypatch):
+    """Of a request: a batch of repetitions keeps nobody waiting, and what a price takes is worked out once."""
+    quote, takes, seen = OnlineSession.quote, AnalystAccount.takes, []
+    monkeypatch.setattr(OnlineSession, "quote", lambda *a: (seen.append("quote"), quote(*a))[1])
+    monkeypatch.setattr(AnalystAccount, "takes", lambda *a: (seen.append("takes"), takes(*a))[1])
+    spellings = ["sex = 'F'", "not sex = 'M'", "sex in {'F'}", "grade = 1"]
+    quotes = server.post("/v1/quote", {"queries": [{"where": s} for s in spellings] * 10}).json["quotes"]
+    assert seen.count("quote") == 2
+    assert seen.count("takes") == 1
+    assert len(quotes) == 40
+    assert all(q == quotes[0] for q in quotes)
+    assert quotes[0]["cost"] == quotes[0]["takes"]
+
+
+def test_schema_budget_and_synthetic_records(server):
+    schema = server.get("/v1/schema").json
+    assert [c["name"] for c in schema["columns"]] == list(PEOPLE.names)
+    assert all(server.ask({"where": c}).status == 200 for c in schema["columns"][1]["conditions"])
+    budget = server.get("/v1/budget").json
+    assert budget["name"] == "ada"
+    assert budget["analyst"]["spent"] == budget["server"]["spent"] != None  # noqa: E711
+    records = server.get("/v1/synthetic?rows=7").json
+    assert records["columns"] == list(PEOPLE.names)
+    assert len(records["rows"]) == 7
+    assert all(len(row) == len(PEOPLE) for row in records["rows"])
+    assert server.get("/v1/synthetic?rows=7&format=csv").content.count(b"\n") == 8
+
+
+def test_a_history_is_ones_own(server, path):
+    first = server.ask(WOMEN)
+    server.post("/v1/batch", {"queries": [WOMEN, YOUNG]})
+    other = Client(server.app, admit(path, "bob"))
+    other.ask(YOUNG)
+    history = server.get("/v1/history").json
+    assert [r["queries"] for r in history["requests"]] == [[WOMEN], [WOMEN, YOUNG]]
+    assert server.get("/v1/history/1").content == first.content
+    assert server.get("/v1/history?first=2&count=1").json["next"] == 3
+    assert [r["queries"] for r in other.get("/v1/history").json["requests"]] == [[YOUNG]]
+    problem(other.get("/v1/history/2"), 404)
+    assert "bob" not in json.dumps([server.get(p).json for p in ("/v1/history", "/v1/budget", "/v1/schema")])
+
+
+def test_a_query_for_which_there_is_no_memory_is_undone_and_tells_nothing(server, path, monkeypatch):
+    def full(*_):
+        raise OutOfMemory("64 MiB are free")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("qrelease.mechanisms.online.session.OnlineSession.answers", full)
+        assert problem(server.ask(WOMEN), 503) == "not now; ask again, under the same key"
+    assert spent(path) == 0
+    assert server.ask(WOMEN).status == 200
+
+
+# --- keys
+
+
+def test_a_repeated_key_gives_the_same_bytes_and_costs_nothing(server, path):
+    first = server.ask(WOMEN, "k")
+    cost = spent(path)
+    server.ask(YOUNG)
+    assert server.ask(WOMEN, "k").content == first.content
+    assert server.get("/v1/history").json["next"] is None
+    assert spent(path) == pytest.approx(2 * cost)
+    problem(server.ask(YOUNG, "k"), 409)
+    assert Client(server.app, admit(path, "bob")).ask(YOUNG, "k").status == 200  # keys are each analyst's own
+
+
+def test_other_workers_and_later_ones_know_keys_answers_and_budgets(path):
+    with worker(path, seed=1) as one, worker(path, seed=2) as two:
+        token = admit(path, "ada")
+        first = Client(one, token).ask(WOMEN, "k")
+        assert Client(two, token).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["source"] == "cached"
+        assert Client(two, token).ask(WOMEN, "k").content == first.content
+        second = Client(two, token).ask({"marginal": ["age"]}, "l").json["answers"]
+        third = Client(one, token).ask({"marginal": ["age"]}).json["answers"]
+        assert [a["value"] for a in third] == [a["value"] for a in second]
+        assert {a["cost"] is None for a in third} == {True}
+        before = Client(one, token).get("/v1/budget").json
+    with worker(path, seed=3) as later:
+        ada = Client(later, token)
+        assert ada.get("/v1/budget").json == before
+        assert ada.ask(WOMEN, "k").content == first.content
+        assert ada.ask(WOMEN).json["answers"][0]["source"] == "cached"
+
+
+def test_requests_that_come_at_once_are_charged_once(server, path):
+    async def storm():
+        headers = {"content-type": "application/json", "idempotency-key": "k"}
+        body = json.dumps(WOMEN).encode()
+        return await asyncio.gather(*(server.exchange("POST", "/v1/query", [body], headers) for _ in range(50)))
+
+    replies = asyncio.run(storm())
+    assert {r.content for r in replies} == {replies[0].content}
+    assert spent(path) == replies[0].json["answers"][0]["cost"]["epsilon"]
+    assert server.get("/v1/budget").json["requests"] == 1
+
+
+# --- budgets
+
+
+def test_an_analysts_budget_ends_and_the_others_go_on(path):
+    with worker(path) as app:
+        price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
+        poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
+        assert poor.ask(WOMEN).status == 200
+        assert "poor's budget exceeded: total epsilon=" in problem(poor.ask(YOUNG, "k"), 402)
+        quote = poor.post("/v1/quote", {"queries": [YOUNG]}).json["quotes"]
+        assert quote == [{"source": "measured", "cost": price, "takes": price, "affordable": False}]
+        assert spent(path) == price["epsilon"]
+        assert Client(app, admit(path, "other")).ask(YOUNG).status == 200
+        assert poor.ask(YOUNG, "k").json["answers"][0]["cost"] is None  # a refusal is not kept; by now it is cached
+
+
+def test_the_total_is_never_exceeded(path):
+    cap = PureDP(0.02)
+    with worker(path, cap=cap) as app:
+        ada = Client(app, admit(path, "ada", 10.0))
+        statuses = [ada.ask({"where": f"sex = 'F' and {c}"}).status for a in PEOPLE for c in conditions(a)]
+        assert set(statuses) == {200, 402}
+        costs = [a["cost"] for n in range(statuses.count(200)) for a in answers(ada, n + 1)]
+        assert sum(c["epsilon"] for c in costs if c) == pytest.approx(spent(path))
+        assert 0 < spent(path) <= cap.epsilon
+
+
+def conditions(attribute):
+    return [f"{attribute.name} in {{'{label}'}}" for label in attribute.labels]
+
+
+def answers(client, number):
+    return client.get(f"/v1/history/{number}").json["answers"]
+
+
+def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(path):
+    with worker(path) as app:
+        price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
+        poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
+        detail = problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
+        assert f"1 of 2 answers were found before, for which {price['epsilon']:.6g} of your budget was charg" in detail
+        budget = poor.get("/v1/budget").json
+        assert budget["requests"] == 0
+        assert budget["analyst"]["spent"] == price
+        assert poor.ask(WOMEN).json["answers"][0]["source"] == "cached"
+        assert problem(poor.post("/v1/batch", {"queries": [YOUNG, WOMEN]}), 402).endswith("; nothing was charged")
+
+
+# --- tokens
+
+
+def test_a_token_is_needed_and_is_stored_nowhere(server, path):
+    for token in (None, "x", server.token[:-1] + ("a" if server.token[-1] != "a" else "b"), "é", "x" * 300):
+        reply = Client(server.app, token).get("/v1/schema")
+        problem(reply, 401)
+        assert reply.headers["www-authenticate"] == "Bearer"
+    stored = b"".join(p.read_bytes() for p in path.parent.iterdir())
+    assert server.token.encode() not in stored
+    assert b"ada" in stored
+    assert Client(server.app).get("/health").status == 200
+
+
+def test_the_command_line_admits_and_revokes(path, capsys):
+    with worker(path) as app:
+        assert main(["analyst", "add", "ada", "--ledger", str(path), "--epsilon", "0.5"]) == 0
+        token = capsys.readouterr().out.strip()
+        assert len(token) == 43
+        ada = Client(app, token)
+        assert ada.get("/v1/budget").json["analyst"]["total"] == {"epsilon": 0.5}
+        assert main(["analyst", "add", "ada", "--ledger", str(path), "--epsilon", "0.5"]) == 2
+        assert main(["analyst", "revoke", "ada", "--ledger", str(path)]) == 0
+        assert main(["analyst", "list", "--ledger", str(path)]) == 0
+        assert "ada  budget epsilon=0.5, spent nothing, 0 requests, revoked" in capsys.readouterr().out
+        assert Client(app, "x").get("/v1/budget").status == 401
+    with worker(path) as app:
+        problem(Client(app, token).get("/v1/budget"), 401)
+
+
+# --- limits and malformed requests
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b'{"where": NaN}', 400),
+        (b"\xff", 400),
+        (b"[" * 60_000, 400),
+        (b" " * 70_000, 413),
+        (b"null", 400),
+        (b'{"where": "grade = 1", "where": "grade = 2"}', 400),
+        (b'{"range": {"column": "age", "low": "0", "high": "9", "high": "39"}}', 400),
+        (json.dumps({"where": "sex = 'F'"}).encode("utf-16"), 400),
+        (json.dumps({"where": "sex = 'F'"}).encode("utf-8-sig"), 400),
+        ({"where": 1}, 400),
+        ({"where": ""}, 400),
+        ({"where": "x" * 5000}, 400),
+        (b'{"where": "\\ud800"}', 400),
+        ({"where": "sex = 'F'", "marginal": ["sex"]}, 400),
+        ({"marginal": []}, 400),
+        ({"range": {"column": "age"}}, 400),
+        ({"range": {"column": "age", "low": "0", "high": "9", "more": 1}}, 400),
+        ({"where": "sex ="}, 422),
+        ({"where": "height > 3"}, 422),
+        ({"where": "(" * 4000}, 422),
+        ({"marginal": ["height"]}, 422),
+        ({"marginal": ["sex", "sex"]}, 422),
+        ({"range": {"column": "age' or \"x", "low": "'", "high": '"'}}, 422),
+        ({"range": {"column": "sex", "low": "F", "high": "M"}}, 422),
+    ],
+)
+def test_what_is_malformed_is_refused_with_one_line(server, path, body, status):
+    problem(server.ask(body), status)
+    assert spent(path) == 0
+
+
+def test_requests_have_limits(server, path):
+    problem(server.post("/v1/batch", {"queries": [WOMEN] * 101}), 400)
+    problem(server.post("/v1/batch", {"queries": [{"marginal": list(PEOPLE.names)}] * 100}), 422)
+    problem(server.send("POST", "/v1/query", b"{}", {"idempotency-key": "k", "content-type": "text/plain"}), 415)
+    problem(server.send("POST", "/v1/query", json.dumps(WOMEN).encode(), {"content-type": "application/json"}), 400)
+    problem(server.ask(WOMEN, "k" * 129), 400)
+    for path_ in ("/v1/synthetic?rows=0", "/v1/synthetic?rows=100001", "/v1/history?count=x", "/v1/history/-1"):
+        problem(server.get(path_), 400)
+    problem(server.get("/v2"), 404)
+    problem(server.send("DELETE", "/v1/query", b"", {}), 405)
+    assert spent(path) == 0
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_anything_is_bought(
+    tmp_path, capsys, neighbours
+):
+    (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,2\n" * 100)
+    (tmp_path / "people.json").write_text('{"a": 2, "b": 3}')
+    ledger = tmp_path / "people.ledger"
+    given = f"serve --data {tmp_path}/people.csv --schema {tmp_path}/people.json --ledger {ledger} --records 200"
+    for alpha, reason in (
+        ("0.001", "alpha * records must be at least 2"),
+        ("0.02", "alpha=0.02 of 200 records is out of"),
+    ):
+        assert (
+            main([*given.split(), "--port", "0", "--neighbours", neighbours, "--epsilon", "0.5", "--alpha", alpha]) == 2
+        )
+        message = capsys.readouterr().err
+        assert reason in message
+        assert message.count("\n") == 1
+        assert not ledger.exists()
+
+
+def test_a_session_is_gone_on_with_whatever_number_of_records_is_given(path):
+    with Ledger.open(path, CAP) as ledger:
+        curator = Curator(TABLE, ledger, Entropy.insecure(1))
+        first = curator.open(Online(), CAP, key="k").answer("sex = 'F'")
+        again = curator.open(Online(records=20_000), CAP, key="k").answer("sex = 'F'")
+        assert (again.value, again.source) == (first.value, "cached")
+
+
+def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
+    monkeypatch.setattr("qrelease.apps.server.app.MAX_REQUEST_CELLS", 10)
+    assert server.post("/v1/quote", {"queries": [{"marginal": ["age", "sex"]}, WOMEN]}).status == 200
+    refused = server.post("/v1/batch", {"queries": [{"marginal": ["age", "sex"]}, WOMEN, WOMEN]})
+    assert "span at most 10 cells" in problem(refused, 422)
+    assert spent(path) == 0
+
+
+def test_what_is_kept_for_an_analyst_is_bounded(server, path, monkeypatch):
+    server.ask(WOMEN, "k")
+    monkeypatch.setattr("qrelease.privacy.analysts.MAX_STORED_BYTES", 600)
+    server.ask(WOMEN, "l")
+    sizes = []
+    for i in range(5):
+        assert server.ask(WOMEN, f"m{i}").json["answers"][0]["source"] == "cached"
+        sizes.append(server.get("/v1/budget").json["requests"])
+    assert sizes[-1] == sizes[-2] < 7
+    assert server.ask(WOMEN, "m4").content == server.ask(WOMEN, "m4").content
+    cost = spent(path)
+    assert "fill the" in problem(server.ask(YOUNG), 429)
+    assert spent(path) == cost
+    other = Client(server.app, admit(path, "bob"))
+    assert other.ask(YOUNG).status == 200
+    assert server.ask(YOUNG).json["answers"][0]["cost"] is None  # known by now
+
+
+def test_the_hypothesis_learns_while_nobody_asks(server, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Service, "learn", lambda _: seen.append(1) or len(seen) % 3)
+    server.ask(WOMEN)
+    deadline = time.monotonic() + 5
+    while len(seen) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(seen) >= 3
+    monkeypatch.setattr(Service, "learn", lambda _: 1 / 0)
+    assert server.ask(YOUNG).status == 200
+    assert server.ask(YOUNG).json["answers"][0]["source"] == "cached"  # it is opened again from the ledger
+
+
+def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
+    """From when its body is there until its reply: one that trickles in keeps nobody from learning."""
+    seen, do = [], Transactions.do
+    with worker(path) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert ada.ask(WOMEN).status == 200
+
+        async def learned():
+            deadline = time.monotonic() + 10
+            while not seen and time.monotonic() < deadline:
+                await asyncio.sleep(0.01)
+            return bool(seen)
+
+        async def slowly():
+            arrived, going = asyncio.Event(), asyncio.Event()
+
+            async def held(*arguments):
+                arrived.set()
+                await going.wait()
+                return await do(*arguments)
+
+            monkeypatch.setattr(Transactions, "do", held)
+            headers = {"content-type": "application/json", "idempotency-key": "k"}
+            coming = asyncio.create_task(ada.exchange("POST", "/v1/query", [json.dumps(YOUNG).encode()], headers))
+            await arrived.wait()
+            await asyncio.sleep(0.1)  # for what was begun before
+            monkeypatch.setattr(Service, "learn", lambda _: seen.append(1))
+            await asyncio.sleep(0.3)
+            assert not seen
+            going.set()
+            assert (await coming).status == 200
+            assert await learned()
+
+        async def never():
+            headers = {"content-type": "application/json", "idempotency-key": "l"}
+            coming = asyncio.create_task(ada.exchange("POST", "/v1/query", [b"{", None], headers))
+            await asyncio.sleep(0.1)
+            seen.clear()
+            assert await learned()
+            assert not coming.done()
+            coming.cancel()
+
+        asyncio.run(slowly())
+        asyncio.run(never())
+
+
+def test_health_does_not_wait_for_the_desk(path, monkeypatch):
+    done, going = [], threading.Event()
+
+    def slow(*_):
+        done.append("begun")
+        going.wait(60)
+        done.append("ended")
+
+    with worker(path) as app:
+        ada = Client(app, admit(path, "ada"))
+        monkeypatch.setattr(Service, "budget", slow)
+
+        async def both():
+            waiting = asyncio.create_task(ada.exchange("GET", "/v1/budget", [b""], {}))
+            while not done:
+                await asyncio.sleep(0.01)
+            assert (await ada.exchange("GET", "/health", [b""], {})).status == 200
+            assert done == ["begun"]
+            going.set()
+            await waiting
+
+        asyncio.run(both())
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_store.Store, "writing", lambda *_: (_ for _ in ()).throw(LedgerError("gone")))
+            problem(ada.ask(WOMEN), 503)
+            problem(ada.get("/health"), 503)
+        deadline = time.monotonic() + 10
+        while ada.get("/health").status != 200 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert ada.get("/health").status == 200  # though nobody asked
+
+
+def test_a_response_holds_so_many_values(server, monkeypatch):
+    monkeypatch.setattr("qrelease.apps.server.app.MAX_VALUES", 3 * len(PEOPLE))
+    assert len(server.get("/v1/synthetic?rows=3").json["rows"]) == 3
+    assert problem(server.get("/v1/synthetic?rows=4"), 400).endswith("ask for 3 rows")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+WORDS = st.sampled_from(
+    ["sex", "age", "=", "in", "'F'", "20..39", "and", "or", "not", "(", ")", "{", "}", ",", "?", "is"]
+)
+TEXTS = st.lists(WORDS, max_size=8).map(" ".join) | st.text(max_size=12)
+QUERIES = (
+    st.builds(lambda text: {"where": text}, TEXTS)
+    | st.builds(lambda names: {"marginal": names}, st.lists(st.sampled_from([*PEOPLE.names, "x"]), max_size=4))
+    | st.builds(lambda *v: {"range": dict(zip(("column", "low", "high"), v, strict=True))}, TEXTS, TEXTS, TEXTS)
+    | JSON
+)
+
+
+def test_no_body_makes_it_fail(tmp_path):
+    with worker(tmp_path / "people.ledger") as app:
+        ada = Client(app, admit(tmp_path / "people.ledger", "ada"))
+
+        @PROPERTY
+        @given(QUERIES | st.lists(QUERIES, max_size=3).map(lambda found: {"queries": found}))
+        def check(body):
+            for path in ("/v1/query", "/v1/batch", "/v1/quote"):
+                reply = ada.post(path, body)
+                assert reply.status in (200, 400, 402, 422), reply.content
+                if reply.status != 200:
+                    problem(reply, reply.status)
+
+        check()
+
+
+# --- troubles
+
+
+def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monkeypatch, caplog):
+    with monkeypatch.context() as patch:
+        patch.setattr(AnalystAccount, "record", lambda *_: 1 / 0)
+        assert "same key" in problem(server.ask(WOMEN, "k"), 500)
+        patch.setattr(Service, "budget", lambda *_: 1 / 0)
+        assert problem(server.get("/v1/budget"), 500) == "a fault of the server; ask again"
+    assert spent(path) == 0
+    first = server.ask(WOMEN, "k").json["answers"][0]
+    assert first["source"] == "measured"
+    assert spent(path) == first["cost"]["epsilon"]
+    assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
+
+
+def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, monkeypatch):
+    answers = OnlineSession.answers
+
+    def slow(session, *asked):
+        time.sleep(0.3)
+        return answers(session, *asked)
+
+    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+        ada = Client(app, admit(path, "ada"))
+        with monkeypatch.context() as patch:
+            patch.setattr(OnlineSession, "answers", slow)
+            reply = ada.ask(WOMEN, "k")
+            problem(reply, 503)
+            assert reply.headers["retry-after"] == "1"
+            time.sleep(0.4)
+        assert ada.ask(WOMEN, "k").json["answers"][0]["source"] == "measured"
+        assert ada.get("/v1/budget").json["requests"] == 1
+
+
+def test_who_waited_in_vain_is_passed_over(path, monkeypatch):
+    def slow(*_):
+        time.sleep(0.3)
+        return {}
+
+    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert ada.ask(WOMEN).status == 200
+
+        async def both():
+            return await asyncio.gather(*(ada.exchange("GET", "/v1/budget", [b""], {}) for _ in range(2)))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Service, "budget", slow)
+            assert [reply.status for reply in asyncio.run(both())] == [503, 503]
+            time.sleep(0.5)
+        assert ada.get("/v1/budget").status == 200
+
+
+def test_a_queue_has_an_end(path, monkeypatch):
+    monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, max_waiting=0))
+    with worker(path) as app:
+        problem(Client(app, admit(path, "ada")).ask(WOMEN), 503)
+
+
+@pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])
+@pytest.mark.parametrize("neighbours", [*Neighbours])
+def test_the_outlook_is_what_answers_cost_and_how_many_there_are(path, cap, neighbours):
+    with Ledger.open(path, cap, neighbours=neighbours) as ledger:
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
+        said = outlook(session)
+        assert f" {session.records:,} records" in said
+        cost = session.answer("sex = 'F'").cost
+        assert f"costs {cost:.6g} by itself" in said
+    holds = Filter(cap)
+    for _ in range(int(re.search(r"([\d,]+) use up", said)[1].replace(",", ""))):
+        holds.spend(cost)
+    assert not holds.admits(cost)
+
+
+def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
+    """Where the session would buy one, and so would a richer analyst."""
+    with worker(path, mechanism=Online(declared=Conjunctions(2))) as app:
+        rich = Client(app, admit(path, "rich"))
+        synopsis = rich.post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]
+        assert synopsis["source"] == "synopsis"
+        poor = Client(app, admit(path, "poor", synopsis["cost"]["epsilon"] / 2))
+        (quote,) = poor.post("/v1/quote", {"queries": [WOMEN]}).json["quotes"]
+        assert (quote["source"], quote["affordable"]) == ("measured", True)
+        assert poor.ask(WOMEN).json["answers"][0]["cost"] == quote["cost"]
+        assert poor.get("/v1/budget").json["analyst"]["spent"] == quote["cost"]
+        assert rich.ask(YOUNG).json["answers"][0]["source"] == "synopsis"
+        assert poor.ask({"where": "grade = 1"}).json["answers"][0]["cost"] is None
+
+
+def test_what_an_analyst_turns_out_not_to_cover_is_undone(server, path, monkeypatch):
+    monkeypatch.setattr(AnalystAccount, "admits", lambda *_: None)
+    poor = Client(server.app, admit(path, "poor", 1e-9))
+    problem(poor.ask(WOMEN), 500)
+    assert spent(path) == 0
+    assert poor.get("/v1/budget").json["server"]["spent"] is None
+
+
+def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
+    answers, bad = OnlineSession.answers, read_question(PEOPLE, {"where": "grade = 1"}).group
+
+    def failing(session, group, purse):
+        found = answers(session, group, purse)
+        return 1 / 0 if group.queries == bad.queries else found
+
+    async def together():
+        bodies = [{"where": f"grade = {i}"} for i in range(3)]
+        headers = [{"content-type": "application/json", "idempotency-key": str(i)} for i in range(3)]
+        asked = zip(bodies, headers, strict=True)
+        return await asyncio.gather(
+            *(server.exchange("POST", "/v1/query", [json.dumps(b).encode()], h) for b, h in asked)
+        )
+
+    monkeypatch.setattr(OnlineSession, "answers", failing)
+    replies = asyncio.run(together())
+    assert [r.status for r in replies] == [200, 500, 200]
+    costs = [r.json["answers"][0]["cost"] for r in (replies[0], replies[2])]
+    assert spent(path) == pytest.approx(sum(c["epsilon"] for c in costs))
+
+
+def test_nothing_of_a_request_is_logged(server, caplog):
+    caplog.set_level(logging.DEBUG)
+    server.ask({"where": "sex = 'F' and grade = 1"}, "a-secret-key")
+    problem(server.ask({"where": "a secret"}), 422)
+    Client(server.app, "a-secret-token").get("/v1/schema")
+    text = caplog.text
+    assert not [w for w in (server.token, "secret", "sex", "ada") if w in text]
+
+
+def test_a_fault_tells_nothing(server, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("a private number: 17")
+
+    monkeypatch.setattr("qrelease.apps.server.app.read_question", fail)
+    assert "17" not in problem(server.ask({"where": "grade = 2"}), 500)
+    assert caplog.messages == ["a fault: RuntimeError"]
+
+
+def test_a_damaged_ledger_is_noticed(path):
+    with worker(path) as app:
+        ada = Client(app, admit(path, "ada"))
+        ada.ask(WOMEN, "k")
+        ada.ask(YOUNG, "l")
+    with Ledger.open(path) as ledger:
+        before, forged = Analysts(ledger).requests("ada", 1, 2)
+    links = [analyst_store._link("", 1, RequestRow(*astuple(before)))]
+    links.append(analyst_store._link(links[0], 1, RequestRow(*astuple(replace(forged, response=b"{}")))))
+    for change in (
+        'UPDATE analysts SET tally = \'["0", "0", "0", null]\'',
+        "UPDATE analysts SET budget = '{\"epsilon\": 9.0}'",
+        "DELETE FROM analysts",
+        "DELETE FROM requests WHERE number = 1",
+        "DELETE FROM requests WHERE number = 2",
+        "UPDATE requests SET response = x'7b7d' WHERE number = 1",
+        f"UPDATE requests SET response = x'7b7d', digest = '{links[1]}' WHERE number = 2",
+        "UPDATE registry SET analysts = 2",
+    ):
+        copy = path.with_name("copy")
+        with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
+            source.backup(target)
+            target.execute(change)
+        target.close()
+        with Ledger.open(copy) as ledger, pytest.raises(LedgerError, match="damaged"):
+            analysts = Analysts(ledger)
+            analysts.list()
+            analysts.requests("ada", 1, 10)
+        if "SET response" in change:
+            with Ledger.open(copy) as ledger, pytest.raises(LedgerError, match="damaged"):
+                read(ledger, "ada", "k" if "number = 1" in change else "l")
+        copy.unlink()
+
+
+def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
+    """The same statements in the same order, whatever the noise: what takes time is the same."""
+    # Else it reads what other workers wrote, now and then.
+    monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, pause_seconds=3600.0))
+    found = {}
+    for seed in range(6):
+        seen, connect = [], ledger_store._connect
+
+        def traced(*where, seen=seen, connect=connect):
+            connection = connect(*where)
+            connection.set_trace_callback(lambda text: seen.append(" ".join(text.split()[:5])))
+            return connection
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_store, "_connect", traced)
+            file = path.with_name(f"{seed}.ledger")
+            with worker(file, seed=seed) as app:
+                ada = Client(app, admit(file, "ada"))
+                seen.clear()
+                value = ada.ask(WOMEN).json["answers"][0]["value"]
+                found[value] = tuple(seen)
+    assert len(found) > 3
+    assert len(set(found.values())) == 1
+    statements = found.popitem()[1]
+    assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") - 1 == 1  # the token is read apart
+    assert sum(text.startswith("INSERT INTO journal ") for text in statements) == 2
+    for once in ("INSERT OR REPLACE INTO head", "INSERT OR REPLACE INTO journals", "UPDATE analysts"):
+        assert sum(text.startswith(once) for text in statements) == 1  # the last, that has all of it
+
+
+def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        for name in ("", "a b", "-a", "x" * 65, "ä"):
+            with pytest.raises(InvalidInput, match="name"):
+                analysts.add(name, PureDP(1.0))
+        with pytest.raises(InvalidInput, match="is an epsilon alone, as the total has"):
+            analysts.add("ada", ApproxDP(1.0, 1e-9))
+        assert analysts.list() == ()
+        assert analysts.holder("x") is None
+        analysts.add("ada", PureDP(0.5))
+        with analysts.account("ada") as account:
+            account.spend(PureDP(0.375))
+            with pytest.raises(BudgetExceeded):
+                account.spend(PureDP(0.25))
+        assert analysts.named("ada").spent == PureDP(0.375)
+        with pytest.raises(InvalidInput, match="no analyst 'bob'"):
+            analysts.revoke("bob")
+        analysts.revoke("ada")
+        with pytest.raises(Revoked, match="token of 'ada' was revoked"), analysts.account("ada"):
+            pass
+
+
+def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path, monkeypatch):
+    """A worker may take the token for good a moment longer, but nothing is bought with it."""
+    monkeypatch.setattr("qrelease.apps.server.app.TOKEN_SECONDS", 3600.0)
+    assert server.ask(WOMEN).status == 200
+    before = spent(path)
+    with Ledger.open(path) as ledger:
+        Analysts(ledger).revoke("ada")
+    assert server.ask(YOUNG).status == 401
+    assert spent(path) == before
+    for page in ("schema", "budget", "history", "history/1", "synthetic"):
+        assert server.get(f"/v1/{page}").status == 401, "at once, and everywhere"
+
+
+# --- the page and the document
+
+
+def test_pages_are_self_contained_and_locked_down(server):
+    pages = ["/", "/docs", "/static/page.js", "/static/chart.js", "/static/docs.js", "/static/style.css"]
+    texts = [Client(server.app).get(page).content.decode() for page in pages[:2]]
+    icons = [re.search(r'<link rel="icon" href="([^"]+)">', text)[1] for text in texts]
+    for page in [*pages, *icons]:
+        reply = Client(server.app).get(page)
+        assert reply.status == 200
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+        assert reply.headers["x-content-type-options"] == "nosniff"
+    for file in (files("qrelease.apps.server") / "static").iterdir():
+        text = file.read_text(encoding="utf-8")
+        assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}
+        assert not re.search(r"innerHTML|eval\(|style=|onclick|document\.write", text)
+
+
+def test_a_disk_that_is_full_in_the_midst_undoes_all(path):
+    """SQLite may end the transaction by itself at any statement: what follows must not be written alone."""
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        analysts.add("ada", PureDP(1.0))
+        (pages,) = ledger.store.execute("PRAGMA page_count").fetchone()
+        ledger.store.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(LedgerError), ledger.transaction():
+            ledger.charge(PureDP(0.5), "a query")
+            with analysts.account("ada") as account:
+                account.spend(PureDP(0.5))
+                account.record("k", "{}", bytes(200_000))
+        ledger.store.execute("PRAGMA max_page_count = 100000")
+        assert ledger.spent is analysts.named("ada").spent is None
+        assert analysts.requests("ada", 1, 10) == ()
+
+
+def test_two_accounts_of_one_analyst_do_not_overwrite_each_other(path):
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        analysts.add("ada", PureDP(1.0))
+        with pytest.raises(AssertionError, match="open beside it"), analysts.account("ada") as outer:
+            outer.spend(PureDP(0.25))
+            with analysts.account("ada") as inner:
+                inner.spend(PureDP(0.5))
+        assert analysts.named("ada").spent is None
+
+
+def test_a_transaction_is_all_or_nothing(path):
+    with Ledger.open(path, CAP) as ledger:
+        analysts = Analysts(ledger)
+        analysts.add("ada", PureDP(1.0))
+        with pytest.raises(ZeroDivisionError), ledger.transaction():
+            ledger.charge(PureDP(0.5), "a query")
+            with analysts.account("ada") as account:
+                account.spend(PureDP(0.5))
+                account.record("k", "{}", b"{}")
+            assert ledger.spent == PureDP(0.5)
+            1 / 0  # noqa: B018
+        assert ledger.spent is analysts.named("ada").spent is read(ledger, "ada", "k") is None
+        with ledger.transaction(), analysts.account("ada") as account:
+            ledger.charge(PureDP(0.25), "a query")
+            account.record("k", "{}", b"{}")
+    with Ledger.open(path) as ledger:
+        assert ledger.spent == PureDP(0.25)
+        assert read(ledger, "ada", "k").response == b"{}"

@@ -1,0 +1,280 @@
+"""The standing adversary: everything that can be observed of neighbouring tables, and twins that leak in every way."""
+
+import json
+import logging
+import sys
+import warnings
+from dataclasses import dataclass, replace
+
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
+from qrelease.apps.server.in_process import in_process
+from qrelease.apps.server.service import Service
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
+from qrelease.evaluation.audit.noisy import NOISY_FIELDS, allowed
+from qrelease.evaluation.audit.observed import SMALLEST_TABLE, compared, flat, listening, neighbouring
+from qrelease.evaluation.audit.session import server_door
+from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.online.session import Online
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
+
+ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+NAMES = [*MECHANISMS]
+ONE = PureDP(1.0)
+PURE = ("mwem", "laplace", "smalldb")
+FEW = {ADD: neighbouring(ADD)[:2], SWAP: neighbouring(SWAP)[:2]}
+
+
+def cost_of(name):
+    return ONE if name in PURE else ApproxDP(1.0, 1e-6)
+
+
+def made(name):
+    return Records(records=500) if name == "records" else mechanism_of(name)
+
+
+# --- what the package has
+
+
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+@pytest.mark.parametrize("name", NAMES)
+def test_of_a_release_only_what_is_noisy_differs(name, neighbours):
+    door = curator_door(made(name), cost_of(name))
+    found = compared("Curator", name, door, neighbours, seeds=1, pairs=FEW[neighbours])
+    assert not found.convicted, str(found)
+    assert found.fields > 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+@pytest.mark.parametrize("name", NAMES)
+def test_at_all_doors_of_a_release_only_what_is_noisy_differs(name, neighbours):
+    for found in audit_doors(name, made(name), cost_of(name), neighbours, in_process):
+        assert not found.convicted, str(found)
+
+
+def test_on_the_command_line_only_what_is_noisy_differs():
+    found = compared("command line", "laplace", command_door("laplace", ONE), ADD, seeds=1, pairs=FEW[ADD][:1])
+    assert not found.convicted, str(found)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "cap", "fields"), [(ADD, PureDP(100.0), 300), (SWAP, ONE, 200), (ADD, ApproxDP(1.0, 1e-6), 5)]
+)
+def test_of_a_session_over_http_only_what_is_noisy_differs(neighbours, cap, fields):
+    """A cap that is spent in the middle, too, and one that does not even buy the number of so few records."""
+    (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process, seeds=1)
+    assert not found.convicted, str(found)
+    assert found.fields > fields
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+@pytest.mark.parametrize("cap", [PureDP(100.0), ONE, PureDP(1e-3), ApproxDP(50.0, 1e-6), ApproxDP(1.0, 1e-6)], ids=str)
+def test_whatever_the_cap_of_a_session_only_what_is_noisy_differs(neighbours, cap):
+    (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process)
+    assert not found.convicted, str(found)
+
+
+# --- twins that leak: all convicted
+
+
+@dataclass(frozen=True)
+class Leaky:
+    """Laplace's releases, and something that tells the number of records: `leak(draft, n)`."""
+
+    leak: object
+    inner: Mechanism = Laplace()  # noqa: RUF009  frozen
+    name: str = "laplace"
+
+    def check(self, workload, cost, neighbours):
+        self.inner.check(workload, cost, neighbours)
+
+    def release(self, private, workload, cost):
+        return self.leak(self.inner.release(private, workload, cost), len(private._table))
+
+
+class Sampling:
+    """A synopsis that draws its records in another way."""
+
+    def __init__(self, inner, sample):
+        self._inner, self.sample = inner, sample
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def in_the_manifest(draft, n):
+    return replace(draft, choices={**draft.choices, "n": n})
+
+
+def by_a_missing_file(draft, n):
+    def sample(rows, rng):
+        if n % 2:
+            raise TooLarge("the table does not fit")
+        return draft.synopsis.sample(rows, rng)
+
+    return replace(draft, synopsis=Sampling(draft.synopsis, sample))
+
+
+def by_an_error_text(draft, n):
+    raise InvalidInput(f"{n} records are too few")
+
+
+def by_an_error_alone(draft, n):
+    if n == 2:
+        raise InvalidInput("too few records")
+    return draft
+
+
+def by_a_log_line(draft, n):
+    logging.getLogger("qrelease").info("drew noise for %d records", n)
+    return draft
+
+
+def by_a_count_of_rows(draft, n):
+    return replace(draft, synopsis=Sampling(draft.synopsis, lambda _, rng: draft.synopsis.sample(n, rng)))
+
+
+def by_a_noisy_field_without_noise(draft, n):
+    return replace(draft, synopsis=replace(draft.synopsis, total=float(n)))
+
+
+def by_a_longer_list(draft, n):
+    return replace(draft, measurements=draft.measurements * (n + 1))
+
+
+@pytest.mark.parametrize(
+    ("leak", "path"),
+    [
+        (in_the_manifest, "release.json/parameters/n"),
+        (by_a_missing_file, "files"),
+        (by_an_error_text, "error"),
+        (by_an_error_alone, "error"),
+        (by_a_log_line, "log/0"),
+        (by_a_count_of_rows, "synthetic.csv beyond the manifest"),
+        (by_a_noisy_field_without_noise, "release.json/synopsis/total"),
+        (by_a_longer_list, "release.json/measurements/length"),
+    ],
+)
+def test_a_mechanism_that_leaks_is_convicted(leak, path):
+    found = compared("Curator", "laplace", curator_door(Leaky(leak), ONE), ADD, pairs=FEW[ADD])
+    assert found.convicted
+    assert path in {d.path for d in found.differences}, str(found)
+    assert "CONVICTED" in str(found)
+    json.dumps(found.to_json())
+
+
+@pytest.mark.parametrize(
+    ("leak", "path"),
+    [
+        ('print("read", len(table), "records", file=sys.stderr)', "stderr/0"),
+        pytest.param("(folder / 'notes').write_text('n' * len(table))", "files", marks=pytest.mark.slow),
+        pytest.param("sys.exit(len(table))", "exit", marks=pytest.mark.slow),
+    ],
+)
+def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
+    """By a line, by a file of which even the name is new, by the exit code."""
+    script = tmp_path / "leaky.py"
+    script.write_text(
+        "import sys\nfrom qrelease.release import curator, writer\nfrom qrelease.apps.cli import main\n"
+        "made, save = curator.Curator.__init__, writer.save\n"
+        "def init(self, given, *rest):\n    global table\n    table = given\n    made(self, given, *rest)\n"
+        f"def saved(release, folder, *rest, **named):\n    {leak}\n    return save(release, folder, *rest, **named)\n"
+        "curator.Curator.__init__, writer.save = init, saved\nsys.exit(main())\n"
+    )
+    door = command_door("laplace", ONE, (sys.executable, str(script)))
+    found = compared("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
+    expected = {"files": "notes beyond the manifest"}.get(path, path)
+    assert expected in {d.path for d in found.differences}, str(found)
+
+
+@pytest.mark.parametrize("where", ["detail", "log", "schema"])
+def test_a_server_that_leaks_is_convicted(where, monkeypatch):
+    known = {}
+    opened = Service.__init__
+
+    def init(self, session, analysts):
+        known["n"] = len(session._draws._private._table)
+        known["first"] = sum(int(column.sum()) for column in session._draws._private._table.columns)
+        if where == "log":
+            logging.getLogger("qrelease.server").error("serving, with codes that sum to %d", known["first"])
+        opened(self, session, analysts)
+
+    def budget(self, analyst):
+        raise InvalidInput(f"the codes of the table sum to {known['first']}")
+
+    monkeypatch.setattr(Service, "__init__", init)
+    if where == "detail":
+        monkeypatch.setattr(Service, "budget", budget)
+    if where == "schema":
+        monkeypatch.setattr(Service, "quote", lambda *_: [{"cost": known["first"]}])
+    door = server_door(Online(alpha=0.2, beta=0.05), PureDP(100.0), in_process)
+    found = compared("HTTP", "online", door, SWAP, seeds=1, pairs=neighbouring(SWAP)[-1:])
+    paths = " ".join(d.path for d in found.differences)
+    assert {"detail": "v1 budget/json/detail", "log": "log/0", "schema": "quotes/0/cost"}[where] in paths, str(found)
+
+
+# --- the comparison itself
+
+
+def test_a_field_is_suspicious_unless_it_is_listed_with_a_reason():
+    assert all(field.reason and field.path for field in NOISY_FIELDS)
+    for path in ("release.json/parameters/new", "release.json/new", "exit", "files", "stderr/0", "log/0", "error"):
+        assert not any(allowed(path, name, way) for name in [*NAMES, "online"] for way in Neighbours)
+    assert allowed("release.json/synopsis/total", "laplace", ADD)
+    assert not allowed("release.json/synopsis/total", "laplace", SWAP)  # where it is public
+
+
+def test_no_line_of_ours_is_taken_for_one_of_another_package():
+    seen = {}
+    with listening(seen):
+        logging.getLogger("qrelease.data").info("numba compiled for 7 records, asyncio too")
+        logging.getLogger("numba.core").debug("compiled")
+        logging.getLogger("asyncio").debug("Using selector")
+        warnings.warn("numba is slow for 7 records", UserWarning, stacklevel=1)
+    assert [v for k, v in seen.items() if k != "log/length"] == [
+        "INFO qrelease.data: numba compiled for 7 records, asyncio too",
+        "warning: numba is slow for 7 records",
+    ]
+
+
+def test_texts_are_alike_but_for_the_last_digits_of_fractions():
+    assert alike("a,1.234567,2", "a,1.234568,2")
+    for other in ("a,1.234567,3", "a,1.24,2", "b,1.234567,2", "a,1.234567", "a,1.234567,2,"):
+        assert not alike("a,1.234567,2", other)
+
+
+def test_values_are_seen_leaf_by_leaf_with_the_lengths_of_lists():
+    assert dict(flat({"a": [1, {"b": None}]}, "x")) == {
+        "x/names": "a",
+        "x/a/length": 2,
+        "x/a/0": 1,
+        "x/a/1/names": "b",
+        "x/a/1/b": None,
+    }
+
+
+def test_pairs_are_neighbours_at_every_small_size():
+    sizes = [(len(a), len(b)) for a, b in neighbouring(ADD)]
+    assert sizes == [*((n, n + 1) for n in range(SMALLEST_TABLE, 4)), (39, 40)]
+    for a, b in neighbouring(SWAP):
+        rows = [[*zip(*(c.tolist() for c in side.columns), strict=True)] for side in (a, b)]
+        assert sum(x != y for x, y in zip(*rows, strict=True)) == 1
+
+
+def test_the_command_says_what_was_found(capsys, monkeypatch):
+    monkeypatch.setattr("qrelease.evaluation.audit.doors.command_door", lambda *_: lambda *_: {"exit": 0})
+    assert main(["audit", "laplace", "--doors", "--epsilon", "1"]) == 0
+    assert "laplace at the door Curator: 5 pairs of tables" in capsys.readouterr().out
+    monkeypatch.setattr("qrelease.evaluation.audit.doors.curator_door", lambda *_: lambda table, *_: {"n": len(table)})
+    assert main(["audit", "laplace", "--doors", "--epsilon", "1", "--json"]) == 1
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["differences"][0]["path"] == "n"
+    for wrong in ("audit x:y --doors --epsilon 1", "audit laplace --doors --epsilon 1 --insecure-seed 3"):
+        assert main(wrong.split()) == 2

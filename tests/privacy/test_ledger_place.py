@@ -1,0 +1,358 @@
+"""One ledger under two names, mounted alone, without its log, in a child of a fork: nothing is charged twice or lost.
+
+Processes are real ones, since SQLite keeps what two connections of one process do apart from what two processes do.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from qrelease.errors import LedgerError
+from qrelease.privacy import PureDP, ledger_store
+from qrelease.privacy import ledger_place as place
+from qrelease.privacy.ledger import Ledger
+
+CHARGE = """
+import sys
+from qrelease.errors import QReleaseError
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy import PureDP
+try:
+    ledger = Ledger.open(sys.argv[1])
+    ledger.charge(PureDP(1.0), "all")
+    print("charged", flush=True)
+except QReleaseError as error:
+    print(error, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "people.ledger"
+    Ledger.open(path, PureDP(1.0)).close()
+    return path
+
+
+def together(*paths):
+    """What processes say that each charge everything under a name of its own, all at work at once."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", CHARGE]
+    processes = [subprocess.Popen([*command, str(p)], stdin=pipe, stdout=pipe, text=True) for p in paths]
+    said = [process.stdout.readline().strip() for process in processes]
+    for process in processes:
+        process.communicate("\n", timeout=60)
+    return said
+
+
+def python(code, *arguments, seconds=60):
+    """What a process prints that runs some code; one that hangs is a failure."""
+    modules = ("errors", "privacy.ledger", "privacy")
+    prelude = "import os, sys\n" + "".join(f"from qrelease.{m} import *\n" for m in modules)
+    command = [sys.executable, "-c", prelude + code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+# --- names
+
+
+def test_a_second_hard_link_charges_nothing(path):
+    other = path.with_name("other.ledger")
+    os.link(path, other)
+    for said, name in zip(together(path, other), (other, path), strict=True):
+        assert f"has 2 names (hard links), the others {name}:" in said
+    other.unlink()
+    assert together(path) == ["charged"]
+
+
+def test_a_hard_link_that_appears_later_charges_nothing_more(path):
+    with Ledger.open(path) as ledger:
+        ledger.charge(PureDP(0.25), "before")
+        os.link(path, path.with_name("other.ledger"))
+        with pytest.raises(LedgerError, match="has 2 names"):
+            ledger.charge(PureDP(0.25), "after")
+        path.with_name("other.ledger").unlink()
+        with pytest.raises(LedgerError, match="has 2 names"), ledger.transaction():
+            ledger.charge(PureDP(0.25), "while it appears")
+            os.link(path, path.with_name("other.ledger"))
+        path.with_name("other.ledger").unlink()
+        assert (ledger.spent, len(ledger.history())) == (PureDP(0.25), 2)
+
+
+def test_symbolic_links_lead_to_one_ledger(path):
+    link = path.with_name("link.ledger")
+    link.symlink_to(path)
+    assert sorted(said.partition(":")[0] for said in together(path, link)) == ["budget exceeded", "charged"]
+    with Ledger.open(link) as ledger:
+        assert len(ledger.history()) == 2
+
+
+def test_a_link_that_leads_elsewhere_by_now_is_noticed(path):
+    link, other = path.with_name("link.ledger"), path.with_name("other.ledger")
+    link.symlink_to(path)
+    Ledger.open(other, PureDP(1.0)).close()
+    with Ledger.open(link) as ledger:
+        link.unlink()
+        link.symlink_to(other)
+        with pytest.raises(LedgerError, match="was moved or replaced"):
+            ledger.charge(PureDP(0.5), "a")
+
+
+def test_the_draft_of_a_killed_creation_is_named(tmp_path):
+    """Killed after the draft got its name, and before it was taken away."""
+    code = """
+import signal
+from qrelease.privacy import ledger_store
+ledger_store.sync_folder = lambda folder: None
+os.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+Ledger.open(sys.argv[1], PureDP(1.0))
+"""
+    code = code.replace("os.unlink = ", "from pathlib import Path\nPath.unlink = ")
+    prelude = "import os, sys\nfrom qrelease.privacy.ledger import *\nfrom qrelease.privacy import *\n"
+    path = tmp_path / "people.ledger"
+    done = subprocess.run([sys.executable, "-c", prelude + code, str(path)], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (draft,) = tmp_path.glob(".people.ledger.*.new")
+    with pytest.raises(LedgerError, match="a creation that was killed left the draft") as error:
+        Ledger.open(path)
+    assert str(draft) in str(error.value)
+    draft.unlink()
+    with Ledger.open(path) as ledger:
+        assert ledger.total == PureDP(1.0)
+
+
+# --- the log
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm"])
+def test_a_log_that_is_taken_away_while_it_is_open_ends_its_use(path, end):
+    """Another process would begin a new one, and neither would see what the other charges."""
+    with Ledger.open(path) as ledger:
+        ledger.charge(PureDP(0.25), "a")
+        Path(f"{path}{end}").unlink()
+        with pytest.raises(LedgerError, match="-wal and -shm beside"):
+            ledger.charge(PureDP(0.25), "b")
+
+
+# --- mounts
+
+MOUNTS = """22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+23 22 0:22 / /proc rw,nosuid - proc proc rw
+31 22 0:40 / /home rw,relatime shared:9 - nfs4 server:/home rw,vers=4.2
+32 22 254:0 /srv/people.ledger /data/people.ledger rw,relatime - ext4 /dev/vda rw
+33 22 0:41 / /mnt/with\\040space rw - cifs //server/x rw
+34 31 254:0 /x /home/local rw - ext4 /dev/vda rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "point", "kind"),
+    [
+        ("/data/people.ledger", "/data/people.ledger", "ext4"),
+        ("/data/other.ledger", "/", "ext4"),
+        ("/home/ada/people.ledger", "/home", "nfs4"),
+        ("/home/local/people.ledger", "/home/local", "ext4"),
+        ("/homes/people.ledger", "/", "ext4"),
+        ("/mnt/with space/people.ledger", "/mnt/with space", "cifs"),
+    ],
+)
+def test_the_mount_of_a_file_is_found(file, point, kind):
+    assert place.mount_of(Path(file), MOUNTS) == (Path(point), kind)
+
+
+def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
+    text = path.with_name("mounts")
+    text.write_text(MOUNTS.replace("/home ", f"{os.path.realpath(path.parent)} "))
+    monkeypatch.setattr(place, "MOUNTS", text)
+    with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
+        Ledger.open(path)
+    with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
+        Ledger.open(path.with_name("new.ledger"), PureDP(1.0))
+    assert not path.with_name("new.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        *((kind, True) for kind in ("9p", "virtiofs", "gpfs", "gfs2", "ocfs2", "cifs", "smb3", "ceph", "lustre")),
+        *((f"fuse.{kind}", True) for kind in ("s3fs", "rclone", "sshfs", "glusterfs", "gcsfuse", "of-next-year")),
+        ("fuse", True),
+        *((kind, False) for kind in ("ext4", "xfs", "btrfs", "overlay", "tmpfs", "zfs", "fuseblk", "vfat")),
+        *((f"fuse.{kind}", False) for kind in ("fuse-overlayfs", "mergerfs")),
+    ],
+)
+def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, monkeypatch):
+    """File systems of programs are taken for a network's, but for some that are known to be on a disk."""
+    text = path.with_name("mounts")
+    text.write_text(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
+    monkeypatch.setattr(place, "MOUNTS", text)
+    if refused:
+        with pytest.raises(LedgerError, match=f"is on a network file system .{kind}."):
+            Ledger.open(path)
+    else:
+        Ledger.open(path).close()
+
+
+def test_a_store_that_is_left_over_says_nothing_at_the_end():
+    """One whose making failed, and one that is alive when the interpreter ends."""
+    code = """
+from pathlib import Path
+from qrelease.privacy.ledger_store import Store
+try:
+    Store(Path("null\\0byte"))
+except ValueError:
+    print("no such name")
+ledger = Ledger.open(sys.argv[1], PureDP(1.0))
+class Late:
+    def __init__(self, kept): self.kept, self.me = kept, self
+late = Late(ledger)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        prelude = "import sys\nfrom qrelease.privacy import PureDP\nfrom qrelease.privacy.ledger import Ledger\n"
+        command = [sys.executable, "-c", prelude + code]
+        path = Path(folder) / "p.ledger"
+        done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "no such name\n", "")
+
+
+def test_the_end_of_a_store_needs_no_module(path):
+    """At the end of the interpreter the names of modules may be gone already."""
+    ledger, kept = Ledger.open(path), ledger_store.os
+    try:
+        ledger_store.os = None
+        ledger.store.__del__(lambda: True)
+    finally:
+        ledger_store.os = kept
+    ledger.charge(PureDP(0.5), "still open")
+    ledger.close()
+
+
+def may_mount():
+    command = ["unshare", "-m", "mount", "--bind", "/tmp", "/tmp"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs the right to mount")
+def test_a_ledger_that_is_mounted_as_a_single_file_is_refused(path):
+    alone = path.parent / "container"
+    alone.mkdir()
+    (alone / path.name).touch()
+    script = 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", path, alone / path.name, sys.executable, CHARGE]
+    done = subprocess.run([*map(str, command)], input="\n", capture_output=True, text=True, timeout=60, check=False)
+    assert "is mounted as a single file" in done.stdout, done
+    with Ledger.open(path) as ledger:
+        assert ledger.spent is None
+
+
+# --- forks
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_inside_a_transaction_is_the_parents(path):
+    """Every use by the child is an error, at once, also of a ledger that it opens anew; the parent goes on."""
+    code = """
+import warnings
+from qrelease.privacy.analysts import Analysts
+warnings.simplefilter("ignore", DeprecationWarning)
+ledger = Ledger.open(sys.argv[1])
+charge = ledger.charge(PureDP(0.125), "before", "k")
+shared = ledger.session(PureDP(0.5), "a session", "s")
+uses = [
+    lambda: ledger.charge(PureDP(0.25), "child"), lambda: ledger.spent, ledger.history,
+    lambda: ledger.store_answer(charge, b"child"), lambda: ledger.journal(charge),
+    lambda: ledger.session(PureDP(0.5), "a session", "t"), shared.read, lambda: Analysts(ledger).list(),
+    lambda: Analysts(ledger).add("ada", PureDP(0.1)), lambda: Ledger.open(sys.argv[1]),
+    lambda: ledger.transaction().__enter__(),
+]
+try:
+    with ledger.transaction():
+        pid = os.fork()
+        if not pid:
+            for number, use in enumerate(uses):
+                try:
+                    use()
+                except LedgerError as error:
+                    assert "inside a transaction" in str(error), error
+                    continue
+                os.write(1, f"use {number} went through".encode())
+        else:
+            assert os.waitpid(pid, 0)[1] == 0
+            ledger.charge(PureDP(0.25), "parent")
+except LedgerError as error:  # what the child meets at the end of the transaction
+    assert not pid and "inside a transaction" in str(error)
+    try:
+        ledger.spent
+    except LedgerError:
+        os._exit(0)
+ledger.charge(PureDP(0.125), "after")
+print(ledger.spent.epsilon, len(ledger.history()))
+"""
+    assert python(code, path) == ["0.5 5"]
+    with Ledger.open(path) as ledger:
+        assert [entry.label for entry in ledger.history()] == ["created", "before", "a session", "parent", "after"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_that_ends_by_itself_leaves_the_transaction_of_its_parent_alone(path):
+    """Also when Python takes the child's objects apart, and when the transaction is larger than SQLite's cache."""
+    code = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+ledger = Ledger.open(sys.argv[1])
+with ledger.transaction():
+    for number in range(1500):
+        ledger.charge(PureDP(2.0**-20), "x" * 4000)
+    pid = os.fork()
+    if not pid:
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] >> 8 in (0, 1)
+    ledger.charge(PureDP(0.25), "parent")
+print(len(ledger.history()))
+"""
+    assert python(code, path) == ["1502"]
+    with Ledger.open(path) as ledger:
+        assert len(ledger.history()) == 1502
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_memory_ledger_too_is_not_used_after_a_fork_inside_a_transaction():
+    code = """
+ledger = Ledger.open(None, PureDP(1.0))
+with ledger.transaction():
+    pid = os.fork()
+    if not pid:
+        try:
+            ledger.charge(PureDP(0.5), "child")
+        except LedgerError as error:
+            os._exit("before a fork" not in str(error))
+    ledger.charge(PureDP(0.5), "parent")
+assert os.waitpid(pid, 0)[1] == 0
+print(ledger.spent.epsilon)
+"""
+    assert python(code) == ["0.5"]
+
+
+def test_a_thread_that_would_wait_for_itself_is_told(path):
+    ledger = Ledger.open(path)
+    for use in (ledger.close, ledger.store.tidy):
+        with ledger.transaction(), pytest.raises(LedgerError, match="is in use by this very thread"):
+            use()
+    ledger.charge(PureDP(0.5), "a")
+    ledger.close()
+
+
+def test_a_ledger_is_not_pickled(path):
+    with Ledger.open(path) as ledger, pytest.raises(TypeError, match="open its file in each process"):
+        pickle.dumps(ledger)
