@@ -7,6 +7,7 @@ from qrelease import data as data
 from qrelease.apps.synthesizer import Synthesizer as Synthesizer
 from qrelease.data.domain import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
+from qrelease.data.person import Person as Person
 from qrelease.data.schema_draft import draft as draft
 from qrelease.data.table import Table as Table
 from qrelease.errors import BudgetExceeded as BudgetExceeded

@@ -106,7 +106,7 @@ def test_the_documents_name_files_that_exist() -> None:
 
 
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
-    attributes, rules, hierarchy = blocks(ROOT / "docs" / "schema.md", "toml")
+    attributes, rules, hierarchy, person, derived = blocks(ROOT / "docs" / "schema.md", "toml")
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
     domain = load(tmp_path / "people.toml")
     assert str(domain) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
@@ -115,6 +115,15 @@ def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
     (tmp_path / "municipalities.csv").write_text("code,province\n1,N\n2,S\n3,S\n")
     (tmp_path / "people.toml").write_text(f"{province}\n{hierarchy}")
     assert len(load(tmp_path / "people.toml").impossible) == 2
+    (tmp_path / "people.toml").write_text(f"{attributes}\n{person}")
+    assert load(tmp_path / "people.toml").at_most == 5
+    visits = "".join(
+        f'[[attribute]]\nname = "{name}"\nkind = "coded"\ncodes = 3000\n' for name in ("severity", "ward", "year")
+    )
+    kind = '[[attribute]]\nname = "kind"\nkind = "category"\ncategories = ["emergency", "planned"]\n'
+    (tmp_path / "people.toml").write_text(f"{visits}{kind}{derived}")
+    domain = load(tmp_path / "people.toml")
+    assert narrowed(domain, domain.names).names == ("visits", "emergency", "worst", "ward", "first")
 
 
 def test_the_job_file_of_the_documentation_is_one(folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from qrelease.data.dates import EPOCH, days, iso_date
+from qrelease.data.person import Person
 from qrelease.data.spelling import NAN, Meaning, meaning
 from qrelease.errors import InvalidInput
 
@@ -412,11 +413,14 @@ class Domain:
     code_lists
         The files that a schema file took categories from: `Table.read` refuses to read private records from one of
         them. No part of what makes two domains equal, and not stored.
+    person
+        Whose records they are, where a person may have several and is the unit of what is promised.
 
     Raises
     ------
     InvalidInput
-        Without attributes, for two of one name, and for rules that are not texts.
+        Without attributes, for two of one name, for rules that are not texts, and where the column of the persons is
+        one of the attributes, which are released.
 
     Examples
     --------
@@ -430,6 +434,7 @@ class Domain:
     attributes: tuple[Attribute, ...]
     impossible: tuple[str, ...] = ()
     code_lists: tuple[Path, ...] = field(default=(), repr=False, compare=False)
+    person: Person | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
@@ -440,11 +445,21 @@ class Domain:
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise InvalidInput(f"attribute {twice!r} is listed twice")
+        if self.person is not None and self.person.column in [name.strip() for name in names]:
+            raise InvalidInput(
+                f"the person column {self.person.column!r} is an attribute too: it says who somebody is, and is not"
+                " released"
+            )
 
     @classmethod
     def coded(cls, sizes: dict[str, int]) -> Domain:
         """A domain of integer-coded columns, `{"column": size}` as private-pgm writes it, ordered."""
         return cls(tuple(Attribute(name, "coded", codes=n, ordered=True) for name, n in sizes.items()))
+
+    @property
+    def at_most(self) -> int | None:
+        """m, how many records of a person are kept; None where the unit is one record, or each person has just one."""
+        return None if self.person is None or self.person.derive else self.person.at_most
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -490,7 +505,12 @@ class Domain:
 
     def project(self, axes: Iterable[int]) -> Domain:
         """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
-        return Domain(tuple(self.attributes[a] for a in axes), code_lists=self.code_lists)
+        attributes = tuple(self.attributes[a] for a in axes)
+        person = self.person
+        if person is not None and person.derive:
+            rules = {rule.name: rule for rule in person.derive}
+            person = replace(person, derive=tuple(rules[a.name] for a in attributes if a.name in rules))
+        return Domain(attributes, code_lists=self.code_lists, person=person)
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""

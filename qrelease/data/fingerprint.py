@@ -22,14 +22,24 @@ _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in
 _MIX_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64 (Steele, Lea and Flood, 2014)
 
 
-def fingerprint(domain: Domain, columns: Sequence[npt.NDArray[Any]], key: bytes) -> tuple[str, str]:
+def fingerprint(
+    domain: Domain,
+    columns: Sequence[npt.NDArray[Any]],
+    key: bytes,
+    persons: npt.NDArray[np.uint64] | None = None,
+) -> tuple[str, str]:
     """Digests in hex of how records are encoded, and of the encoded records in any order.
 
     columns  the codes of each column, (n,)
+    persons  digests of the persons whose records they are, (n,), where these are told apart
     """
+    spelled = list(map(_spelled, domain))
+    if persons is not None and domain.person is not None:
+        columns = [*columns, persons]
+        spelled.append([("person", domain.person.column)])
     lanes = np.frombuffer(shake_256(key + b"records").digest(16 * (len(columns) + 1)), np.uint64) | np.uint64(1)
     sums = [_sum(columns, lane) for lane in lanes.reshape(2, -1)]
-    return _digest(key, *map(_spelled, domain)), _digest(key, len(columns[0]), *sums)
+    return _digest(key, *spelled), _digest(key, len(columns[0]), *sums)
 
 
 def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> int:
@@ -43,12 +53,16 @@ def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> i
         hashed = np.full(len(pieces[0]), lane[-1])
         for codes, multiplier in zip(pieces, lane, strict=False):
             hashed += np.multiply(codes, multiplier, dtype=np.uint64, casting="unsafe")
-        for shift, factor in zip((30, 27), _MIX_FACTORS, strict=True):
-            hashed ^= hashed >> np.uint64(shift)
-            hashed *= np.uint64(factor)
-        hashed ^= hashed >> np.uint64(31)
-        total += int(hashed.sum(dtype=np.uint64))
+        total += int(mixed(hashed).sum(dtype=np.uint64))
     return total % 2**64
+
+
+def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each word mixed as SplitMix64 does, (n,): equal words alone give equal ones, and any bit changes all of them."""
+    for shift, factor in zip((30, 27), _MIX_FACTORS, strict=True):
+        words = words ^ (words >> np.uint64(shift))
+        words *= np.uint64(factor)
+    return words ^ (words >> np.uint64(31))
 
 
 def _spelled(attribute: Attribute) -> list[tuple[str, object]]:

@@ -32,7 +32,7 @@ the key was written by hand.
 
 Categories may come from a file, and with them which category of another attribute each belongs to: see `code_lists`.
 After the attributes a file may say, in `[[impossible]]` entries, which cells no record can be in: see
-`structural_zeros`.
+`structural_zeros`. An entry `[person]` says whose records they are, where somebody may have several: see `person`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import math
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -50,9 +50,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
+from qrelease.data import derivation
 from qrelease.data.code_lists import named_files, with_lists
 from qrelease.data.dates import iso_date
 from qrelease.data.domain import Attribute, Domain, Kind
+from qrelease.data.person import Person
 from qrelease.errors import InvalidInput
 
 MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
@@ -120,7 +122,9 @@ def domain_to_json(domain: Domain) -> dict[str, Any]:
     >>> domain_to_json(Domain.coded({"a": 2}))
     {'attribute': [{'name': 'a', 'kind': 'coded', 'codes': 2}]}
     """
-    content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in domain]}
+    content: dict[str, Any] = {"attribute": [_entry(attribute) for attribute in _read(domain)]}
+    if domain.person is not None:
+        content["person"] = domain.person.to_json()
     return content | ({"impossible": [{"where": rule} for rule in domain.impossible]} if domain.impossible else {})
 
 
@@ -140,20 +144,47 @@ def domain_from_json(content: object) -> Domain:
     """
     if not isinstance(content, dict):
         raise InvalidInput(f"a domain must be a table, got {type(content).__name__}")
-    unknown = [key for key in content if key not in ("attribute", "impossible")]
+    unknown = [key for key in content if key not in ("attribute", "impossible", "person")]
     if unknown:
-        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute' and 'impossible'")
+        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute', 'impossible' and 'person'")
     entries = content.get("attribute")
     if not isinstance(entries, list) or not entries:
         raise InvalidInput("there must be at least one [[attribute]]")
     rules = _rules(content.get("impossible", []))
-    return Domain(tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules)
+    person = Person.from_json(content["person"]) if "person" in content else None
+    domain = Domain(
+        tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person=person
+    )
+    if person is None or "derive" not in content["person"]:
+        return domain
+    try:
+        derive = derivation.rules(content["person"]["derive"], edges_of)
+    except _WrongValue as error:
+        raise InvalidInput(f"derived column: {error}") from None
+    return derivation.derived_domain(domain, replace(person, derive=derive))
+
+
+def _read(domain: Domain) -> Sequence[Attribute]:
+    """The attributes of the records that are read: those that columns are derived from, where they are."""
+    return domain.person.records if domain.person is not None and domain.person.derive else domain.attributes
 
 
 def digests(domain: Domain) -> list[list[str]]:
     """[name, digest] of each column, in order: for what goes by positions and codes, which other labels or bins, other
-    ways with wrong values, or columns in another order, would give another meaning."""
-    return [[a.name, sha256(json.dumps(_entry(a), sort_keys=True).encode()).hexdigest()] for a in domain]
+    ways with wrong values, or columns in another order, would give another meaning.
+
+    Where a person is the unit the last is of that entry, since what was bought for a person with at most m records does
+    not pay for one with more.
+    """
+    found = [[a.name, _digest(_entry(a))] for a in domain]
+    if domain.person is None:
+        return found
+    records = {"records": [_entry(a) for a in domain.person.records]} if domain.person.derive else {}
+    return [*found, ["[person]", _digest(domain.person.to_json() | records)]]
+
+
+def _digest(entry: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
 
 
 def to_toml(domain: Domain) -> str:
@@ -172,11 +203,15 @@ def to_toml(domain: Domain) -> str:
 
     document = tomlkit.document()
     entries = tomlkit.aot()
-    for attribute in domain:
+    for attribute in _read(domain):
         entry = tomlkit.table()
         entry.update(_entry(attribute))
         entries.append(entry)
     document.append("attribute", entries)
+    if domain.person is not None:
+        person = tomlkit.table()
+        person.update(domain.person.to_json())
+        document.append("person", person)
     if domain.impossible:
         rules = tomlkit.aot()
         for rule in domain.impossible:

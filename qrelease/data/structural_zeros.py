@@ -28,10 +28,24 @@ def narrowed(domain: Domain, columns: Sequence[str]) -> Domain:
     Raises what `masks` does, for any of the rules, and `InvalidInput` for an unknown column.
     """
     masks(domain, domain.impossible)
+    _check_derived(domain)
     about = [predicates.parse(rule, domain).axes for rule in domain.impossible]
     axes = [domain.axis(name) for name in columns]
     kept = [rule for rule, of in zip(domain.impossible, about, strict=True) if set(of) <= set(axes)]
     return replace(domain.project(axes), impossible=tuple(kept))
+
+
+def _check_derived(domain: Domain) -> None:
+    """`InvalidInput` that names the column, for a condition of a derived one that is none."""
+    if domain.person is None or not domain.person.derive:
+        return
+    records = Domain(domain.person.records)
+    for rule in domain.person.derive:
+        try:
+            if rule.where is not None:
+                predicates.parse(rule.where, records)
+        except InvalidInput as error:
+            raise InvalidInput(f"derived {rule.name!r}: {error}") from None
 
 
 def masks(domain: Domain, rules: Sequence[str]) -> dict[Axes, Mask]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from tempfile import SpooledTemporaryFile
@@ -18,8 +18,11 @@ import numpy.typing as npt
 from qrelease._util import memory
 from qrelease._util.typing import Codes
 from qrelease.data import schema as schemas
+from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint
+from qrelease.data.person import Person
+from qrelease.data.persons import NOBODY, PersonReader, Persons, kept
 from qrelease.data.sources.csv import Chunk, CsvReader
 from qrelease.data.sources.encoder import Encoder, code_type
 from qrelease.data.sources.files import is_parquet
@@ -33,6 +36,8 @@ Schema = Domain | str | os.PathLike[str]
 MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+
+_BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
 
 _MEMORY_FRACTION = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
 
@@ -54,11 +59,15 @@ class Table:
         One read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type. The readers of
         files stream; what would take too much memory they leave, as codes, in temporary files that have no name, and
         map those (in the folder that TMPDIR names).
+    persons
+        Whose records they are, where the domain has a person as the unit (`of_persons`, and the readers); None for
+        those that were kept of each person (`bounded`).
 
     Raises
     ------
     InvalidInput
-        For arrays that do not fit the domain, or hold a code that its column has not.
+        For arrays that do not fit the domain, or hold a code that its column has not, and for persons where the domain
+        knows none.
 
     Examples
     --------
@@ -72,6 +81,7 @@ class Table:
 
     domain: Domain
     columns: tuple[Codes, ...]
+    persons: Persons | None = None
     _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
     _cells: int = field(default=0, init=False)  # of all that are known
 
@@ -82,10 +92,59 @@ class Table:
         if any(column.ndim != 1 or column.shape != found[0].shape for column in found):
             shapes = ", ".join(str(column.shape) for column in found)
             raise InvalidInput(f"columns must be 1-d arrays of one length, got shapes {shapes}")
+        if self.persons is not None and self.domain.person is None:
+            raise InvalidInput("the domain has no person, so records of persons do not fit it")
+        if self.persons is not None and len(self.persons) != len(found[0]):
+            raise InvalidInput(f"there are {len(found[0]):,} records, and persons of {len(self.persons):,}")
         object.__setattr__(self, "columns", tuple(map(_checked, self.domain, found)))
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
+    def of_persons(cls, domain: Domain, columns: Sequence[npt.NDArray[Any]], keys: Iterable[object]) -> Table:
+        """Records of persons, of arrays of codes.
+
+        Parameters
+        ----------
+        domain
+            With a person as the unit.
+        columns
+            The codes (n,) of each attribute.
+        keys
+            Whose record each one is, (n,): texts or numbers. Records of nobody are left out, where the domain says how
+            nobody is spelled.
+
+        Returns
+        -------
+        Table
+
+        Raises
+        ------
+        InvalidInput
+            For a missing key, for keys that differ in their spelling alone, and as for any table.
+
+        Examples
+        --------
+        >>> from qrelease.data.person import Person
+        >>> domain = Domain(Domain.coded({"a": 2}).attributes, person=Person("id", 2))
+        >>> table = Table.of_persons(domain, [np.array([0, 1, 1, 1])], ["x", "y", "y", "y"])
+        >>> len(table), len(table.bounded(b"secret"))
+        (4, 3)
+        """
+        if domain.person is None:
+            raise InvalidInput("the domain has no person, so records of persons do not fit it")
+        persons, mine = Persons.of(domain.person, keys)
+        found = [np.asarray(column) for column in columns]
+        if any(column.shape != mine.shape for column in found):
+            raise InvalidInput(f"there are keys of {len(mine):,} records, and columns of another number of them")
+        return cls(domain, tuple(column[mine] for column in found), persons)
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        schema: Schema,
+        columns: Sequence[str] | None = None,
+        parent: str | os.PathLike[str] | None = None,
+    ) -> Table:
         """Read the records of a file: Parquet if it ends in .parquet or .pq, else CSV.
 
         Parameters
@@ -98,6 +157,8 @@ class Table:
         columns
             Some of the schema's columns, in the order wanted; by default all, in the order of a `Domain` or, with a
             schema file, in that of the data.
+        parent
+            A file with one row for each person, which has the columns that the first has not: see `joined`.
 
         Returns
         -------
@@ -108,36 +169,62 @@ class Table:
         InvalidInput
             One line that names source, row or line, column and value: for the data holder's eyes.
         """
-        return (cls.read_parquet if is_parquet(path) else cls.read_csv)(path, schema, columns)
+        read = cls.read_parquet if is_parquet(path) else cls.read_csv
+        if parent is None:
+            return read(path, schema, columns)
+        header = (ParquetReader(path) if is_parquet(path) else CsvReader(path)).header
+        domain = _selected(schema, columns, header)
+        if domain.person is None:
+            raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
+        if domain.person.derive:
+            return cls.of_derived(cls.read(path, _records(domain), parent=parent), domain)
+        own = [name for name in domain.names if name.strip() in [known.strip() for known in header]]
+        others = [name for name in domain.names if name not in own]
+        if not own or not others:
+            raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
+        parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
+        return read(path, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
 
     @classmethod
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
         reader = CsvReader(path)
         domain = _selected(schema, columns, reader.header, path)
+        if domain.person is not None and domain.person.derive:
+            return cls.of_derived(cls.read_csv(path, _records(domain)), domain)
         reader.check_commas(domain.names)
         places = _places(domain, reader.header, str(reader.path))
         encoders = [Encoder(attribute) for attribute in domain]
         with ExitStack() as stack:
-            found = _Columns(domain, stack)
+            found, persons = _Columns(domain, stack), _persons(domain, reader.header, str(reader.path))
             for chunk in reader.chunks():
-                found.add([_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)])
-            return cls(domain, found.whole())
+                piece = [_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)]
+                if persons is not None:
+                    keys = map(itemgetter(persons.place), chunk.rows)
+                    mine = persons.add(keys, _lines(reader, chunk), of_texts=True)
+                    piece = [codes[mine] for codes in piece] if mine is not None else piece
+                found.add(piece)
+            return cls(domain, found.whole(), None if persons is None else persons.whole())
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
         reader = ParquetReader(path)
         domain = _selected(schema, columns, reader.header, path)
+        if domain.person is not None and domain.person.derive:
+            return cls.of_derived(cls.read_parquet(path, _records(domain)), domain)
         encoders = [Encoder(attribute) for attribute in domain]
         wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
+        persons = _persons(domain, reader.header, str(path))
+        wanted += [] if persons is None else [reader.header[persons.place]]
         first = 0
         with ExitStack() as stack:
             found = _Columns(domain, stack)
             for batch in reader.batches(wanted):
-                found.add(_piece(nw.from_native(batch, eager_only=True), encoders, first, str(path)))
+                frame = nw.from_native(batch, eager_only=True)
+                found.add(_of_persons(frame, _piece(frame, encoders, first, str(path)), persons, first, str(path)))
                 first += len(batch)
-            return cls(domain, found.whole())
+            return cls(domain, found.whole(), None if persons is None else persons.whole())
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -170,8 +257,96 @@ class Table:
         except nw.exceptions.DuplicateError as error:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         domain = _selected(schema, columns, names)
+        if domain.person is not None and domain.person.derive:
+            return cls.of_derived(cls.from_frame(frame, _records(domain)), domain)
         encoders = [Encoder(attribute) for attribute in domain]
-        return cls(domain, tuple(_piece(wrapped, encoders, 0, "the frame")))
+        persons = _persons(domain, [str(name) for name in names], "the frame")
+        found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
+        return cls(domain, tuple(found), None if persons is None else persons.whole())
+
+    def joined(self, parents: Table) -> Table:
+        """The records with the columns of their parents: of a table that has one row for each person.
+
+        A row of a parent belongs to the person whose records it is joined to. So neighbouring tables differ by a person
+        with all records and that row, and what is promised to a person covers it.
+
+        Parameters
+        ----------
+        parents
+            A table with the same person column. Of a person without a row there its columns are missing; a row of
+            nobody here is left out.
+
+        Returns
+        -------
+        Table
+            Over the columns of both.
+
+        Raises
+        ------
+        InvalidInput
+            Where persons are not known or by another column, a person has two rows, or has none and a column knows no
+            missing value.
+
+        Examples
+        --------
+        >>> person = Person("plane", 2)
+        >>> seats = Domain((Attribute("seats", "coded", codes=3, missing=("",)),), person=person)
+        >>> late = Domain((Attribute("late", "coded", codes=2),), person=person)
+        >>> planes = Table.of_persons(seats, [np.array([2, 1])], ["N1", "N2"])
+        >>> flights = Table.of_persons(late, [np.array([0, 1, 1])], ["N2", "N1", "N3"])
+        >>> [column.tolist() for column in flights.joined(planes).columns]
+        [[0, 1, 1], [1, 2, 3]]
+        """
+        if self.persons is None or parents.persons is None or self.person_column != parents.person_column:
+            raise InvalidInput("a table is joined with one that has the same person column, and knows its persons")
+        rows = parents.persons.codes
+        if len(rows) > len(parents.persons.digests):
+            raise InvalidInput(f"a parent has one row for each {self.person_column!r}, and here one of them has two")
+        of_digest = dict(zip(parents.persons.unit.tolist(), range(len(rows)), strict=True))
+        row_of = np.array([of_digest.get(d, -1) for d in self.persons.digests.tolist()], np.int64)
+        places = row_of[self.persons.codes]
+        orphans = places < 0
+        columns = list(self.columns)
+        for attribute, column in zip(parents.domain, parents.columns, strict=True):
+            if orphans.any() and not attribute.missing:
+                raise InvalidInput(
+                    f"some {self.person_column!r} has no row of a parent, and column {attribute.name!r} knows no"
+                    ' missing value: give it missing = [""]'
+                )
+            found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
+            columns.append(np.where(orphans, attribute.values, found).astype(code_type(attribute)))
+        attributes = (*self.domain.attributes, *parents.domain.attributes)
+        rules = (*self.domain.impossible, *parents.domain.impossible)
+        domain = Domain(attributes, rules, person=self.domain.person)
+        return Table(domain, tuple(columns), self.persons)
+
+    def ordered(self, domain: Domain) -> Table:
+        """The same records over a domain that has the same columns, in its order and with its rules."""
+        columns = tuple(self.columns[self.domain.axis(name)] for name in domain.names)
+        return Table(domain, columns, self.persons)
+
+    @classmethod
+    def of_derived(cls, table: Table, domain: Domain) -> Table:
+        """One record a person, by the rules of a domain (`derivation`), of records that have persons.
+
+        Parameters
+        ----------
+        table
+            The records.
+        domain
+            Of derived columns, as a schema with a `[person.derive]` declares it.
+
+        Returns
+        -------
+        Table
+            Over that domain; it is protected as a table of records is, of which each person has one.
+        """
+        return cls(domain, tuple(derived(table, domain)))
+
+    @property
+    def person_column(self) -> str | None:
+        """The column that says whose records they are, where a person is the unit; public."""
+        return None if self.domain.person is None else self.domain.person.column
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -236,7 +411,38 @@ class Table:
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
         """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
-        return fingerprint(self.domain, self.columns, key)
+        return fingerprint(self.domain, self.columns, key, None if self.persons is None else self.persons.unit)
+
+    def check_bounded(self) -> None:
+        """`OutOfMemory` where the records that are kept of each person would not fit in memory, beside the table."""
+        if self.domain.at_most is not None:
+            each = _BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
+            memory.check(each * len(self), "the records that are kept of each person", "release fewer columns")
+
+    def bounded(self, key: bytes) -> Table:
+        """The records that are kept of each person, at most so many as the domain says; without whose they are.
+
+        Where the unit is one record it is the table itself. Which ones are kept is a function of the key and of each
+        person's own records (`data.persons`), so tables that differ by one person differ by at most so many records
+        after it.
+
+        Parameters
+        ----------
+        key
+            Secret, at most 64 bytes; drawn for one charge.
+
+        Raises
+        ------
+        InvalidInput
+            Where the domain has a person, and it is not known whose records these are.
+        """
+        if self.domain.at_most is None:
+            return self
+        if self.persons is None:
+            raise InvalidInput("the unit is a person, and the table does not say whose records it has")
+        named = list(zip(self.domain.names, self.columns, strict=True))
+        chosen = kept(self.persons, named, self.domain.at_most, key)
+        return Table(self.domain, tuple(column[chosen] for column in self.columns))
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
@@ -247,6 +453,13 @@ class Table:
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""
         return self.counts([tuple(range(len(self.domain)))])[0]
+
+
+def _records(domain: Domain) -> Domain:
+    """Of the records that columns are derived from."""
+    assert domain.person is not None
+    person = replace(domain.person, derive=(), records=())
+    return Domain(domain.person.records, code_lists=domain.code_lists, person=person)
 
 
 def _selected(
@@ -321,6 +534,55 @@ def _piece(frame: nw.DataFrame[Any], encoders: Sequence[Encoder], first: int, so
         ]
     except InvalidInput as error:
         raise InvalidInput(f"{source} {error}") from None
+
+
+class _PersonColumn:
+    """Whose records they are, as they come in."""
+
+    def __init__(self, person: Person, place: int) -> None:
+        self.place, self.column = place, person.column
+        self._reader = PersonReader(person)
+        self._codes: list[npt.NDArray[np.int64]] = []
+
+    def add(
+        self, keys: Iterable[Any], where: Callable[[int], str], *, of_texts: bool = False
+    ) -> npt.NDArray[np.bool_] | None:
+        """The keys of the next records; which of these have a person, None where all of them do."""
+        codes = (self._reader.text_codes if of_texts else self._reader.codes)(keys, where)
+        mine = codes != NOBODY
+        everybody = bool(mine.all())
+        self._codes.append(codes if everybody else codes[mine])
+        return None if everybody else mine
+
+    def whole(self) -> Persons:
+        """Of all records."""
+        codes = np.concatenate([np.empty(0, np.int64), *self._codes])
+        return Persons(codes, self._reader.digests())
+
+
+def _persons(domain: Domain, names: Sequence[str], source: str) -> _PersonColumn | None:
+    """The column of a source that says whose records they are, where the domain asks for it."""
+    if domain.person is None:
+        return None
+    found = [name.strip() for name in names]
+    if domain.person.column not in found:
+        raise InvalidInput(f"{source} has no person column {domain.person.column!r}; it has {', '.join(found)}")
+    return _PersonColumn(domain.person, found.index(domain.person.column))
+
+
+def _of_persons(
+    frame: nw.DataFrame[Any], piece: list[Codes], persons: _PersonColumn | None, first: int, source: str
+) -> list[Codes]:
+    """The codes of a frame's columns, of the records that have a person; `first` rows come before it."""
+    if persons is None:
+        return piece
+    column = next(name for name in frame.columns if str(name).strip() == persons.column)
+    mine = persons.add(frame.get_column(column).to_list(), lambda row: f"{source} row {first + row} (from 0)")
+    return piece if mine is None else [codes[mine] for codes in piece]
+
+
+def _lines(reader: CsvReader, chunk: Chunk) -> Callable[[int], str]:
+    return lambda row: f"{reader.path} line {reader.line(chunk.first + row)}"
 
 
 class _Columns:

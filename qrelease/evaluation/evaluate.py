@@ -27,6 +27,7 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Workload
@@ -87,7 +88,7 @@ class Truth:
         trial: int = 0,
     ) -> Run:
         """Release once, out of a budget that is forgotten, and compare."""
-        with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+        with Ledger.open(None, cost, neighbours=neighbours, person=self.table.person_column) as ledger:
             started = time.perf_counter()
             answers = Curator(self.table, ledger, entropy).release(mechanism, self.workload, cost).answers()
             seconds = time.perf_counter() - started
@@ -153,7 +154,8 @@ def evaluate(
     neighbours
         The relation under which the costs hold.
     trials
-        Releases by each mechanism at each ε, at least 1.
+        Releases by each mechanism at each ε, at least 1. Where the unit is a person, each of them draws anew which
+        records of a person are kept; the truth is that of all records, so the error has what is left out in it.
     entropy
         The source of all noise, by default a fresh secure one.
     dataset
@@ -207,11 +209,12 @@ def _unsuitable(
     contenders: Mapping[str, Mechanism], workload: Workload, costs: Sequence[Cost], neighbours: Neighbours
 ) -> dict[str, QReleaseError]:
     """Which mechanisms do not do this workload at all of these costs, and why."""
+    unit = Unit(neighbours, workload.domain.at_most)
     found = {}
     for name, mechanism in contenders.items():
         try:
             for cost in costs:
-                mechanism.check(workload, cost, neighbours)
+                mechanism.check(workload, unit.of_a_record(cost), unit.relation)
         except QReleaseError as error:
             found[name] = error
     return found
@@ -223,17 +226,17 @@ def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours
     That of `ResidualPlan`: its sum of squared errors is at the lower bound of Li & Miklau 2013. None where other
     queries are asked for too, under pure ε, where nothing has to be measured, and for marginals with too many subsets.
     """
-    shape = workload.domain.shape
+    shape, unit = workload.domain.shape, Unit(neighbours, workload.domain.at_most)
     if isinstance(cost, PureDP) or not all(isinstance(g.queries, Cells) for g in workload.groups):
         return None
     if not any(shape[a] > 1 for s in workload.sets for a in s):
         return None
     try:
-        plan = ResidualPlan.choose(workload.domain, workload.sets, neighbours=neighbours)
+        plan = ResidualPlan.choose(workload.domain, workload.sets, neighbours=unit.relation)
     except TooLarge:  # the releases have been made by now: they are not thrown away for a line in a picture
         return None
-    unit = calibrated(1, cost)[0].variance
-    left = {s: unit * v for s, v in plan.variances.items()}
+    noise = calibrated(1, unit.of_a_record(cost))[0].variance
+    left = {s: noise * v for s, v in plan.variances.items()}
     sums = [np.sqrt(2 / np.pi * query_variances(shape, g, left)).sum() for g in workload.groups]
     return float(np.mean(sums)) / records
 
@@ -252,10 +255,11 @@ def with_baselines(mechanisms: Mapping[str, Mechanism], cost: Cost) -> dict[str,
 
 def describe(dataset: str, truth: Truth, cost: PureDP | ApproxDP, neighbours: Neighbours) -> str:
     """What an evaluation compares, in a line."""
+    unit = Unit(neighbours, truth.workload.domain.at_most)
     spent = "pure epsilon" if isinstance(cost, PureDP) else f"delta={cost.delta:g}"
     return (
         f"{dataset}: {len(truth.table):,} records, {len(truth.workload):,} queries on {len(truth.workload.sets):,}"
-        f" marginals of {len(truth.workload.domain)} columns; {neighbours.value}, {spent}"
+        f" marginals of {len(truth.workload.domain)} columns; {unit}, {spent}"
     )
 
 

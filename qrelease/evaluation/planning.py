@@ -40,6 +40,7 @@ from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.group_privacy import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
 from qrelease.queries.vc import small_database_error
@@ -116,6 +117,31 @@ class MechanismForecast:
 
 
 @final
+@dataclass(frozen=True)
+class RecordBound:
+    """What it costs to keep at most so many records of a person, by public facts alone.
+
+    Attributes
+    ----------
+    at_most
+        m.
+    deviation
+        The standard deviation of each answer's noise, records, where the whole workload is answered at once.
+    kept
+        The largest share of the records that may be kept, where the number of persons is given. How large it is depends
+        on how many records each of them has, which is private.
+    """
+
+    at_most: int
+    deviation: float
+    kept: float | None
+
+    def __str__(self) -> str:
+        share = "" if self.kept is None else f", at most {self.kept:.0%} of the records"
+        return f"  at_most = {self.at_most}: noise of {self.deviation:.3g} records an answer{share}"
+
+
+@final
 @dataclass(frozen=True, repr=False)
 class ReleasePlan:
     """Forecasts for one workload at one cost. Its text is a table.
@@ -137,6 +163,8 @@ class ReleasePlan:
     auto
         What `Auto` would take for so many records, and why; empty where that takes simulations that are too long, or
         none were asked for.
+    bounds
+        Where a person is the unit: what it would cost to keep more or fewer records of each.
     """
 
     subject: str
@@ -147,6 +175,7 @@ class ReleasePlan:
     forecasts: tuple[MechanismForecast, ...]
     note: str = ""
     auto: str = ""
+    bounds: tuple[RecordBound, ...] = ()
 
     def __str__(self) -> str:
         rows = [self._header, *map(self._cells, self.forecasts)]
@@ -154,6 +183,7 @@ class ReleasePlan:
         table = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows]
         notes = [f"{q.mechanism}: {q.note}" for q in self.forecasts if q.note]
         notes += [f"auto: {self.auto}"] if self.auto else []
+        notes += ["what at_most costs, and how many records it may keep:", *map(str, self.bounds)] * bool(self.bounds)
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
 
     __repr__ = __str__
@@ -203,6 +233,7 @@ class ReleasePlan:
             "note": self.note,
             "auto": self.auto,
             "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.forecasts],
+            **({"bounds": [asdict(bound) for bound in self.bounds]} if self.bounds else {}),
         }
 
 
@@ -216,6 +247,7 @@ def plan(
     neighbours: Neighbours | str = "add-remove",
     beta: float = 0.05,
     trials: int = 3,
+    persons: int | None = None,
 ) -> ReleasePlan:
     """What each mechanism promises to a workload over n records, what it typically does, and what a target error takes.
 
@@ -239,6 +271,9 @@ def plan(
         The probability with which a promise may fail.
     trials
         Simulations of each mechanism; 0 for none, and then it is not told what `Auto` would take.
+    persons
+        About how many persons there are, if that is public and a person is the unit: it says how many records may be
+        kept.
 
     Returns
     -------
@@ -264,8 +299,8 @@ def plan(
     """
     trials = whole("trials", trials, least=0)
     target = None if target_error is None else positive_probability("target_error", target_error)
-    relation = Neighbours.parse(neighbours)
-    found = Setting(workload, whole("n", n, least=1), relation, positive_probability("beta", beta), delta)
+    unit = Unit(Neighbours.parse(neighbours), workload.domain.at_most)
+    found = Setting(workload, whole("n", n, least=1), unit, positive_probability("beta", beta), delta)
     if epsilon is None:
         if target is None:
             raise InvalidInput("a plan needs a target error, an epsilon, or both")
@@ -285,19 +320,38 @@ def plan(
     forecasts = tuple(found.quote(name, cost, target, simulation, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
-        f" universe {readable(workload.domain.size)} cells, records {n:,}, {relation.value}"
+        f" universe {readable(workload.domain.size)} cells, records {n:,}, {unit}"
     )
-    return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto)
+    bounds = _bounds(workload, cost, unit, n, None if persons is None else whole("persons", persons, least=1))
+    return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto, bounds)
+
+
+def _bounds(workload: Workload, cost: Cost, unit: Unit, n: int, persons: int | None) -> tuple[RecordBound, ...]:
+    """For the bound that the schema has and some others."""
+    if unit.at_most is None:
+        if persons is not None:
+            raise InvalidInput("the number of persons is for a schema with a [person]")
+        return ()
+    found = []
+    for at_most in sorted({*_BOUNDS, unit.at_most}):
+        other = replace(unit, at_most=at_most)
+        try:
+            noise, _ = noise_for(workload, other.of_a_record(cost), other.relation)
+        except InvalidInput:  # noise beyond all that can be drawn
+            continue
+        kept = None if persons is None else min(at_most * persons / n, 1.0)
+        found.append(RecordBound(at_most, math.sqrt(noise.variance), kept))
+    return tuple(found)
 
 
 @final
 @dataclass(frozen=True)
 class Setting:
-    """Who is promised what: n `records`, but for a probability of β, at a δ."""
+    """Who is promised what: n `records`, but for a probability of β, at a δ. Costs are those of the unit."""
 
     workload: Workload
     records: int
-    neighbours: Neighbours
+    unit: Unit
     beta: float
     delta: float | None
 
@@ -317,15 +371,16 @@ class Setting:
 
     def error(self, found: Promising, cost: Cost) -> float:
         """What a mechanism promises here, a fraction of the records."""
-        return found.error(self.workload, self.records, cost, self.neighbours, beta=self.beta)
+        return found.error(self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation, beta=self.beta)
 
     def check(self, found: Trial, cost: Cost) -> None:
         """Raise what it would before a charge."""
-        if isinstance(found, OnlineMechanism):
-            public = self.records if self.neighbours is Neighbours.REPLACE_ONE else None
-            found.check(self.workload.domain, cost, self.neighbours, public)
-        else:
-            found.check(self.workload, cost, self.neighbours)
+        with self.unit.explained():
+            if isinstance(found, OnlineMechanism):
+                public = self.records if self.unit.public_records else None
+                found.check(self.workload.domain, self.unit.of_a_record(cost), self.unit.relation, public)
+            else:
+                found.check(self.workload, self.unit.of_a_record(cost), self.unit.relation)
 
     def least_epsilon(self, name: str, target: float) -> float | None:
         """The least ε at which a target is promised; None if there is none."""
@@ -362,19 +417,21 @@ class Setting:
         if not marginals_alone(self.workload) and self.workload.domain.size > MAX_SIMULATED:
             return ""
         try:
-            first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
-            lines = foretold(self.workload, self.records, cost, self.neighbours).lines
+            terms = self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation
+            first, *_ = choose(*terms).predictions
+            lines = foretold(*terms).lines
         except QReleaseError as error:
             return str(error)
         return "\n".join([f"would take {first}", *lines[1:]])
 
     def expected(self, name: str, cost: Cost) -> float | None:
         """The root mean squared error of an answer, records, by the mechanism's own plan; None if it makes none."""
+        cost = self.unit.of_a_record(cost)
         if name == "maxent":
-            return MaxEnt().expected(self.workload, cost, self.neighbours, self.records).error
+            return MaxEnt().expected(self.workload, cost, self.unit.relation, self.records).error
         if name == "matrix":
             found = matrix.plan(self.workload)
-            noise = noise_for(found.measured, cost, self.neighbours)[0].variance
+            noise = noise_for(found.measured, cost, self.unit.relation)[0].variance
             return found.error * math.sqrt(noise / found.measured.sensitivity(2, replace=False))
         return None
 
@@ -399,7 +456,10 @@ class Setting:
             found = CONTENDERS[name](self, cost)
             needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
             self.check(found, cost)
-            seconds = found.seconds(self.workload, cost, self.records) if isinstance(found, Forecasting) else None
+            of_a_record = self.unit.of_a_record(cost)
+            seconds = (
+                found.seconds(self.workload, of_a_record, self.records) if isinstance(found, Forecasting) else None
+            )
             expected = self.expected(name, cost)
             if expected is not None:
                 note += f" of {expected:.3g} records an answer, in the root mean square"
@@ -411,7 +471,7 @@ class Setting:
             elif simulation is not None and untried:
                 note = _joined(note, untried)
             elif simulation is not None:
-                typical = simulation.error(found, cost, self.neighbours, trials)
+                typical = simulation.error(found, of_a_record, self.unit.relation, trials)
         except (TooLarge, OutOfMemory) as error:  # a plan reads no data
             return MechanismForecast(name, memory=needed, note=str(error))
         except QReleaseError as error:
@@ -483,6 +543,9 @@ CONTENDERS: Final[dict[str, Callable[[Setting, Cost], Trial]]] = {
     "net": _net,
     "pmw": lambda setting, cost: PrivateMultiplicativeWeights(beta=setting.beta, queries=len(setting.workload)),
 }
+
+_BOUNDS: Final = (1, 2, 5, 10, 20)
+"""Records of a person that a plan compares, beside those that the schema says."""
 
 _NOTES: Final = {
     "mwem": "no theorem covers its practical updates; what it does is known from measuring",

@@ -32,6 +32,7 @@ from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.draws import Draws
 from qrelease.privacy.filters import Filter
+from qrelease.privacy.group_privacy import Unit
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
 
@@ -48,6 +49,9 @@ _DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache unt
 @dataclass
 class Private:
     """Private counts under a budget. Made by the `Curator` for one charge and one mechanism.
+
+    Its relation and its costs are those of records; where the unit is a person, `unit` says what they come to, for a
+    session that pays as it goes.
 
     Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
     it, for scores that it hands to `select`.
@@ -75,6 +79,7 @@ class Private:
     entropy: WordSource = field(repr=False)
     spends: list[Spend] = field(default_factory=list)
     draws: Draws | None = field(default=None, repr=False)
+    unit: Unit | None = None
 
     @property
     def domain(self) -> Domain:

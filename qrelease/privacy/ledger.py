@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, NoReturn, Self, cast
@@ -48,6 +49,7 @@ from qrelease.privacy.fingerprint_store import Record, TableDigests
 from qrelease.privacy.ledger_store import Head, Row, Store, plain, system_errors
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_OF_PERSONS = " of persons by "  # between a relation and the column that says who somebody is
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,9 @@ class Ledger:
         except LedgerError:
             store.close()
             raise
-        self._dataset, self._neighbours = head.dataset, Neighbours.parse(head.neighbours)
+        self._dataset = head.dataset
+        relation, _, person = head.neighbours.partition(_OF_PERSONS)
+        self._neighbours, self._person = Neighbours.parse(relation), person or None
 
     @classmethod
     def open(
@@ -136,6 +140,7 @@ class Ledger:
         *,
         dataset: str | None = None,
         neighbours: Neighbours | str | None = None,
+        person: str | None = None,
     ) -> Self:
         """Open the ledger in a file, or create it with a total.
 
@@ -151,6 +156,9 @@ class Ledger:
             Whose budget this is; a new ledger takes the file's name without its suffix by default.
         neighbours
             The relation that its costs hold under; a new ledger takes add-remove by default.
+        person
+            The column that says whose records they are, of a new ledger whose unit is a person; by default its unit
+            is one record. Which unit an existing ledger has, its file says.
 
         Returns
         -------
@@ -169,14 +177,14 @@ class Ledger:
             check_cost(total)
         relation = None if neighbours is None else Neighbours.parse(neighbours)
         if path is None or path == ":memory:":
-            first = _beginning("an in-memory ledger", total, dataset or "memory", relation)
+            first = _beginning("an in-memory ledger", total, dataset or "memory", relation, person)
             return cls(Store.in_memory(*first))
         file = Path(path)
         with system_errors(file):
             if not file.parent.is_dir():
                 raise LedgerError(f"ledger {file}: there is no folder {file.parent}")
             if not file.exists():
-                first = _beginning(f"ledger {file} is new and", total, dataset or file.stem, relation)
+                first = _beginning(f"ledger {file} is new and", total, dataset or file.stem, relation, person)
                 # Who loses a race for creating it opens it, and must agree with it like anybody.
                 with suppress(FileExistsError):
                     return cls(Store.create(file, *first))
@@ -184,18 +192,22 @@ class Ledger:
                 raise LedgerError(f"ledger {file} is not a file")
         ledger = cls(Store.open(file))
         try:
-            ledger._must_match(total, dataset, relation)
+            ledger._must_match(total, dataset, relation, person)
         except LedgerError:
             ledger.close()
             raise
         return ledger
 
-    def _must_match(self, total: Cost | None, dataset: str | None, neighbours: Neighbours | None) -> None:
+    def _must_match(
+        self, total: Cost | None, dataset: str | None, neighbours: Neighbours | None, person: str | None
+    ) -> None:
         where = f"ledger {self._store.path}"
         if dataset is not None and dataset != self._dataset:
             raise LedgerError(f"{where} belongs to dataset {self._dataset!r}, not to {dataset!r}")
         if neighbours is not None and neighbours is not self._neighbours:
             raise LedgerError(f"{where} counts under {self._neighbours.value}, not under {neighbours.value}")
+        if person is not None:
+            self.check_unit(person)
         if total is not None and total != self.total:
             raise LedgerError(f"{where} has a total of {self.total}, not {total}; leave it out, or use raise_total")
 
@@ -208,6 +220,31 @@ class Ledger:
     def neighbours(self) -> Neighbours:
         """The relation that all its costs hold under."""
         return self._neighbours
+
+    @property
+    def person(self) -> str | None:
+        """The column that says whose records they are, where its costs are those of a person; None for one record."""
+        return self._person
+
+    def check_unit(self, person: str | None) -> None:
+        """`LedgerError` where its costs are not those of a person by this column; or, for None, not of one record."""
+        if person == self._person:
+            return
+        told = ("one record" if p is None else f"a person by {p!r}" for p in (self._person, person))
+        raise LedgerError(
+            "ledger {} counts what {} is charged, and this would be {}: a budget of one says nothing of the other; take"
+            " another ledger".format(self._store.path or "in memory", *told)
+        )
+
+    def key_for(self, name: str) -> bytes:
+        """A secret key of 32 bytes for one purpose: the same for the same name, and unrelated to that of another.
+
+        It is made of the ledger's own key, which does not leave the file, so it outlives this process as the ledger
+        does.
+        """
+        with self._store.writing():
+            own = fingerprints.key(self._store)
+        return blake2b(name.encode(), key=own, digest_size=32).digest()
 
     @property
     def total(self) -> Cost:
@@ -496,7 +533,8 @@ class Ledger:
 
     def __repr__(self) -> str:
         where = str(self._store.path or ":memory:")
-        return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value})"
+        unit = "" if self._person is None else f"{_OF_PERSONS}{self._person}"
+        return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value}{unit})"
 
 
 class Journal:
@@ -607,11 +645,15 @@ class SharedJournal:
         self._length, self._last = store.journal_head(self._session)
 
 
-def _beginning(what: str, total: Cost | None, dataset: str, relation: Neighbours | None) -> tuple[Head, Row]:
+def _beginning(
+    what: str, total: Cost | None, dataset: str, relation: Neighbours | None, person: str | None
+) -> tuple[Head, Row]:
     """The head and the first entry of a new ledger."""
     if total is None:
         raise LedgerError(f"{what} needs a total, such as ApproxDP(1.0, 1e-9)")
-    named = (_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value)
+    # An earlier version, which knows no persons, refuses a relation that it does not know: it would charge too little.
+    unit = "" if person is None else f"{_OF_PERSONS}{_text('person', person)}"
+    named = (_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value + unit)
     head = Head(*named, cost_text(total), tally_text(Tally()))
     return head, _row(head, "total", total, "created", None)
 

@@ -23,6 +23,7 @@ from qrelease.privacy.costs import Cost, Neighbours, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.fingerprint_store import TableDigests
+from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Charge, Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.manifest import named
@@ -48,6 +49,7 @@ class Paid:
     workload: Workload
     private: Private
     ledger: Ledger
+    unit: Unit
     process: int = field(default_factory=os.getpid)
 
     def release(self) -> Release:
@@ -62,14 +64,14 @@ class Paid:
         if os.getpid() != self.process or self.private.in_transaction:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
-        draft = self.mechanism.release(private, workload, cost)
+        draft = self.mechanism.release(private, workload, self.unit.of_a_record(cost))
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
         insecure = is_insecure(private.entropy)
         release = Release(
             draft.synopsis,
             workload,
             cost,
-            private.neighbours,
+            self.unit.neighbours,
             self.ledger.dataset,
             self.mechanism.name,
             {**self.described, **draft.choices, **rules},
@@ -107,14 +109,27 @@ class Curator:
     The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
     drawn; what can be known to be wrong is raised before the charge.
 
+    Where the table's unit is a person, costs, caps and the ledger are those of persons. Here, and nowhere else, they
+    become what a mechanism may cost one record (`privacy.group_privacy`), and here the records that are kept of each
+    person are chosen, anew for each charge: by a key that the ledger makes of its own secret and the charge's name. So
+    a release that was cut off, and a session in another process, go on with the same records, and nothing else is
+    stored.
+
     Parameters
     ----------
     table : Table
         The private records.
     ledger : Ledger
-        The budget of these records.
+        The budget of these records, or of the persons whose records they are.
     entropy : Entropy, optional
         Where the noise comes from: the operating system, by default.
+
+    Raises
+    ------
+    InvalidInput
+        For a table whose unit is a person and that does not say whose records it has.
+    LedgerError
+        Where the ledger counts what persons are charged and the table has none, or the other way round, or others.
 
     Examples
     --------
@@ -132,6 +147,25 @@ class Curator:
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: TableDigests | None = None
+        if table.domain.at_most is not None and table.persons is None:
+            raise InvalidInput("the unit is a person, and the table does not say whose records it has")
+        ledger.check_unit(table.person_column)
+        self._unit = Unit(ledger.neighbours, table.domain.at_most)
+
+    def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
+        """The table behind a charge of that name, for what a mechanism may cost one record."""
+        table = self._table
+        if table.domain.at_most is not None:
+            table = table.bounded(self._key(name))
+        unit = self._unit
+        return Private(table, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)
+
+    def _key(self, name: str) -> bytes:
+        """By what the records of persons are chosen for a charge of that name."""
+        seed = self._entropy.insecure_seed if is_insecure(self._entropy) else None
+        if seed is not None:
+            return sha256(f"qrelease insecure persons {seed}".encode()).digest()
+        return self._ledger.key_for(f"persons of {name}")
 
     @property
     def ledger(self) -> Ledger:
@@ -225,12 +259,13 @@ class Curator:
         key = None
         if resumable:
             asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
+            asked += [] if self.domain.person is None else [self.domain.person.to_json()]
             key = key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
         label = f"{mechanism.name}: {len(workload):,} queries"
         charge = self._ledger.charge(cost, label, key, rows=rows)
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
-        private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy, draws=draws)
-        return Paid(charge, mechanism, described, workload, private, self._ledger)
+        private = self._private(charge.key, cost, draws)
+        return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
 
     def _resumable(self, mechanism: Mechanism) -> bool:
         """Whether a run can be gone on with: its noise is secret, its ledger outlives it, its mechanism is described.
@@ -256,9 +291,11 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
+        self._table.check_bounded()
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
-        mechanism.check(workload, cost, self._ledger.neighbours)
+        with self._unit.explained():
+            mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
 
     def estimate(self, statistic: Statistic, cost: Cost, *, changed_rows: bool = False) -> Estimate:
         """Run a statistic once, for one charge, which is made before the first draw.
@@ -302,7 +339,8 @@ class Curator:
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
         neighbours, domain = self._ledger.neighbours, self._table.domain
-        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
+        check_one_record(domain, "an estimate")
+        records = len(self._table) if self._unit.public_records else None
         if self._ledger.store.in_writing:
             raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
         statistic.check(domain, cost, neighbours)
@@ -371,17 +409,20 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
-        neighbours = self._ledger.neighbours
-        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
-        mechanism.check(self._table.domain, cost, neighbours, records)
-        private, label = Private(self._table, neighbours, Filter(cost), self._entropy), f"{mechanism.name}: a session"
-        rows = self._fingerprint()
+        self._table.check_bounded()
+        unit = self._unit
+        records = len(self._table) if unit.public_records else None
+        with unit.explained():
+            mechanism.check(self._table.domain, unit.of_a_record(cost), unit.relation, records)
+        rows, label = self._fingerprint(), f"{mechanism.name}: a session"
         if not changed_rows and not self._ledger.knows(key):
             self._warn()
         if isinstance(mechanism, PayingMechanism):
-            return mechanism.join(private, self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows))
+            journal = self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows)
+            return mechanism.join(self._private(journal.key, cost), journal)
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
-        return mechanism.open(private, cost, self._ledger.journal(charge))
+        private = self._private(charge.key, cost)
+        return mechanism.open(private, unit.of_a_record(cost), self._ledger.journal(charge))
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
@@ -404,6 +445,15 @@ def _promise(
         return None
     error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
     return error if error is not None and math.isfinite(error) else None
+
+
+def check_one_record(domain: Domain, what: str) -> None:
+    """`InvalidInput` for what is proved for one record a unit, where persons have several."""
+    if domain.at_most is not None:
+        raise InvalidInput(
+            f"{what} is of a table with one record a person, and here each has at most {domain.at_most:,}: make it one"
+            " by [person.derive] in the schema"
+        )
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

@@ -83,6 +83,7 @@ def described(release: Release, digest: str | None) -> dict[str, Any]:
         "insecure_seed": release.insecure_seed,
         "cost": release.cost.to_json(),
         "neighbours": release.neighbours.value,
+        **_person(release),
         "mechanism": release.mechanism,
         "parameters": dict(release.parameters),
         "spends": [s.to_json() for s in release.spends],
@@ -101,6 +102,20 @@ def described(release: Release, digest: str | None) -> dict[str, Any]:
         ],
         **({} if digest is None else {"values": digest}),
     }
+
+
+def _person(release: Release) -> dict[str, Any]:
+    """Where the unit is a person: how many records of each were kept, and what the parts of the cost are in terms of.
+
+    What share of the records that is, is private, and not told. Nothing reads this: it follows from the domain.
+    """
+    unit = release.unit
+    if release.workload.domain.person is None:
+        return {}
+    if unit.at_most is None:
+        return {"unit": {"of": "a person", "records": "one, made of all records of that person"}}
+    said = {"at_most": unit.at_most, "share_kept": None, "spends_are_of": unit.of_a_record(release.cost).to_json()}
+    return {"unit": {"of": "a person", **said}}
 
 
 def set_apart(content: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:

@@ -21,6 +21,7 @@ from qrelease.inference.measurement import Measurement
 from qrelease.noise.distributions import MAX_SCALE, Noise, NoiseLaw
 from qrelease.privacy.costs import Neighbours, Spend, cost_from_json
 from qrelease.privacy.filters import Filter
+from qrelease.privacy.group_privacy import Unit
 from qrelease.release import sums
 from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back
@@ -155,7 +156,8 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         measurements = _measurements(domain, content["measurements"], values)
     with reading("spends"):
         spends = tuple(_spend(entry) for entry in value_of("they", content["spends"], list))
-        claimed = Filter(cost)
+        neighbours = Neighbours.parse(content["neighbours"])
+        claimed = Filter(Unit(neighbours, domain.at_most).of_a_record(cost))
         for spend in spends:
             claimed.spend(spend.cost)
     with reading("synopsis"), np.errstate(all="ignore"):  # what is out of range is found out by what comes of it
@@ -167,7 +169,7 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         synopsis,
         workload,
         cost,
-        Neighbours.parse(content["neighbours"]),
+        neighbours,
         value_of("dataset", content["dataset"], str),
         value_of("mechanism", content["mechanism"], str),
         value_of("parameters", content["parameters"], dict),

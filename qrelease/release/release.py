@@ -21,6 +21,7 @@ from qrelease.inference.sampling import generator
 from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis, Tabulated, Weighted
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
+from qrelease.privacy.group_privacy import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release import writer
 from qrelease.release.answer_table import answer_columns
@@ -71,9 +72,9 @@ class Release:
     workload : Workload
         The k queries that it was made for.
     cost : PureDP, ApproxDP or ZCDP
-        The whole privacy cost; `spends` are its parts.
+        The whole privacy cost, of the `unit`.
     neighbours : Neighbours
-        Which tables the promise compares.
+        Which tables the promise compares: that differ by one record, or, where the domain has a person, by one person.
     dataset : str
         Whose records these are, as in the ledger.
     mechanism : str
@@ -83,7 +84,7 @@ class Release:
     measurements : tuple of Measurement
         The noisy answers.
     spends : tuple of Spend
-        What each draw cost.
+        What each draw cost one record; where a person is the unit, `unit.of_the_unit` of it a person.
     insecure : bool
         Whether the noise came from anything but the system's entropy: then it protects nobody.
     insecure_seed : int, optional
@@ -134,6 +135,14 @@ class Release:
     def domain(self) -> Domain:
         """The universe."""
         return self.synopsis.domain
+
+    @property
+    def unit(self) -> Unit:
+        """Whose promise the cost is: one record's, or that of a person with so many records at most.
+
+        Where columns are derived of all records of a person, one record is a person.
+        """
+        return Unit(self.neighbours, self.workload.domain.at_most)
 
     def answer(self, query: str | Workload) -> Answer | Floats:
         """The answer to a condition, or the answers to a workload.
@@ -247,7 +256,7 @@ class Release:
     def _margin_bars(self, workload: Workload) -> tuple[Floats, Floats]:
         """`error_bars`, and the number of records where it is public."""
         values, widths = self.error_bars(workload)
-        if self.neighbours is Neighbours.REPLACE_ONE and workload.groups[0] == RECORDS:
+        if self.unit.public_records and workload.groups[0] == RECORDS:
             values, widths = values.copy(), widths.copy()
             values[0], widths[0] = self.synopsis.total, 0.0
         return values, widths
@@ -347,7 +356,7 @@ class Release:
     @property
     def _counted(self) -> bool:
         """Whether the number of records is known: public, or more than twice the error bar of the best estimate."""
-        if self.neighbours is Neighbours.REPLACE_ONE:
+        if self.unit.public_records:
             return True
         half = self.error_bars(Workload(self.domain, (RECORDS,)))[1]
         return bool(self.synopsis.total > 2 * half[0])
@@ -404,9 +413,11 @@ class Release:
 
     def __repr__(self) -> str:
         insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""
+        derived = self.workload.domain.person is not None and self.unit.at_most is None
+        person = " of a person with one record" if derived else ""
         return (
             f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
-            f" {self.cost:.6g}, {self.neighbours.value}{insecure})"
+            f" {self.cost:.6g}, {self.unit}{person}{insecure})"
         )
 
     def _repr_html_(self) -> str:

@@ -117,7 +117,10 @@ def entry(body, head='[[attribute]]\nname = "a"\n'):
     [
         ("", "there must be at least one [[attribute]]"),
         ("attribute = 1", "there must be at least one [[attribute]]"),
-        ("[attributes.a]\nkind='coded'", "unknown key 'attributes'; a schema has 'attribute' and 'impossible'"),
+        (
+            "[attributes.a]\nkind='coded'",
+            "unknown key 'attributes'; a schema has 'attribute', 'impossible' and 'person'",
+        ),
         ("[[attribute]", "is not TOML"),
         ("attribute = [3]", "attribute 1 must be a table, got int"),
         ("[[attribute]]\nkind = 'coded'", "attribute 1: name must be a non-empty text, got None"),

@@ -29,6 +29,7 @@ from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
@@ -113,17 +114,17 @@ def test_projecting_moves_no_cell_by_more_than_it_is_said():
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_promises_grow_with_queries_and_fall_with_records_and_epsilon(neighbours):
     for name in CONTENDERS:
-        setting = Setting(RANGES, 10_000, neighbours, 0.05, 1e-6)
+        setting = Setting(RANGES, 10_000, Unit(neighbours), 0.05, 1e-6)
         here = setting.promised(name, setting.cost(2.0))
         if name in ("mwem", "maxent", "matrix", "records"):
             assert here is None
             continue
         assert isinstance(CONTENDERS[name](setting, setting.cost(2.0)), Promising)
         assert setting.promised(name, setting.cost(4.0)) <= here
-        assert Setting(RANGES, 20_000, neighbours, 0.05, 1e-6).promised(name, setting.cost(2.0)) <= here
-        assert Setting(RANGES, 10_000, neighbours, 0.2, 1e-6).promised(name, setting.cost(2.0)) <= here
+        assert Setting(RANGES, 20_000, Unit(neighbours), 0.05, 1e-6).promised(name, setting.cost(2.0)) <= here
+        assert Setting(RANGES, 10_000, Unit(neighbours), 0.2, 1e-6).promised(name, setting.cost(2.0)) <= here
         if name != "net":
-            other = Setting(RANGES + Workload.prefixes(SMALL, "a"), 10_000, neighbours, 0.05, 1e-6)
+            other = Setting(RANGES + Workload.prefixes(SMALL, "a"), 10_000, Unit(neighbours), 0.05, 1e-6)
             assert other.promised(name, setting.cost(2.0)) >= here
 
 
@@ -149,14 +150,16 @@ def test_bad_arguments_of_a_promise(mechanism):
 
 
 def test_the_inverse_of_a_promise():
-    setting = Setting(PAIRS, 5_000, SWAP, 0.05, None)
+    setting = Setting(PAIRS, 5_000, Unit(SWAP), 0.05, None)
     for name in ("laplace", "iterative", "pmw"):
         epsilon = setting.least_epsilon(name, 0.3)
         assert setting.promised(name, setting.cost(epsilon)) <= 0.3
         assert not setting.reaches(name, 0.3, setting.cost(epsilon * 0.998))
         records = setting.least_records(name, 0.3, PureDP(1.0))
-        assert Setting(PAIRS, records, SWAP, 0.05, None).promised(name, PureDP(1.0)) <= 0.3
-        assert not Setting(PAIRS, math.floor(records * 0.998) - 1, SWAP, 0.05, None).reaches(name, 0.3, PureDP(1.0))
+        assert Setting(PAIRS, records, Unit(SWAP), 0.05, None).promised(name, PureDP(1.0)) <= 0.3
+        assert not Setting(PAIRS, math.floor(records * 0.998) - 1, Unit(SWAP), 0.05, None).reaches(
+            name, 0.3, PureDP(1.0)
+        )
     assert setting.least_epsilon("smalldb", 1e-6) is None
     assert setting.least_epsilon("mwem", 0.3) is None
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import reference
+from scipy.special import ndtr
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
@@ -28,6 +29,23 @@ FOUR = ((0, 1),) * 4 + ((1, 1),)
 TIPPED = table(*FOUR, (1, 1)), table(*FOUR, (0, 0))
 
 
+def rounded_gaussian_distribution(variance):
+    """A continuous Gaussian, rounded to whole numbers, but for a tail of mass 1e-15."""
+    sigma = math.sqrt(variance)
+    grid = np.arange(-math.ceil(8.5 * sigma) - 1, math.ceil(8.5 * sigma) + 2)
+    # By symmetry each mass is that of its negative: the left tail has no rounding of numbers near 1.
+    near = -np.abs(grid)
+    masses = np.where(grid == 0, 1 - 2 * ndtr(-0.5 / sigma), ndtr((near + 0.5) / sigma) - ndtr((near - 0.5) / sigma))
+    return Distribution(dict(zip(grid.tolist(), masses.tolist(), strict=True)), 1e-15)
+
+
+LAWS = {
+    "discrete Laplace": laplace_distribution,
+    "discrete Gaussian": gaussian_distribution,
+    "rounded Gaussian": rounded_gaussian_distribution,
+}
+
+
 def listed(monkeypatch):
     """Noise and selection take every value in turn: `enumerated` runs through them."""
 
@@ -44,7 +62,7 @@ def listed(monkeypatch):
     def coins(scores, gamma):
         return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
 
-    for name, law in (("discrete Laplace", laplace_distribution), ("discrete Gaussian", gaussian_distribution)):
+    for name, law in LAWS.items():
         monkeypatch.setitem(SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
     monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
     monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))

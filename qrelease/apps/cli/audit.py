@@ -34,6 +34,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="attack whole releases of a mechanism, or with `online` a whole session: all that can be observed of"
         " neighbouring tables, by Python, the command line or HTTP, is compared under the same insecure noise",
     )
+    parser.add_argument(
+        "--at-most",
+        type=int,
+        metavar="M",
+        help="with --doors, that the unit is a person of whom M records are kept: neighbouring tables differ by a whole"
+        " person; default: by one record",
+    )
     parser.add_argument("--first", help="JSON: the input of MODULE:FUNCTION")
     parser.add_argument("--second", help="JSON: a neighbour of it")
     parser.add_argument("--epsilon", type=float, required=True, help="what the mechanism claims")
@@ -88,7 +95,8 @@ def _audit_doors(arguments: argparse.Namespace) -> int:
     made = Online(alpha=0.2, beta=0.05) if name == "online" else mechanism_of(name)
     cost = cost_of(arguments.epsilon, arguments.delta)
     with elapsed("at the doors"):
-        found = audit_doors(name, made, cost, Neighbours.parse(arguments.neighbours), _serving)
+        relation = Neighbours.parse(arguments.neighbours)
+        found = audit_doors(name, made, cost, relation, _serving, at_most=arguments.at_most)
     for door in found:
         print(json.dumps(door.to_json()) if arguments.json else door)
     if not arguments.json and not any(door.convicted for door in found):

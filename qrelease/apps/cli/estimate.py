@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
+from qrelease.apps.cli.ledgers import ledger_of, ledger_path
 from qrelease.apps.cli.shared import (
     DATA,
     NEIGHBOURS,
@@ -59,7 +59,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.privacy import Neighbours
-    from qrelease.release.curator import Curator
+    from qrelease.release.curator import Curator, check_one_record
     from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse
 
@@ -72,11 +72,12 @@ def _estimate(arguments: argparse.Namespace) -> None:
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
     table, neighbours = table_of(arguments), Neighbours.parse(arguments.neighbours)
+    check_one_record(table.domain, "an estimate")
     statistic.check(table.domain, cost, neighbours)  # before there is a ledger
     records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
     refuse_empty(statistic, table.domain, records, cost, neighbours)
     warn_of_delta(cost)
-    with known_ledger(arguments, cost, neighbours) or new_ledger(arguments, cost, neighbours) as ledger:
+    with ledger_of(arguments, cost, neighbours, table.person_column) as ledger:
         arguments.charged = "`qrelease ledger show` tells whether a charge was made"
         found = Curator(table, ledger, entropy_of(arguments)).estimate(statistic, cost)
         arguments.charged = f"{told(cost)} was charged, and the estimate is lost"

@@ -57,7 +57,8 @@ def _show(arguments: argparse.Namespace) -> None:
 
             print(json.dumps(public_part(ledger), indent=1))
             return
-        print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}")
+        unit = "" if ledger.person is None else f" of persons by {ledger.person}"
+        print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}{unit}")
         print(f"total   {told(ledger.total)}")
         print(f"spent   {told(ledger.spent)}")
         print(f"left    {_at_most(ledger.remaining)}")

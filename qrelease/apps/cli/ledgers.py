@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger import Ledger
 
 
-def known_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger | None:
+def known_ledger(
+    arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None
+) -> Ledger | None:
     """The ledger of this dataset; None where there is none yet, and `new_ledger` will make one that covers the cost.
+
+    person  the column that says whose records they are, where a person is the unit
 
     A run with an insecure seed and no ledger named is a test: it has a budget of its own, in memory.
     """
@@ -27,7 +31,7 @@ def known_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbou
 
     total = _total(arguments, cost)
     if arguments.insecure_seed is not None and arguments.ledger is None:
-        return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours)
+        return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours, person=person)
     path = ledger_path(arguments)
     if path.exists():
         ledger = Ledger.open(path, dataset=dataset_of(arguments), neighbours=neighbours)
@@ -42,18 +46,20 @@ def known_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbou
     return None
 
 
-def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
+def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
     """A ledger with the asked total, or just this cost: for when nothing is left to refuse, so that none is left."""
     from qrelease.privacy.ledger import Ledger
 
     path = ledger_path(arguments)
     _warn_of_another(arguments, path)
-    return Ledger.open(path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours)
+    return Ledger.open(
+        path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours, person=person
+    )
 
 
-def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
+def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
     """The ledger of this dataset, which is made where there is none: for when nothing is left to refuse."""
-    return known_ledger(arguments, cost, neighbours) or new_ledger(arguments, cost, neighbours)
+    return known_ledger(arguments, cost, neighbours, person) or new_ledger(arguments, cost, neighbours, person)
 
 
 def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:

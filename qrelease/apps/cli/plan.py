@@ -11,6 +11,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_plan)
     query_options(parser)
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")
+    parser.add_argument(
+        "--persons",
+        type=int,
+        metavar="N",
+        help="about how many persons there are, where the schema has a [person]: it says how many records are kept",
+    )
     parser.add_argument("--target-error", type=float, help="how far off the worst answer may be, a fraction of n")
     parser.add_argument("--epsilon", type=float, help="default: the least that a theorem takes for the target error")
     parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
@@ -35,5 +41,6 @@ def _plan(arguments: argparse.Namespace) -> None:
         neighbours=arguments.neighbours,
         beta=arguments.beta,
         trials=arguments.trials,
+        persons=arguments.persons,
     )
     print(json.dumps(found.to_json()) if arguments.json else found)

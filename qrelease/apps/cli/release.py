@@ -142,13 +142,14 @@ def make(arguments: argparse.Namespace) -> None:
             public = public_records(arguments, table)
             _check(arguments, mechanism, table, workload, cost, public)
             neighbours = Neighbours.parse(arguments.neighbours)
-            ledger = known_ledger(arguments, cost, neighbours)
+            ledger = known_ledger(arguments, cost, neighbours, table.person_column)
             if ledger is not None:
                 closing.enter_context(ledger)
+                ledger.check_unit(table.person_column)
             _check_disk(arguments, workload, folder, public)
             _foretell(arguments, mechanism, workload, cost, ledger, public)
             if ledger is None:
-                ledger = closing.enter_context(new_ledger(arguments, cost, neighbours))
+                ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table.person_column))
             paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)
             with elapsed("releasing"):
                 release = paid.release()
@@ -205,7 +206,7 @@ def public_records(arguments: argparse.Namespace, table: Table) -> int | None:
 
     Nothing that is said or refused before the release may come of their number where it is private.
     """
-    if arguments.neighbours == "replace-one":
+    if arguments.neighbours == "replace-one" and table.domain.at_most is None:
         return len(table)
     return int(arguments.records) if arguments.records is not None else None
 
@@ -230,16 +231,18 @@ def _check(
     """What can be known to be wrong before there is a ledger."""
     from qrelease.mechanisms.base import check_table, why_no_table
     from qrelease.privacy import Neighbours
+    from qrelease.privacy.group_privacy import Unit
     from qrelease.release import writer
     from qrelease.release.release import check_fit
 
-    neighbours = Neighbours.parse(arguments.neighbours)
+    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     writer.check_format(arguments.out_format)
     if arguments.weighted:
         writer.check_weighted(table.domain)
-    mechanism.check(workload, cost, neighbours)
+    with unit.explained():
+        mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
         check_table(mechanism, workload)
     table.check_counts(workload.sets)
@@ -264,18 +267,21 @@ def _foretell(
     refusal follows, which is one line.
     """
     from qrelease.mechanisms.forecasts import Forecasting, forecast
-    from qrelease.privacy.costs import Neighbours
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.group_privacy import Unit
 
     try:
         if ledger is not None:
             ledger.check(cost)
     except QReleaseError:
         return
+    unit = Unit(Neighbours.parse(arguments.neighbours), workload.domain.at_most)
+    cost = unit.of_a_record(cost)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
         records = arguments.records if arguments.records is not None else public
-        told = foretold(workload, records, cost, Neighbours.parse(arguments.neighbours), table=_tabled(arguments))
+        told = foretold(workload, records, cost, unit.relation, table=_tabled(arguments))
         for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {line}", file=sys.stderr)
     if isinstance(mechanism, Forecasting):

@@ -11,6 +11,7 @@ from qrelease.apps.cli.shared import (
     check_memory,
     check_weak,
     dataset_of,
+    parent_option,
     schema_options,
     warn_of_delta,
     weak_option,
@@ -22,6 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
     parser.set_defaults(run=_serve, uncharged=STAYS)
     parser.add_argument("--data", type=Path, required=True, help=DATA)
+    parent_option(parser)
     schema_options(parser)
     parser.add_argument("--ledger", type=Path, required=True, help="made with this budget as its total, if it is new")
     parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: from the file's name")
@@ -89,6 +91,7 @@ def _serve(arguments: argparse.Namespace) -> None:
         changed_rows=arguments.changed_rows,
         strangers=arguments.strangers,
         records=arguments.records,
+        parent=None if arguments.parent is None else str(arguments.parent),
     )
     warn_of_delta(cost_of(arguments.epsilon, arguments.delta))
     with listen(arguments.host, arguments.port) as listening:

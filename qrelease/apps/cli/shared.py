@@ -50,7 +50,19 @@ def data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
     )
+    parent_option(parser)
     query_options(parser)
+
+
+def parent_option(parser: argparse.ArgumentParser) -> None:
+    """A second table."""
+    parser.add_argument(
+        "--parent",
+        type=Path,
+        metavar="FILE",
+        help="a table with one row for each person of the schema's [person], which has the columns that the data have"
+        " not",
+    )
 
 
 def query_options(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +133,7 @@ def table_of(arguments: argparse.Namespace) -> Table:
     """The table of `data_options`."""
     from qrelease.data.table import Table
 
-    return Table.read(arguments.data, arguments.schema, arguments.columns)
+    return Table.read(arguments.data, arguments.schema, arguments.columns, getattr(arguments, "parent", None))
 
 
 def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:

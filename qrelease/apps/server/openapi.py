@@ -45,6 +45,11 @@ def _object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
+def _may_have(schema: Schema, **properties: Schema) -> Schema:
+    """The object of a schema, which may have these properties too."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
+
+
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -99,21 +104,24 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Quoted": _object(quotes=_list(_ref("Quote"))),
     "Account": _object(total=_ref("Cost"), spent=_ref("Cost")),
     "Budget": _object(name={"type": "string"}, requests=_COUNT, analyst=_ref("Account"), server=_ref("Account")),
-    "Domain": _object(
-        dataset={"type": "string"},
-        neighbours={"type": "string", "enum": ["add-remove", "replace-one"]},
-        alpha=_NUMBER,
-        beta=_NUMBER,
-        cells=_COUNT,
-        columns=_list(
-            _object(
-                name={"type": "string"},
-                kind={"type": "string", "enum": ["coded", "category", "number", "date"]},
-                ordered={"type": "boolean"},
-                cells=_COUNT,
-                conditions=_list({"type": "string"}),
-            )
+    "Domain": _may_have(
+        _object(
+            dataset={"type": "string"},
+            neighbours={"type": "string", "enum": ["add-remove", "replace-one"]},
+            alpha=_NUMBER,
+            beta=_NUMBER,
+            cells=_COUNT,
+            columns=_list(
+                _object(
+                    name={"type": "string"},
+                    kind={"type": "string", "enum": ["coded", "category", "number", "date"]},
+                    ordered={"type": "boolean"},
+                    cells=_COUNT,
+                    conditions=_list({"type": "string"}),
+                )
+            ),
         ),
+        person=_object(column={"type": "string"}, at_most=_COUNT),
     ),
     "Asked": _object(number=_COUNT, key={"type": "string"}, time={"type": "string"}, queries=_list(_ref("Query"))),
     "History": _object(requests=_list(_ref("Asked")), next={"type": ["integer", "null"]}),

@@ -80,6 +80,7 @@ class Settings:
     strangers: int
     records: int | None = None
     changed_rows: bool = False
+    parent: str | None = None
 
     def __post_init__(self) -> None:
         least, most = ALLOWED_RATES
@@ -139,18 +140,22 @@ class _Loaded:
         from qrelease.mechanisms.online.state import SessionState
         from qrelease.privacy import Neighbours
         from qrelease.privacy.costs import cost_of
+        from qrelease.privacy.group_privacy import Unit
         from qrelease.queries.classes import Conjunctions
 
         cost = cost_of(settings.epsilon, settings.delta)
         declared = None if settings.declared is None else Conjunctions(settings.declared)
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
-        table = Table.read(settings.data, settings.schema, settings.columns)
+        table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
         neighbours = Neighbours.parse(settings.neighbours)
-        records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
+        unit = Unit(neighbours, table.domain.at_most)
+        of_a_record = unit.of_a_record(cost)
+        records = len(table) if unit.public_records else None
         # What is refused whatever the table holds is refused here, before there is a ledger.
-        mechanism.check(table.domain, cost, neighbours, records or mechanism.records or MAX_PEOPLE)
+        mechanism.check(table.domain, of_a_record, unit.relation, records or mechanism.records or MAX_PEOPLE)
         if records is None:
-            SessionState(table.domain, neighbours, cost, mechanism.alpha, mechanism.beta, declared, None).count()
+            terms = mechanism.alpha, mechanism.beta, declared, None
+            SessionState(table.domain, unit.relation, of_a_record, *terms).count()
         loaded = cls(table, mechanism, cost)
         loaded.rehearse(neighbours)
         return loaded
@@ -167,7 +172,8 @@ class _Loaded:
         from qrelease.release.curator import Curator
 
         enough = PureDP(8.0) if isinstance(self.cost, PureDP) else ApproxDP(8.0, 1e-9)
-        domain, alpha = self.table.domain, max(self.mechanism.alpha, LEAST_SIMULATED_ALPHA)
+        domain = replace(self.table.domain, person=None)  # what is made up has a record a person
+        alpha = max(self.mechanism.alpha, LEAST_SIMULATED_ALPHA)
         mechanism = replace(self.mechanism, alpha=alpha, declared=None)
         made_up = Table(domain, (np.zeros(math.ceil(1000 / alpha), np.uint8),) * len(domain))
         with Ledger.open(None, enough, neighbours=neighbours) as ledger:
@@ -223,7 +229,11 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
     with ExitStack() as closing:
         # Two connections: one for the transactions, and one for what is read without waiting for them.
         ledger, door = (
-            closing.enter_context(Ledger.open(path, total, dataset=settings.dataset, neighbours=settings.neighbours))
+            closing.enter_context(
+                Ledger.open(
+                    path, total, dataset=settings.dataset, neighbours=settings.neighbours, person=table.person_column
+                )
+            )
             for _ in range(2)
         )
         curator = Curator(table, ledger)

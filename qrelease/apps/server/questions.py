@@ -62,7 +62,9 @@ class PublicFacts:
             }
             for a in domain
         ]
-        named = {"dataset": ledger.dataset, "neighbours": ledger.neighbours.value}
+        named: dict[str, Any] = {"dataset": ledger.dataset, "neighbours": ledger.neighbours.value}
+        if domain.person is not None:
+            named["person"] = {"column": domain.person.column, "at_most": domain.person.at_most}
         promised = {"alpha": mechanism.alpha, "beta": mechanism.beta}
         return cls(domain, {**named, **promised, "cells": domain.size, "columns": columns})
 

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
 from qrelease.evaluation.audit.observed import (
     BEYOND_MANIFEST,
@@ -97,7 +98,7 @@ def curator_door(mechanism: Mechanism, cost: Cost) -> Door:
         workload = Workload.marginals(table.domain, 2)
         with (
             tempfile.TemporaryDirectory() as here,
-            Ledger.open(None, cost, neighbours=neighbours) as ledger,
+            Ledger.open(None, cost, neighbours=neighbours, person=table.person_column) as ledger,
             listening(found),
         ):
             out = Path(here) / "out"
@@ -120,12 +121,17 @@ def command_door(mechanism: str, cost: Cost, command: Sequence[str] = (sys.execu
     def seen(table: Table, neighbours: Neighbours, seed: int) -> Seen:
         with tempfile.TemporaryDirectory() as name:
             here = Path(name)
-            (here / "schema.json").write_text(json.dumps(SHAPE), encoding="utf-8")
+            (here / "schema.toml").write_text(to_toml(table.domain), encoding="utf-8")
+            columns: dict[str, list[object]] = {
+                name: codes.tolist() for name, codes in zip(SHAPE, table.columns, strict=True)
+            }
+            if table.persons is not None and table.person_column is not None:
+                columns[table.person_column] = [f"p{digest:x}" for digest in table.persons.unit.tolist()]
             with (here / "people.csv").open("w", encoding="utf-8", newline="") as out:
                 rows = csv.writer(out)
-                rows.writerow(SHAPE)
-                rows.writerows(zip(*(column.tolist() for column in table.columns), strict=True))
-            given = ["release", "people.csv", "--schema", "schema.json", "--mechanism", mechanism, "--out", "out"]
+                rows.writerow(columns)
+                rows.writerows(zip(*columns.values(), strict=True))
+            given = ["release", "people.csv", "--schema", "schema.toml", "--mechanism", mechanism, "--out", "out"]
             given += ["--neighbours", neighbours.value, "--insecure-seed", str(seed), "--ledger", "people.ledger"]
             given += [part for item in cost.to_json().items() for part in (f"--{item[0]}", repr(item[1]))]
             done = subprocess.run(  # noqa: S603  its own command line
@@ -153,6 +159,7 @@ def audit_doors(
     serving: Serving,
     *,
     seeds: int = SEEDS,
+    at_most: int | None = None,
 ) -> list[DoorAudit]:
     """Attack a mechanism through the public doors: a release by Python and by the command line, a session over HTTP.
 
@@ -168,6 +175,9 @@ def audit_doors(
         How a server serves, for the sessions of `online`.
     seeds
         Insecure seeds for each table; the command line, which starts a process for each, is attacked with one.
+    at_most
+        Records of a person that are kept, where neighbouring tables differ by a whole person; by default they differ
+        by one record.
 
     Returns
     -------
@@ -175,8 +185,9 @@ def audit_doors(
         One a door.
     """
     if isinstance(made, Online):
-        return [compared("HTTP", mechanism, server_door(made, cost, serving), neighbours, seeds=seeds)]
+        door = server_door(made, cost, serving)
+        return [compared("HTTP", mechanism, door, neighbours, seeds=seeds, at_most=at_most)]
     return [
-        compared("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds),
-        compared("command line", mechanism, command_door(mechanism, cost), neighbours, seeds=1),
+        compared("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds, at_most=at_most),
+        compared("command line", mechanism, command_door(mechanism, cost), neighbours, seeds=1, at_most=at_most),
     ]

@@ -14,9 +14,11 @@ from typing import Any, Final, final
 import numpy as np
 
 from qrelease.data.domain import Domain
+from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.evaluation.audit.noisy import allowed
 from qrelease.privacy.costs import Neighbours
+from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
 
 Seen = Mapping[str, object]
@@ -41,6 +43,9 @@ _FOREIGN_LOGS: Final = frozenset(["asyncio", "numba"])
 """Packages whose lines are left out, by the name of the logger: of event loops, and of code that is compiled once."""
 
 _ATTACKED_RECORDS: Final = ((0, 0), (1, 2), (1, 1), (0, 2)) * 10
+
+_MOST_OWNED: Final = 4
+"""Records of one person at most, where neighbouring tables differ by a whole one."""
 
 
 @final
@@ -124,6 +129,28 @@ def neighbouring(neighbours: Neighbours, least: int = SMALLEST_TABLE) -> list[tu
     return [(table_of(_ATTACKED_RECORDS[:n]), table_of([*_ATTACKED_RECORDS[: n - 1], (0, 1)])) for n in sizes]
 
 
+def neighbouring_persons(neighbours: Neighbours, at_most: int) -> list[tuple[Table, Table]]:
+    """The same of tables of persons, who have from one to four records: one more of them, or one replaced by another.
+
+    at_most  records of each that are kept
+    """
+    whose = [f"p{person}" for person in range(len(_ATTACKED_RECORDS)) for _ in range(1 + person % _MOST_OWNED)]
+    owned = list(zip(_ATTACKED_RECORDS, whose, strict=False))
+    within = Domain(domain().attributes, person=Person("who", at_most))
+
+    def table(persons: int, *more: tuple[Sequence[int], str]) -> Table:
+        names = {f"p{person}" for person in range(persons)}
+        chosen = [*(record for record in owned if record[1] in names), *more]
+        codes = np.array([says for says, _ in chosen], np.uint8).reshape(-1, len(SHAPE))
+        return Table.of_persons(within, list(codes.T), [who for _, who in chosen])
+
+    sizes = (1, 2, 3, 12)
+    if neighbours is Neighbours.ADD_REMOVE:
+        return [(table(n), table(n + 1)) for n in (0, *sizes)]
+    other = [((0, 1), "other")] * _MOST_OWNED
+    return [(table(n), table(n - 1, *other)) for n in sizes]
+
+
 def compared(
     name: str,
     mechanism: str,
@@ -132,6 +159,7 @@ def compared(
     *,
     seeds: int = SEEDS,
     pairs: Sequence[tuple[Table, Table]] | None = None,
+    at_most: int | None = None,
 ) -> DoorAudit:
     """Observe neighbouring tables at a door, with the same noise on both, and list what tells them apart.
 
@@ -146,18 +174,22 @@ def compared(
     seeds
         Insecure seeds, from 0; a field that holds no noise is found out from three on.
     pairs
-        Neighbouring tables; `neighbouring` by default.
+        Neighbouring tables; by default `neighbouring`, or `neighbouring_persons`.
+    at_most
+        Records of a person that are kept, where neighbours are whole persons; None where they are records.
     """
-    pairs = neighbouring(neighbours) if pairs is None else pairs
+    if pairs is None:
+        pairs = neighbouring(neighbours) if at_most is None else neighbouring_persons(neighbours, at_most)
+    relation = Unit(neighbours, at_most).relation  # of records, by which fields are noisy
     seen = cache(lambda table: [door(table, neighbours, seed) for seed in range(seeds)])
     found: list[Difference] = []
     paths: set[str] = set()
     for first, second in pairs:
-        label = f"{neighbours.value}, {len(first)} and {len(second)} records"
+        label = f"{Unit(neighbours, at_most)}, {len(first)} and {len(second)} records"
         for one, two in zip(seen(first), seen(second), strict=True):
             paths |= {*one, *two}
-            found += _apart(label, one, two, mechanism, neighbours)
-        found += _without_noise(label, seen(first), seen(second), mechanism, neighbours)
+            found += _apart(label, one, two, mechanism, relation)
+        found += _without_noise(label, seen(first), seen(second), mechanism, relation)
     distinct = {(d.pair, d.path): d for d in reversed(found)}
     return DoorAudit(name, mechanism, len(pairs), len(paths), tuple(reversed(distinct.values())))
 

@@ -43,7 +43,9 @@ def server_door(mechanism: Online, cap: Cost, serving: Serving) -> Door:
             path = Path(closing.enter_context(tempfile.TemporaryDirectory())) / "people.ledger"
             closing.enter_context(listening(found))
             try:
-                ledger = closing.enter_context(Ledger.open(path, cap, neighbours=neighbours))
+                ledger = closing.enter_context(
+                    Ledger.open(path, cap, neighbours=neighbours, person=table.person_column)
+                )
                 curator = Curator(table, ledger, Entropy.insecure(seed))
                 app, token = closing.enter_context(serving(curator, path, mechanism, cap))
                 found |= asyncio.run(_conversation(app, token))

@@ -34,6 +34,7 @@ from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import check_one_record
 from qrelease.release.release import MAX_ROWS
 
 SETS: Final = 200
@@ -151,6 +152,8 @@ def private_scores(
     [True, True]
     """
     check_cost(cost)
+    check_one_record(table.domain, "a private score")
+    ledger.check_unit(table.person_column)
     if public.domain != table.domain:
         raise InvalidInput("the synthetic table is over another universe than the private one")
     if not len(public):

@@ -23,10 +23,12 @@ LW/n. That mean is 1/(1 - (4α)²) for W of just that scale and r near n: far be
 (Where a class is declared, half of β is its synopsis's; in all of this β/2 stands for β then.)
 
 **Money.** The session's cost is its cap. A purchase is charged to the ledger and written into the session's journal in
-one durable transaction before its noise is drawn, and the result before it is shown. Processes on one ledger share the
-journal: each catches up with it before it buys. If one died between charge and answer, the next one that needs the
-answer draws it, at no further charge; if two do, the first to write it down is the one whose answer counts, and nobody
-sees the other. Noise that is kept secret, that of a sparse vector, is the process's own and dies with it.
+one durable transaction before its noise is drawn, and the result before it is shown. (Where the unit is a person, cap
+and prices are divided among the records that are kept of each, `privacy.group_privacy`: inside and in the journal they
+are those of one record, and in the ledger, in quotes and beside answers those of a person.) Processes on one ledger
+share the journal: each catches up with it before it buys. If one died between charge and answer, the next one that
+needs the answer draws it, at no further charge; if two do, the first to write it down is the one whose answer counts,
+and nobody sees the other. Noise that is kept secret, that of a sparse vector, is the process's own and dies with it.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import Tally, after, remaining, spent
+from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import SharedJournal
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.workload import Workload
@@ -209,9 +212,11 @@ class OnlineSession:
     def __init__(self, mechanism: Online, private: Private, journal: SharedJournal, entries: Sequence[bytes]) -> None:
         self.mechanism, self.key, self.cost = mechanism, journal.key, journal.cap
         self.domain: Domain = private.domain
+        self._unit = private.unit or Unit(private.neighbours)
+        self._cap = self._unit.of_a_record(journal.cap)
         self._draws, self._journal = PrivateDraws(private), journal
         terms = mechanism.alpha, mechanism.beta, mechanism.declared, private.public_records
-        self._state = SessionState(self.domain, private.neighbours, journal.cap, *terms)
+        self._state = SessionState(self.domain, private.neighbours, self._cap, *terms)
         self._reader = QueryReader(self.domain)
         self._closed = False
         self._lock = threading.RLock()
@@ -267,12 +272,12 @@ class OnlineSession:
             found = [self._quoted(group, offers, purse) for group in self._reader.read(query)]
         costs = [q.cost for q in found if q.cost is not None]
         source = next((q.source for q in found if q.cost is not None), found[0].source)
-        return Quote(total_cost(self.cost, costs), source)
+        return Quote(self._total(costs), source)
 
     def price(self, group: CanonicalGroup) -> Cost:
         """What answers cost that are measured by themselves, whether or not that is covered."""
         with self._lock:
-            return self._state.policy.alone(group).cost
+            return self._unit.of_the_unit(self._state.policy.alone(group).cost)
 
     # What is known of it
 
@@ -289,12 +294,14 @@ class OnlineSession:
     @property
     def spent(self) -> Cost | None:
         """What it spent, in the cap's kind and rounded up; None if nothing."""
-        return spent(self.cost, self._state.tally)
+        found = spent(self._cap, self._state.tally)
+        return None if found is None else self._unit.of_the_unit(found)
 
     @property
     def remaining(self) -> Cost | None:
         """What is left of the cap; the ledger may have less."""
-        return remaining(self.cost, self._state.tally)
+        left = remaining(self._cap, self._state.tally)
+        return None if left is None else self._unit.of_the_unit(left)
 
     @property
     def synopsis(self) -> Histogram:
@@ -398,7 +405,12 @@ class OnlineSession:
             if number is not None:
                 paid += [self._state.purchases[number].cost] if was_bought else []
                 self._deliver(number, group)
-        return total_cost(self.cost, paid)
+        return self._total(paid)
+
+    def _total(self, costs: Sequence[Cost]) -> Cost | None:
+        """What purchases, each at what it costs one record, come to for the unit; None if there are none."""
+        total = total_cost(self._cap, costs)
+        return None if total is None else self._unit.of_the_unit(total)
 
     def _find_or_buy(self, group: CanonicalGroup | None, purse: Purse | None) -> tuple[int | None, bool]:
         """One transaction: the number of the purchase that is to be delivered next, and whether it was bought in it.
@@ -438,10 +450,11 @@ class OnlineSession:
     def _buy(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> dict[str, Any]:
         """Charge for what is chosen; the entry that says so."""
         purchase = self._chosen(group, purse, sparse=sparse)
+        cost = self._unit.of_the_unit(purchase.cost)
         try:
-            self._journal.buy(purchase.cost, f"{self.mechanism.name}: {purchase.kind}")
+            self._journal.buy(cost, f"{self.mechanism.name}: {purchase.kind}")
             if purse:
-                purse.spend(purchase.cost)
+                purse.spend(cost)
         except BudgetExceeded as error:  # not a refusal, after which an outer transaction would go on
             raise AssertionError("what was covered a moment ago is not") from error
         return purchase.entry
@@ -453,7 +466,7 @@ class OnlineSession:
             with suppress(BudgetExceeded):
                 # A sparse vector may leave the answer to be bought after it.
                 costs = [purchase.cost, last.cost] if purchase.kind == "sparse" else [purchase.cost]
-                self._check_covered(total_cost(self.cost, costs), purse)
+                self._check_covered(total_cost(self._cap, costs), purse)
                 return purchase
         self._check_covered(last.cost, purse)
         return last
@@ -469,12 +482,13 @@ class OnlineSession:
         yield self._state.policy.alone(group)
 
     def _check_covered(self, cost: Cost | None, purse: Purse | None) -> None:
-        """`BudgetExceeded` unless the cap, the ledger and the purse hold a cost."""
+        """`BudgetExceeded` unless the cap, the ledger and the purse hold what something costs one record."""
         assert cost is not None
-        after(self.cost, self._state.tally, cost)
-        self._journal.check(cost)
+        after(self._cap, self._state.tally, cost)
+        charged = self._unit.of_the_unit(cost)
+        self._journal.check(charged)
         if purse:
-            purse.admits(cost)
+            purse.admits(charged)
 
     def _quoted(self, group: CanonicalGroup, offers: list[Offer], purse: Purse | None) -> Quote:
         """The price of a group, when these synopses are bought already; a further one is added to them."""
@@ -491,7 +505,7 @@ class OnlineSession:
         if purchase.offer is not None:
             offers.append(purchase.offer)
         if purchase.kind == "sparse":
-            return Quote(total_cost(self.cost, [purchase.cost, alone.cost]), "hypothesis")
+            return Quote(total_cost(self._cap, [purchase.cost, alone.cost]), "hypothesis")
         if purchase.kind == "answers" and self.listening and state.policy.trusts_hypothesis(group):
             return Quote(purchase.cost, "hypothesis")
         return Quote(purchase.cost, "synopsis" if purchase.kind == "synopsis" else "measured")

@@ -101,10 +101,12 @@ def _lead(release: Release) -> str:
 
 
 def _facts(release: Release) -> str:
-    about = "about " if release.neighbours is Neighbours.ADD_REMOVE else ""
+    about = "" if release.unit.public_records else "about "
+    person = {"unit": "a person", "records of each": f"{_at_most(release)}"} if _is_person(release) else {}
     facts = {
         **{_SYMBOLS[name]: f"{value:g}" for name, value in release.cost.to_json().items()},
         "neighbours": release.neighbours.value,
+        **person,
         "records": f"{about}{release.synopsis.total:,.0f}",
         "queries": f"{len(release.workload):,}",
         "cells of the universe": readable(release.domain.size),
@@ -116,12 +118,15 @@ def _facts(release: Release) -> str:
 def _promise(release: Release) -> str:
     """The guarantee in words (Dwork & Roth 2014, Def. 2.4), and as odds."""
     added = release.neighbours is Neighbours.ADD_REMOVE
-    otherwise = "Had that record not been in the table" if added else "Had that record said anything else"
+    one, all_others = _unit_names(release)
+    otherwise = f"Had that {one} not been in the table" if added else f"Had that {one} said anything else"
     doubt = "whether that one is there at all" if added else "which of two things that one says"
     relation = (
-        "Neighbouring tables differ by one record that is there or is not. So it stays hidden whether any one record is"
-        " in the table, and with it everything that the record says. The number of records is private as well: the one"
-        " given here is noisy, and its noise was paid for."
+        _of_persons(release, added)
+        if _is_person(release)
+        else "Neighbouring tables differ by one record that is there or is not. So it stays hidden whether any one"
+        " record is in the table, and with it everything that the record says. The number of records is private as"
+        " well: the one given here is noisy, and its noise was paid for."
         if added
         else "Neighbouring tables differ in what one record says. So all of that stays hidden. How many records there"
         " are does not: their number is public."
@@ -130,12 +135,50 @@ def _promise(release: Release) -> str:
     chance = _chance(release.cost)
     weak = " <strong>That is a weak promise.</strong>" if chance > _WEAK else ""
     return (
-        f"<h2>{heading}</h2><p>Take any one record, and anything that somebody might conclude from this release."
+        f"<h2>{heading}</h2><p>Take any one {one}, and anything that somebody might conclude from this release."
         f" <strong>{otherwise}, the probability that they conclude it would have been the same within a factor of"
         f" {_closeness(release.cost)}.</strong> This holds whatever they know, whatever they compute, now and later."
-        f"</p><p>As odds: somebody who knows every other record, and holds it for a toss-up {doubt}, will be right"
+        f"</p><p>As odds: somebody who knows {all_others}, and holds it for a toss-up {doubt}, will be right"
         f" about it with probability at most <strong>{math.ceil(chance * 1000) / 10:.1f} %</strong> once they have seen"
         f" this release.{weak}</p><p>{relation} (The relation is called <em>{release.neighbours.value}</em>.)</p>"
+    )
+
+
+def _is_person(release: Release) -> bool:
+    """Whether the unit is a person."""
+    return release.workload.domain.person is not None
+
+
+def _at_most(release: Release) -> str:
+    return "one, made of all of them" if release.unit.at_most is None else f"at most {release.unit.at_most:,}"
+
+
+def _unit_names(release: Release) -> tuple[str, str]:
+    """What the unit is called, and all the others of it."""
+    return ("person", "all records of the others") if _is_person(release) else ("record", "every other record")
+
+
+def _of_persons(release: Release, added: bool) -> str:
+    """What neighbouring tables are where the unit is a person, and what became of the records."""
+    column = text(release.workload.domain.person.column) if release.workload.domain.person else ""
+    of_all = (
+        "Neighbouring tables differ by one person with all records of theirs. So it stays hidden whether anybody is in"
+        " the table, and with it everything that their records say together, and how many these are."
+        if added
+        else "Neighbouring tables differ in what the records of one person say, and in how many there are. So all of"
+        " that stays hidden. How many persons there are does not: their number is public, and that of the records is"
+        " not."
+    )
+    if release.unit.at_most is None:
+        return (
+            f"Neighbouring tables differ {'by' if added else 'in all that is said of'} one person. Each person is one"
+            f" record here, made of all records with their <em>{column}</em>, which is not released. "
+            + ("So their number is private, and the one given here is noisy." if added else "Their number is public.")
+        )
+    return (
+        f"{of_all} Who a record belongs to is said by the column <em>{column}</em>, which is not released. Of each"
+        f" person {_at_most(release)} records were kept, chosen at random, and all numbers here are of the records that"
+        " were kept. What share of all records these are is private: it was not paid for, and is not told."
     )
 
 
@@ -174,8 +217,14 @@ def _chance(cost: Cost) -> float:
 def _limits(release: Release) -> str:
     grows = "ρ is g² times" if isinstance(release.cost, ZCDP) else "ε is g times"
     further = ", and δ grows faster still" if isinstance(release.cost, ApproxDP) and release.cost.delta else ""
+    unit = f"The unit is one record. Somebody with g records in the table is protected less: {grows} as large{further}."
+    if _is_person(release):
+        unit = (
+            "The unit is one person. A group of g persons, such as a household, is protected less: "
+            f"{grows} as large{further}."
+        )
     items = (
-        f"The unit is one record. Somebody with g records in the table is protected less: {grows} as large{further}.",
+        unit,
         "What is true of people in general is the purpose of a release. If it shows that most people of some kind earn"
         " little, then that is learnt about each of them, whether they are in the table or not.",
         "Whoever held the table saw it, and is trusted. The protection begins with this release.",
@@ -326,14 +375,16 @@ def _budget(release: Release) -> str:
     """The parts of the cost, summed up once more from what the release lists."""
     if not release.spends:
         return ""
-    total = Filter(release.cost)
+    unit = release.unit
+    total = Filter(unit.of_a_record(release.cost))
     for spend in release.spends:
         total.spend(spend.cost)
-    listed = Counter((spend.what, spend.cost) for spend in release.spends)
+    listed = Counter((spend.what, unit.of_the_unit(spend.cost)) for spend in release.spends)
     rows = [(text(what), f"{times}", text(cost)) for (what, cost), times in listed.items()]
+    comes = None if total.spent is None else unit.of_the_unit(total.spent)
     parts = "1 part comes" if len(release.spends) == 1 else f"{len(release.spends)} parts come"
     return (
-        f"<h2>Where the budget went</h2><p>{parts} to {text(total.spent)}, within the promised {text(release.cost)}."
+        f"<h2>Where the budget went</h2><p>{parts} to {text(comes)}, within the promised {text(release.cost)}."
         f"</p>{_shares(release.spends)}{folded('Every part', len(rows))}"
         f"{table({'drawn': False, 'times': True, 'cost of each': False}, rows)}</details>"
     )

@@ -1,0 +1,124 @@
+"""Who the unit is: which column of the data says whose record it is, and how many records of each are kept.
+
+A schema file says it in one entry; without it each record is a unit of its own:
+
+    [person]
+    column = "patient_id"      # a column of the data that is not released
+    at_most = 5                # records of a person that are kept
+    missing = ["", "NA"]       # spellings of "nobody": such records are left out; by default they are an error
+
+All of it is public, and comes before the data. Two keys are two persons where their texts differ, and an error where
+they differ in their spelling alone, as `7` and ` 7.0` do (`data.spelling`): it could not be told whether they are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from qrelease.errors import InvalidInput
+
+MAX_RECORDS: Final = 1 << 20
+"""Of a person, that may be kept: more is a slip, since the noise grows with their number."""
+
+_KEYS: Final = ("column", "at_most", "missing", "weights", "derive")
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column that is made of a person's records: see `derivation`.
+
+    take    count, any, sum, min, max, first, last or most frequent
+    of, by  the attribute whose value is taken, and the one that says which record comes first
+    where   a condition on the records
+    edges   the bins of a count or sum
+    """
+
+    name: str
+    take: str
+    of: str | None = None
+    by: str | None = None
+    where: str | None = None
+    edges: tuple[float, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the entry of a schema; the name is beside it."""
+        texts = {key: value for key in ("of", "by", "where") if (value := getattr(self, key)) is not None}
+        return {"take": self.take, **texts} | (
+            {"bins": [int(e) if e.is_integer() else e for e in self.edges]} if self.edges else {}
+        )
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person as the unit of what is promised.
+
+    Parameters
+    ----------
+    column
+        The column of the data that says whose record it is. It is none of the domain's.
+    at_most
+        m, how many records of each are kept, from 1 on.
+    missing
+        Texts in the column that stand for nobody: records with them are left out. Without any, a missing key is an
+        error.
+    derive, records
+        Rules that make one record of all records of a person, and the attributes of the records that they are about;
+        made by a schema, see `derivation`.
+
+    Raises
+    ------
+    InvalidInput
+        For what is out of range, and for an `at_most` of 0.
+
+    Examples
+    --------
+    >>> Person("patient_id", 5)
+    Person(column='patient_id', at_most=5, missing=())
+    """
+
+    column: str
+    at_most: int
+    missing: tuple[str, ...] = ()
+    derive: tuple[Derived, ...] = ()
+    records: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column.strip():
+            raise InvalidInput(f"person: column must be a text that is not empty, got {self.column!r}")
+        object.__setattr__(self, "column", self.column.strip())  # as readers do with the names of a header
+        if type(self.at_most) is not int or not 1 <= self.at_most <= MAX_RECORDS:
+            raise InvalidInput(f"person: at_most must be a whole number in 1..{MAX_RECORDS:,}, got {self.at_most!r}")
+        given: Any = self.missing
+        if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+            raise InvalidInput(f"person: missing must be a list of texts in quotes, got {given!r}")
+        object.__setattr__(self, "missing", tuple(given))
+
+    @classmethod
+    def from_json(cls, entry: object) -> Person:
+        """Of a schema's entry, checked; `InvalidInput` that names the key."""
+        if not isinstance(entry, Mapping):
+            raise InvalidInput('person must be a table, [person] with column = "…" and at_most = …')
+        unknown = [key for key in entry if key not in _KEYS]
+        if unknown:
+            raise InvalidInput(f"person: unknown key {unknown[0]!r}; it knows {', '.join(_KEYS)}")
+        needed = ("column",) if "derive" in entry else ("column", "at_most")
+        absent = [key for key in needed if key not in entry]
+        if absent:
+            raise InvalidInput(f"person needs {absent[0]}")
+        if entry.get("weights", "records") != "records":
+            raise InvalidInput(
+                f"person: weights must be 'records', got {entry['weights']!r}: to count each person once, take"
+                " at_most = 1, or derive columns that make one record a person"
+            )
+        missing = entry.get("missing", [])
+        if not isinstance(missing, list):
+            raise InvalidInput(f"person: missing must be a list of texts in quotes, got {missing!r}")
+        return cls(entry["column"], entry.get("at_most", 1), tuple(missing))
+
+    def to_json(self) -> dict[str, Any]:
+        """As the entry of a schema; keys that hold the default are left out."""
+        entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
+        entry |= {"missing": list(self.missing)} if self.missing else {}
+        return entry | ({"derive": {rule.name: rule.to_json() for rule in self.derive}} if self.derive else {})

@@ -1,0 +1,208 @@
+"""Whose records they are, and which records of each person are kept: at most m, by a keyed hash.
+
+The hash is of the key, the person, what the record says, and its rank among equal records of that person; of each
+person the m records with the smallest hashes are kept. So which ones does not depend on their order, on other persons,
+on the source that they are read from, on cores or on pieces, and for a random key no record is favoured. What is
+promised to a person holds for every key (`privacy.group_privacy`); the key is random so that the choice is fair, and
+fresh for each charge so that what one release left out another may keep.
+
+The hash is multilinear over codes modulo 2^64 (Carter and Wegman, 1981), mixed as SplitMix64 does. Two different
+records of a person have the same hash with a probability of about 2^-64; then their order decides between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Codes, Mask
+from qrelease.data.fingerprint import mixed
+from qrelease.data.person import Person
+from qrelease.data.spelling import NAN, meaning, text_of
+from qrelease.errors import InvalidInput
+
+_BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
+"""Texts, in small letters, that are the key of nobody, unless they are listed as missing."""
+
+NOBODY: Final = -1
+"""The code of a record without a person, which is left out."""
+
+_MAX_EXACT: Final = 2.0**53
+"""Whole numbers of a data frame are exact as floats below it."""
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Persons:
+    """Whose record each one is. Private.
+
+    codes    a number of the person of each record, (n,), from 0
+    digests  by that number, 64 bits that depend on the person's key alone, (persons,)
+    """
+
+    codes: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, person: Person, keys: Iterable[object]) -> tuple[Persons, Mask]:
+        """Of the keys of all records, in order, and which records have one.
+
+        Raises `InvalidInput`, naming the row from 0, for a missing key and for two that are spelled differently.
+        """
+        reader = PersonReader(person)
+        codes = reader.codes(keys, lambda row: f"row {row} (from 0)")
+        kept = codes != NOBODY
+        return cls(codes[kept], reader.digests()), kept
+
+    @property
+    def unit(self) -> npt.NDArray[np.uint64]:
+        """The digest of the person of each record, (n,)."""
+        return self.digests[self.codes] if len(self.codes) else np.empty(0, np.uint64)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __repr__(self) -> str:
+        return "Persons(private)"
+
+
+def kept(persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes) -> Mask:
+    """Which records are kept, (n,).
+
+    named    name and codes (n,) of each column
+    at_most  m
+    key      secret, drawn for one charge
+    """
+    codes = persons.codes
+    records = np.bincount(codes, minlength=1)
+    chosen: Mask = records[codes] <= at_most if len(codes) else np.zeros(0, np.bool_)
+    rows = np.flatnonzero(~chosen)  # of persons with more
+    if not len(rows):
+        return chosen
+    hashed = mixed(persons.digests ^ _word(key, "person"))[codes[rows]]
+    for name, column in named:
+        hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
+    hashed = mixed(hashed)
+    hashed = mixed(hashed + _ranks(hashed) * (_word(key, "rank") | np.uint64(1)))
+    order = np.lexsort((hashed, codes[rows]))
+    ordered = codes[rows][order]
+    chosen[rows[order[_places(ordered) < at_most]]] = True
+    return chosen
+
+
+def _ranks(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """How many earlier values are equal to each, (n,)."""
+    order = np.argsort(values, kind="stable")
+    ranks = np.empty(len(values), np.uint64)
+    ranks[order] = _places(values[order])
+    return ranks
+
+
+def _places(ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The place of each among those equal to it, from 0, where equal ones stand together."""
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    lengths = np.diff(np.append(first, len(ordered)))
+    return np.arange(len(ordered)) - np.repeat(first, lengths)
+
+
+def _word(key: bytes, what: str) -> np.uint64:
+    return np.uint64(int.from_bytes(blake2b(what.encode(), key=key[:64], digest_size=8).digest(), "little"))
+
+
+@final
+class PersonReader(dict[str, int]):
+    """Texts of keys to numbers of persons, in the order in which they first come."""
+
+    def __init__(self, person: Person) -> None:
+        super().__init__(dict.fromkeys(person.missing, NOBODY))
+        self._person = person
+        self._texts: dict[tuple[str, object], str] = {}
+
+    def __missing__(self, text: str) -> int:
+        column = self._person.column
+        if blank(text):
+            raise InvalidInput(
+                f"person column {column!r}: {text!r} is the key of nobody; list it in missing = [{text!r}] of [person],"
+                " and its records are left out"
+            )
+        stands_for = identity(text)
+        before = self._texts.setdefault(stands_for, text)
+        if before != text:
+            raise InvalidInput(
+                f"person column {column!r}: {before!r} and {text!r} differ in their spelling alone: spell a person's"
+                " key in one way"
+            )
+        self[text] = code = len(self._texts) - 1
+        return code
+
+    def codes(self, keys: Iterable[object], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """The number of each key's person, (n,); `NOBODY` where it is missing.
+
+        where  says of a key's position where it stands, for errors
+        """
+        return self._read(self._code, keys, where)
+
+    def text_codes(self, texts: Iterable[str], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """The same of texts, sooner."""
+        return self._read(self.__getitem__, texts, where)
+
+    def _read(
+        self, code: Callable[[Any], int], keys: Iterable[Any], where: Callable[[int], str]
+    ) -> npt.NDArray[np.int64]:
+        found: list[int] = []
+        try:
+            found.extend(map(code, keys))
+        except InvalidInput as error:
+            raise InvalidInput(f"{where(len(found))}: {error}") from None
+        return np.array(found, np.int64)
+
+    def _code(self, key: object) -> int:
+        if type(key) is str:
+            return self[key]
+        if isinstance(key, int | float | np.integer | np.floating) and abs(float(key)) >= _MAX_EXACT:
+            raise InvalidInput(f"person column {self._person.column!r}: give keys past 2^53 as text")
+        try:
+            text = text_of(key)
+        except InvalidInput as error:
+            raise InvalidInput(f"person column {self._person.column!r}: {error}") from None
+        return self["" if text is None else text]
+
+    def digests(self) -> npt.NDArray[np.uint64]:
+        """By the number of a person, 64 bits that depend on what the key stands for alone."""
+        words = (blake2b(repr(stands_for).encode(), digest_size=8).digest() for stands_for in self._texts)
+        return np.frombuffer(b"".join(words), "<u8").astype(np.uint64)
+
+
+def identity(text: str) -> tuple[str, object]:
+    """What a key stands for, whatever its spelling; keys of one identity are one person.
+
+    Whole numbers are compared exactly, however long they are, and others as the floats that they spell.
+
+    Examples
+    --------
+    >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
+    (True, False, False)
+    """
+    stripped = text.strip()
+    digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
+    if digits.isascii() and digits.isdigit():
+        return "number", int(stripped)
+    means = meaning(stripped)
+    if isinstance(means, bool):
+        return "truth", means
+    if isinstance(means, float):
+        return "number", int(means) if means.is_integer() else means
+    if isinstance(means, datetime):
+        return "moment", means.isoformat()
+    return "text", means
+
+
+def blank(text: str) -> bool:
+    """Whether a text looks like no key at all."""
+    return text.strip().lower() in _BLANK

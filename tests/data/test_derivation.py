@@ -1,0 +1,225 @@
+"""Columns derived of a person's records: as a few lines of pandas make them, and one record a person in any case."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.data import schema
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Derived
+from qrelease.data.structural_zeros import narrowed
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import Neighbours, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.reader import load
+
+RECORDS = """
+[[attribute]]
+name = "year"
+kind = "coded"
+codes = 5
+[[attribute]]
+name = "severity"
+kind = "number"
+bins = { start = 0, stop = 6, width = 1 }
+integer = true
+missing = ["", "?"]
+[[attribute]]
+name = "ward"
+kind = "category"
+categories = ["north", "south", "west"]
+"""
+RULES = """
+[person]
+column = "who"
+[person.derive]
+visits = { take = "count", bins = [0, 1, 2, 3, 5, 50] }
+late = { take = "count", bins = [0, 1, 2, 50], where = "year >= 3" }
+severe = { take = "any", where = "severity >= 5" }
+worst = { take = "max", of = "severity" }
+mildest = { take = "min", of = "severity" }
+burden = { take = "sum", of = "severity", bins = [0, 5, 10, 20, 100] }
+ward = { take = "most frequent", of = "ward" }
+south = { take = "most frequent", of = "severity", where = "ward = 'south'" }
+first = { take = "first", of = "ward", by = "year" }
+last = { take = "last", of = "severity", by = "year" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(RECORDS + RULES)
+    rng = np.random.default_rng(3)
+    n = 600
+    frame = pd.DataFrame(
+        {
+            "who": rng.integers(1000, 1200, size=n),
+            "year": rng.integers(5, size=n),
+            "severity": np.where(rng.random(n) < 0.2, "?", rng.integers(6, size=n).astype(str)),
+            "ward": np.array(["north", "south", "west"])[rng.integers(3, size=n)],
+        }
+    )
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    return tmp_path, frame
+
+
+def labels(table, name):
+    attribute = table.domain[name]
+    return [attribute.label(int(code)) for code in table.columns[table.domain.axis(name)]]
+
+
+def expected(mine):
+    """Of one person's records, in another way."""
+    known = mine[mine["severity"] != "?"].assign(severity=lambda f: f["severity"].astype(int))
+    south = known[known["ward"] == "south"]["severity"]
+    first = mine[mine["year"] == mine["year"].min()]["ward"].min()
+    last = known[known["year"] == known["year"].max()]["severity"].max() if len(known) else None
+    return {
+        "visits": len(mine),
+        "late": int((mine["year"] >= 3).sum()),
+        "severe": "yes" if (known["severity"] >= 5).any() else "no",
+        "worst": known["severity"].max() if len(known) else None,
+        "mildest": known["severity"].min() if len(known) else None,
+        "burden": int(known["severity"].sum()),
+        "ward": mine["ward"].mode().min(),
+        "south": south.mode().min() if len(south) else None,
+        "first": first,
+        "last": last,
+    }
+
+
+def code(attribute, value):
+    if value is None:
+        return attribute.values
+    if isinstance(value, str):
+        return attribute.categories.index(value)
+    return int(np.searchsorted(attribute.edges, value, side="right") - 1)
+
+
+def test_each_column_is_what_its_rule_says(folder):
+    path, frame = folder
+    domain = schema.load(path / "schema.toml")
+    assert domain.names == tuple(expected(frame))
+    table = Table.read(path / "visits.csv", domain)
+    people = [mine for _, mine in frame.groupby("who", sort=False)]
+    assert len(table) == len(people)
+    found = sorted(zip(*(column.tolist() for column in table.columns), strict=True))
+    wanted = sorted(tuple(code(domain[k], v) for k, v in expected(mine).items()) for mine in people)
+    assert found == wanted
+
+
+def test_the_order_of_records_does_not_count_and_a_person_moves_one_record(folder):
+    path, frame = folder
+    domain = schema.load(path / "schema.toml")
+
+    def counted(rows):
+        table = Table.from_frame(rows, domain)
+        return sorted(zip(*(column.tolist() for column in table.columns), strict=True))
+
+    whole = counted(frame)
+    for seed in range(3):
+        assert counted(frame.sample(frac=1, random_state=seed)) == whole
+    for who in frame["who"].unique()[:5]:
+        rest = counted(frame[frame["who"] != who])
+        assert len(rest) == len(whole) - 1
+        left = list(whole)
+        for record in rest:
+            left.remove(record)
+        assert len(left) == 1
+
+
+def test_a_schema_of_derived_columns_comes_back(folder, tmp_path):
+    path, _ = folder
+    domain = schema.load(path / "schema.toml")
+    assert schema.domain_from_json(json.loads(json.dumps(schema.domain_to_json(domain)))) == domain
+    (tmp_path / "again.toml").write_text(schema.to_toml(domain))
+    assert schema.load(tmp_path / "again.toml") == domain
+    some = narrowed(domain, ["worst", "visits"])
+    assert schema.domain_from_json(schema.domain_to_json(some)).person.derive == some.person.derive
+    assert Table.read(path / "visits.csv", path / "schema.toml", ["worst", "visits"]).domain == some
+    other = (RECORDS + RULES).replace("codes = 5", "codes = 6")
+    (tmp_path / "other.toml").write_text(other)
+    assert schema.digests(schema.load(tmp_path / "other.toml")) != schema.digests(domain)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+def test_a_person_is_one_record_and_is_charged_as_one(folder, tmp_path, neighbours):
+    path, frame = folder
+    table = Table.read(path / "visits.csv", path / "schema.toml", ["visits", "severe"])
+    workload, cost = Workload.marginals(table.domain, 2), PureDP(2.0)
+    with Ledger.open(None, cost, neighbours=neighbours, person="who") as ledger:
+        release = Curator(table, ledger, Entropy.insecure(1)).release(MaxEnt(), workload, cost)
+    assert sum(spend.cost.epsilon for spend in release.spends) == pytest.approx(2.0)
+    people = frame["who"].nunique()
+    assert abs(release.synopsis.total - people) < (30 if neighbours is Neighbours.ADD_REMOVE else 1e-6)
+    release.save(tmp_path / "out")
+    again = load(tmp_path / "out")
+    assert again.domain == table.domain
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Take any one person" in page
+    assert "Each person is one record here" in page
+    assert "of a person with one record" in repr(again)
+    with pytest.raises(Exception, match="counts what one record is charged"), Ledger.open(None, cost) as ledger:
+        Curator(table, ledger).release(Laplace(), workload, cost)
+
+
+def test_the_command_line_derives(folder, capsys):
+    command = ["release", "visits.csv", "--schema", "schema.toml", "--columns", "visits,severe", "--epsilon", "2"]
+    assert main([*command, "--workload", "marginals:2", "--mechanism", "laplace", "--out", "out"]) == 0
+    assert "of a person with one record" in capsys.readouterr().out
+    assert (folder[0] / "out" / "synthetic.csv").read_text().startswith("visits,severe\n")
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ('x = { take = "median", of = "year" }', "take must be one of count, any, sum"),
+        ("x = 3", "take must be one of"),
+        ('x = { take = "count" }', "count needs bins"),
+        ('x = { take = "any", of = "year" }', "any has no key 'of'"),
+        ('x = { take = "max", of = "age" }', "no attribute 'age'"),
+        ('x = { take = "max", of = "ward" }', "max needs an order, and 'ward' has none"),
+        ('x = { take = "first", of = "year", by = "ward" }', "first needs an order, and 'ward' has none"),
+        ('x = { take = "sum", of = "ward", bins = [0, 1, 2] }', "a sum needs whole numbers"),
+        ('x = { take = "any", where = "age > 3" }', "derived 'x': "),
+        ('x = { take = "any", where = 3 }', "must be texts"),
+        ('x = { take = "count", bins = [0] }', "bins must be"),
+        ('who = { take = "any" }', "the person column 'who' is an attribute too"),
+    ],
+)
+def test_a_wrong_rule_is_one_line(tmp_path, rules, told):
+    path = tmp_path / "schema.toml"
+    path.write_text(f'{RECORDS}\n[person]\ncolumn = "who"\n[person.derive]\n{rules}\n')
+    with pytest.raises(InvalidInput, match=told) as error:
+        domain = schema.load(path)
+        narrowed(domain, domain.names)  # as whatever reads data, or plans
+    assert "\n" not in str(error.value)
+
+
+def test_more_than_one_record_a_person_and_rules_about_records_do_not_go_with_it(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text(RECORDS + RULES.replace('column = "who"', 'column = "who"\nat_most = 3'))
+    with pytest.raises(InvalidInput, match="so at_most is 1, got 3"):
+        schema.load(path)
+    path.write_text(RECORDS + RULES + "[[impossible]]\nwhere = \"year = 0 and ward = 'west'\"\n")
+    with pytest.raises(InvalidInput, match="derive goes without"):
+        schema.load(path)
+    path.write_text(f'{RECORDS}[person]\ncolumn = "who"\nderive = 3\n')
+    with pytest.raises(InvalidInput, match="derive must be a table"):
+        schema.load(path)
+
+
+def test_a_rule_tells_itself():
+    rule = Derived("x", "count", where="a = 1", edges=(0.0, 1.0, 2.5))
+    assert rule.to_json() == {"take": "count", "where": "a = 1", "bins": [0, 1, 2.5]}
+    assert Domain((Attribute("a", "coded", codes=2),)).at_most is None

@@ -1,0 +1,238 @@
+"""Persons are read by their keys, and their records are kept by a hash of what they say: of each person alone."""
+
+import csv
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from qrelease.data import schema
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import MAX_RECORDS, Person
+from qrelease.data.persons import Persons, identity
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+COLUMNS = (Attribute("color", "category", categories=("red", "green", "blue")), Attribute("size", "coded", codes=4))
+KEYS = [bytes([k]) * 32 for k in range(40)]
+
+
+def of(at_most, missing=()):
+    return Domain(COLUMNS, person=Person("who", at_most, missing))
+
+
+def random_persons(n, persons, seed=0, at_most=3):
+    rng = np.random.default_rng(seed)
+    who = [f"p{i}" for i in rng.integers(persons, size=n)]
+    return Table.of_persons(of(at_most), [rng.integers(3, size=n), rng.integers(4, size=n)], who), who
+
+
+def rows_of(table):
+    return Counter(zip(*(column.tolist() for column in table.columns), strict=True))
+
+
+def test_of_each_person_at_most_so_many_records_are_kept_and_of_few_all():
+    n = 3_000
+    for at_most in (1, 3, 1000):
+        table, who = random_persons(n, 400, at_most=at_most)
+        many = Counter(who)
+        assert len(table.bounded(KEYS[0])) == sum(min(count, at_most) for count in many.values())
+    assert rows_of(table.bounded(KEYS[0])) == rows_of(table)
+
+
+def test_the_order_of_records_and_columns_does_not_count_and_other_persons_do_not():
+    table, who = random_persons(500, 60)
+    rng = np.random.default_rng(1)
+    whole = rows_of(table.bounded(KEYS[0]))
+    for _ in range(5):
+        order = rng.permutation(len(table))
+        again = Table.of_persons(table.domain, [c[order] for c in table.columns], [who[i] for i in order])
+        assert rows_of(again.bounded(KEYS[0])) == whole
+    swapped = Domain(COLUMNS[::-1], person=table.domain.person)
+    other = rows_of(Table.of_persons(swapped, table.columns[::-1], who).bounded(KEYS[0]))
+    assert Counter({(a, b): count for (b, a), count in other.items()}) == whole
+    together = Counter()
+    for person in set(who):
+        mine = np.array([w == person for w in who])
+        alone = Table.of_persons(table.domain, [c[mine] for c in table.columns], [person] * mine.sum())
+        together += rows_of(alone.bounded(KEYS[0]))
+    assert together == whole
+
+
+def test_each_record_of_a_person_is_kept_as_often_as_any_other():
+    """Also where some are equal; records that are kept by their position would fail it."""
+    says = [0, 0, 0, 1, 2]
+    kept = Counter()
+    runs = 4_000
+    table = Table.of_persons(of(2), [np.array(says), np.zeros(5, int)], ["x"] * 5)
+    for k in range(runs):
+        kept += rows_of(table.bounded(k.to_bytes(8, "little")))
+    for value, equal in Counter(says).items():
+        expected = runs * 2 * equal / 5
+        assert abs(kept[value, 0] - expected) < 5 * np.sqrt(runs * equal / 5 * 2), (value, kept)
+    assert abs(kept[1, 0] - 1.3 * runs * 2 / 5) > 5 * np.sqrt(runs * 2 / 5)  # it would be seen
+
+
+def test_two_persons_with_equal_records_are_chosen_from_independently():
+    """One hash for all persons would keep the same records of each, and favour a cell in the sum."""
+    n, persons = 4, 300
+    values = np.tile(np.arange(n), persons)
+    who = np.repeat([f"p{i}" for i in range(persons)], n)
+    domain = Domain((Attribute("value", "coded", codes=n),), person=Person("who", 1))
+    (counts,) = Table.of_persons(domain, [values], who).bounded(KEYS[3]).counts([(0,)])
+    assert counts.sum() == persons
+    assert np.abs(counts - persons / n).max() < 5 * np.sqrt(persons / n)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rng = np.random.default_rng(5)
+    n = 3_000
+    frame = pd.DataFrame(
+        {
+            "size": rng.integers(4, size=n),
+            "who": rng.integers(10_000, 10_700, size=n),
+            "color": np.array(["red", "green", "blue"])[rng.integers(3, size=n)],
+        }
+    )
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    return frame, tmp_path
+
+
+def test_all_sources_keep_the_same_records(rows):
+    frame, folder = rows
+    domain = of(2)
+    floats = frame.assign(who=frame["who"].astype(float))
+    texts = frame.assign(who=frame["who"].astype(str))
+    tables = [
+        Table.read(folder / "rows.csv", domain),
+        Table.read(folder / "rows.parquet", domain),
+        *(Table.from_frame(f, domain) for f in (frame, floats, texts, pl.from_pandas(frame))),
+        Table.of_persons(domain, Table.from_frame(frame, domain).columns, frame["who"].tolist()),
+    ]
+    for key in KEYS[:3]:
+        first, *others = (rows_of(table.bounded(key)) for table in tables)
+        assert all(other == first for other in others)
+    assert len({table.fingerprint(KEYS[0]) for table in tables}) == 1
+
+
+def test_another_owner_of_a_record_is_another_table(rows):
+    frame, _ = rows
+    other = frame.assign(who=frame["who"].where(frame.index != 7, 3))
+    digests = [Table.from_frame(f, of(2)).fingerprint(KEYS[0]) for f in (frame, other)]
+    assert digests[0][0] == digests[1][0]
+    assert digests[0][1] != digests[1][1]
+    assert Table.from_frame(frame, of(9)).fingerprint(KEYS[0]) == digests[0]  # the same records
+
+
+def written(path, who):
+    with path.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows([["who", "color", "size"], *([key, "red", 0] for key in who)])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        (["a", "", "b"], r"line 3: person column 'who': '' is the key of nobody; list it in missing = \[''\]"),
+        (["a", "NA", "b"], "line 3: person column 'who': 'NA' is the key of nobody"),
+        (["a", "  nan"], "line 3: person column 'who': '  nan' is the key of nobody"),
+        (["7", "8", " 7"], "line 4: person column 'who': '7' and ' 7' differ in their spelling alone"),
+        (["7", "7.0"], "'7' and '7.0' differ in their spelling alone"),
+        (["1e2", "100"], "differ in their spelling alone"),
+        (["True", "true"], "differ in their spelling alone"),
+        (["2024-01-31", "2024-01-31 00:00"], "differ in their spelling alone"),
+    ],
+)
+def test_a_missing_key_and_two_spellings_of_one_are_refused_with_their_line(tmp_path, who, told):
+    with pytest.raises(InvalidInput, match=told):
+        Table.read(written(tmp_path / "rows.csv", who), of(2))
+
+
+def test_keys_that_are_others_are_other_persons(tmp_path):
+    who = ["a7", "A7", "9007199254740993", "9007199254740992", "1", "true", "x y", "x  y"]
+    assert len(Table.read(written(tmp_path / "rows.csv", who * 3), of(1)).bounded(KEYS[0])) == len(who)
+    assert identity("1") != identity("true")
+
+
+def test_records_of_nobody_are_left_out_where_the_schema_says_how_nobody_is_spelled(tmp_path):
+    path = written(tmp_path / "rows.csv", ["a", "NA", "b", "NA", "NA", ""])
+    table = Table.read(path, of(1, ("NA", "")))
+    assert len(table) == 2
+    frame = pd.DataFrame({"who": ["a", None, "b"], "color": ["red"] * 3, "size": [0, 1, 2]})
+    assert rows_of(Table.from_frame(frame, of(1, ("",)))) == Counter({(0, 0): 1, (0, 2): 1})
+    numbers = pd.DataFrame({"who": [1.0, np.nan, 2.0], "color": ["red"] * 3, "size": [0, 1, 2]})
+    assert len(Table.from_frame(numbers, of(1, ("",)))) == 2
+    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): person column 'who': '' is the key of nobody"):
+        Table.from_frame(numbers, of(1))
+
+
+def test_numbers_past_what_floats_hold_are_asked_for_as_text():
+    frame = pd.DataFrame({"who": [1, 2**53 + 1], "color": ["red"] * 2, "size": [0, 1]})
+    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): person column 'who': give keys past 2\^53 as text"):
+        Table.from_frame(frame, of(1))
+
+
+def test_no_person_column_is_one_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("color,size\nred,0\n")
+    with pytest.raises(InvalidInput, match=r"rows.csv has no person column 'who'; it has color, size"):
+        Table.read(path, of(2))
+
+
+def test_a_table_of_nobody_is_a_table(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("who,color,size\n")
+    assert len(Table.read(path, of(2)).bounded(KEYS[0])) == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ('column = "who"\nat_most = 0', "at_most must be"),
+        ('column = "who"\nat_most = true', "at_most must be"),
+        (f'column = "who"\nat_most = {MAX_RECORDS + 1}', "at_most must be a whole number in 1..1,048,576"),
+        ("at_most = 3", "person needs column"),
+        ('column = "who"', "person needs at_most"),
+        ('column = " "\nat_most = 3', "column must be a text"),
+        ('column = "who"\nat_most = 3\nmissing = "NA"', "missing must be a list of texts"),
+        ('column = "who"\nat_most = 3\nmissing = [1]', "missing must be a list of texts"),
+        ('column = "who"\nat_most = 3\nper = "day"', "unknown key 'per'; it knows column, at_most"),
+        ('column = "who"\nat_most = 3\nweights = "persons"', "weights must be 'records'"),
+        ('column = "a"\nat_most = 3', "the person column 'a' is an attribute too"),
+    ],
+)
+def test_a_wrong_entry_is_one_line(tmp_path, entry, told):
+    path = tmp_path / "schema.toml"
+    path.write_text(f'[[attribute]]\nname = "a"\nkind = "coded"\ncodes = 2\n[person]\n{entry}\n')
+    with pytest.raises(InvalidInput, match=told) as error:
+        schema.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_schema_with_a_person_comes_back_from_its_text(tmp_path):
+    for domain in (of(3), of(1, ("NA", ""))):
+        path = tmp_path / "schema.toml"
+        path.write_text(schema.to_toml(domain))
+        assert schema.load(path) == domain
+        assert schema.domain_from_json(schema.domain_to_json(domain)) == domain
+
+
+def test_persons_do_not_fit_a_domain_without_them():
+    table, _ = random_persons(10, 3)
+    plain = Domain(COLUMNS)
+    with pytest.raises(InvalidInput, match="the domain has no person"):
+        Table(plain, table.columns, table.persons)
+    with pytest.raises(InvalidInput, match="the domain has no person"):
+        Table.of_persons(plain, table.columns, ["a"] * 10)
+    with pytest.raises(InvalidInput, match="another number of them"):
+        Table.of_persons(of(1), table.columns, ["a"] * 9)
+    with pytest.raises(InvalidInput, match="persons of 10"):
+        Table(of(1), tuple(c[:9] for c in table.columns), table.persons)
+    with pytest.raises(InvalidInput, match="does not say whose"):
+        Table(of(1), table.columns).bounded(KEYS[0])
+    assert repr(table.persons) == "Persons(private)"
+    assert isinstance(table.persons, Persons)

@@ -1,0 +1,116 @@
+"""A table joined with that of its parents, from every source: each record gets the row of its own person."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.data import schema
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Person
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+SCHEMA = """
+[[attribute]]
+name = "late"
+kind = "category"
+categories = ["no", "yes"]
+[[attribute]]
+name = "seats"
+kind = "number"
+bins = [0, 100, 200, 400]
+integer = true
+missing = [""]
+[[attribute]]
+name = "month"
+kind = "coded"
+codes = 12
+[person]
+column = "tailnum"
+at_most = 4
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    n = 400
+    flights = pd.DataFrame(
+        {
+            "month": rng.integers(12, size=n),
+            "tailnum": [f"N{i}" for i in rng.integers(60, size=n)],
+            "late": np.array(["no", "yes"])[rng.integers(2, size=n)],
+        }
+    )
+    planes = pd.DataFrame({"tailnum": [f"N{i}" for i in range(10, 80)], "seats": rng.integers(400, size=70)})
+    flights.to_csv("flights.csv", index=False)
+    planes.to_csv("planes.csv", index=False)
+    flights.to_parquet("flights.parquet")
+    planes.sample(frac=1, random_state=0).to_parquet("planes.parquet")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    return flights, planes
+
+
+def cells(table):
+    return table.counts([tuple(range(len(table.domain)))])[0].tolist()
+
+
+def test_every_source_joins_the_same_and_as_pandas_does(folder):
+    flights, planes = folder
+    domain = schema.load("schema.toml")
+    found = Table.read("flights.csv", domain, parent="planes.csv")
+    assert found.domain == domain
+    merged = flights.merge(planes, on="tailnum", how="left")
+    merged["seats"] = [None if np.isnan(seats) else int(seats) for seats in merged["seats"]]
+    wanted = Table.from_frame(merged, domain)
+    assert wanted.domain["seats"].missing
+    for table in (found, Table.read("flights.parquet", domain, parent="planes.parquet")):
+        assert cells(table) == cells(wanted)
+        assert cells(table.bounded(b"key")) == cells(wanted.bounded(b"key"))
+    some = Table.read("flights.csv", "schema.toml", ["seats", "month"], parent="planes.csv")
+    assert some.domain.names == ("seats", "month")
+
+
+def test_columns_may_be_derived_of_joined_records(folder):
+    rules = ['flights = { take = "count", bins = [0, 5, 10, 99] }', 'large = { take = "max", of = "seats" }']
+    derive = "\n".join(["", "[person.derive]", *rules, ""])
+    with open("derived.toml", "w") as out:
+        out.write(SCHEMA.replace("at_most = 4", "") + derive)
+    table = Table.read("flights.csv", "derived.toml", parent="planes.csv")
+    flights, planes = folder
+    assert len(table) == flights["tailnum"].nunique()
+    without = ~flights.drop_duplicates("tailnum")["tailnum"].isin(planes["tailnum"])
+    assert (table.columns[1] == table.domain["large"].values).sum() == without.sum()
+
+
+def test_the_command_line_takes_a_parent(folder, capsys):
+    command = ["--schema", "schema.toml", "--parent", "planes.csv", "--epsilon", "1", "--workload", "marginals:2"]
+    assert main(["release", "flights.csv", *command, "--mechanism", "laplace", "--out", "out"]) == 0
+    assert "of a person with at most 4 records" in capsys.readouterr().out
+    assert main(["release", "flights.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "other"]) == 2
+    assert "flights.csv has no column 'seats'" in capsys.readouterr().err
+
+
+def test_what_cannot_be_joined_is_one_line(folder, tmp_path):
+    _, planes = folder
+    with pytest.raises(InvalidInput, match="one row for each 'tailnum', and here one of them has two"):
+        pd.concat([planes, planes[:1]]).to_csv("twice.csv", index=False)
+        Table.read("flights.csv", "schema.toml", parent="twice.csv")
+    (tmp_path / "strict.toml").write_text(SCHEMA.replace('missing = [""]', ""))
+    with pytest.raises(InvalidInput, match="column 'seats' knows no missing value"):
+        Table.read("flights.csv", "strict.toml", parent="planes.csv")
+    (tmp_path / "plain.toml").write_text(SCHEMA.partition("[person]")[0])
+    with pytest.raises(InvalidInput, match=r"say which column is its key, by a \[person\]"):
+        Table.read("flights.csv", "plain.toml", parent="planes.csv")
+    with pytest.raises(InvalidInput, match="has all of the columns"):
+        Table.read("flights.csv", "schema.toml", ["late"], parent="planes.csv")
+    with pytest.raises(InvalidInput, match=r"planes.csv has no column 'speed'"):
+        (tmp_path / "more.toml").write_text(SCHEMA.replace('"seats"', '"speed"'))
+        Table.read("flights.csv", "more.toml", parent="planes.csv")
+    a = Domain((Attribute("a", "coded", codes=2),), person=Person("x", 1))
+    b = Domain((Attribute("b", "coded", codes=2),), person=Person("y", 1))
+    one, two = (Table.of_persons(domain, [np.zeros(1, int)], ["k"]) for domain in (a, b))
+    with pytest.raises(InvalidInput, match="the same person column"):
+        one.joined(two)

@@ -1,0 +1,367 @@
+"""A person as the unit, through the doors: who is charged what, which records are kept, and what is said of it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.data.domain import Domain
+from qrelease.data.person import Person
+from qrelease.data.schema import to_toml
+from qrelease.data.table import Table
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
+from qrelease.evaluation.audit.doors import command_door, curator_door
+from qrelease.evaluation.audit.observed import compared
+from qrelease.evaluation.evaluate import evaluate
+from qrelease.evaluation.planning import plan
+from qrelease.mechanisms.base import MechanismResult
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.online.session import Online
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.reader import load
+
+ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+M = 3
+DOMAIN = Domain(Domain.coded({"a": 3, "b": 4}).attributes, person=Person("who", M))
+WORKLOAD = Workload.marginals(DOMAIN, 2)
+COSTS = [PureDP(3.0), ZCDP(0.9), ApproxDP(3.0, 1e-6)]
+
+
+def made(n=4_000, persons=500, seed=0, domain=DOMAIN):
+    rng = np.random.default_rng(seed)
+    who = [f"p{i}" for i in rng.integers(persons, size=n)]
+    return Table.of_persons(domain, [rng.integers(size, size=n) for size in domain.shape], who)
+
+
+TABLE = made()
+KEPT = int(np.minimum(np.bincount(TABLE.persons.codes), M).sum())
+
+
+def budget(cost, neighbours=ADD, path=None):
+    return Ledger.open(path, cost, neighbours=neighbours, person="who")
+
+
+class Spy:
+    """A mechanism that notes what it is handed."""
+
+    name = "spy"
+
+    def __init__(self):
+        self.seen = []
+
+    def check(self, workload, cost, neighbours):
+        self.seen.append((cost, neighbours))
+
+    def release(self, private, workload, cost):
+        self.seen.append((cost, private.neighbours, private.filter.total, private.public_records))
+        self.counts = private.exact(workload)[0]
+        return MechanismResult(None, ())
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+def test_the_ledger_is_charged_for_a_person_and_the_mechanism_may_spend_a_record_s_part(neighbours, cost):
+    mechanism = Laplace() if isinstance(cost, PureDP) else Gaussian()
+    each = Unit(neighbours, M).of_a_record(cost)
+    with budget(cost, neighbours) as ledger:
+        release = Curator(TABLE, ledger, Entropy.insecure(1)).release(mechanism, WORKLOAD, cost)
+        assert ledger.remaining is None
+        with pytest.raises(BudgetExceeded):
+            Curator(TABLE, ledger).release(mechanism, WORKLOAD, cost)
+    assert (release.cost, release.neighbours, release.unit) == (cost, neighbours, Unit(neighbours, M))
+    assert [spend.cost for spend in release.spends] == [each]
+    total = release.measurements[0].values.sum()
+    assert abs(total - KEPT) < 6 * release.measurements[0].noise.scale * np.sqrt(2 * len(WORKLOAD))
+
+
+def test_a_mechanism_sees_the_kept_records_alone_and_no_public_number_of_them(monkeypatch):
+    from qrelease.release import curator
+
+    monkeypatch.setattr(curator, "parameters", lambda mechanism: {})
+    monkeypatch.setattr(Curator, "_resumable", lambda self, mechanism: False)
+    spy, cost = Spy(), PureDP(3.0)
+    with budget(cost, SWAP) as ledger:
+        paid = Curator(TABLE, ledger).pay(spy, WORKLOAD, cost)
+        spy.release(paid.private, WORKLOAD, paid.unit.of_a_record(cost))
+    assert spy.seen == [(PureDP(0.5), ADD), (PureDP(0.5), ADD, PureDP(0.5), None)]
+    assert spy.counts.sum() == KEPT
+
+
+def test_each_charge_keeps_others_and_one_that_was_cut_off_goes_on_with_the_same(tmp_path):
+    def kept(paid):
+        return paid.private.exact(WORKLOAD)[0].tolist()
+
+    with budget(PureDP(9.0), path=tmp_path / "x.ledger") as ledger:
+        first = Curator(TABLE, ledger).pay(MaxEnt(), WORKLOAD, PureDP(1.0))
+        drawn = first.release().answers()  # and then the process dies
+    with budget(None, path=tmp_path / "x.ledger") as ledger:
+        again = Curator(TABLE, ledger).pay(MaxEnt(), WORKLOAD, PureDP(1.0))
+        assert not again.charge.fresh
+        assert kept(again) == kept(first)
+        release = again.release()
+        assert np.array_equal(release.answers(), drawn)
+        again.finish(release)
+        new = Curator(TABLE, ledger).pay(MaxEnt(), WORKLOAD, PureDP(1.0))
+        assert new.charge.fresh
+        assert kept(new) != kept(first)
+        assert ledger.spent == PureDP(2.0)
+
+
+def test_another_bound_is_another_release_and_not_one_to_go_on_with(tmp_path):
+    with budget(PureDP(9.0), path=tmp_path / "x.ledger") as ledger:
+        Curator(TABLE, ledger).pay(Laplace(), WORKLOAD, PureDP(1.0))
+        domain = Domain(DOMAIN.attributes, person=Person("who", M + 1))
+        other = Curator(made(domain=domain), ledger).pay(Laplace(), Workload.marginals(domain, 2), PureDP(1.0))
+        assert other.charge.fresh
+
+
+def test_one_seed_is_one_release():
+    def answers():
+        with budget(PureDP(1.0)) as ledger:
+            return Curator(TABLE, ledger, Entropy.insecure(5)).release(Laplace(), WORKLOAD, PureDP(1.0)).answers()
+
+    assert np.array_equal(answers(), answers())
+
+
+# --- ledgers of persons and of records
+
+
+def test_a_ledger_of_records_takes_no_persons_and_the_other_way_round(tmp_path):
+    plain = Table(Domain(DOMAIN.attributes), TABLE.columns)
+    with Ledger.open(tmp_path / "records.ledger", PureDP(1.0)) as ledger:
+        with pytest.raises(LedgerError, match="counts what one record is charged, and this would be a person by 'who'"):
+            Curator(TABLE, ledger)
+        assert ledger.person is None
+    with budget(PureDP(1.0), path=tmp_path / "persons.ledger") as ledger:
+        assert ledger.person == "who"
+        with pytest.raises(LedgerError, match="counts what a person by 'who' is charged, and this would be one record"):
+            Curator(plain, ledger)
+        renamed = Domain(DOMAIN.attributes, person=Person("whom", M))
+        with pytest.raises(LedgerError, match="this would be a person by 'whom'"):
+            Curator(made(domain=renamed), ledger)
+    with pytest.raises(LedgerError, match="another ledger"):
+        Ledger.open(tmp_path / "persons.ledger", person="whom")
+    with Ledger.open(tmp_path / "persons.ledger") as ledger:
+        assert (ledger.person, ledger.neighbours) == ("who", ADD)
+        assert "of persons by who" in repr(ledger)
+
+
+def test_what_is_proved_for_one_record_a_person_is_refused_for_several():
+    from qrelease.evaluation.quality.private_score import private_scores
+    from qrelease.statistics.catalogue import parse
+
+    with budget(PureDP(1.0)) as ledger:
+        with pytest.raises(InvalidInput, match="an estimate is of a table with one record a person"):
+            Curator(TABLE, ledger).estimate(parse("mean:a"), PureDP(1.0))
+        with pytest.raises(InvalidInput, match="a private score is of a table with one record a person"):
+            private_scores(TABLE, TABLE, ledger, PureDP(1.0))
+        assert ledger.spent is None
+
+
+def test_records_that_were_bounded_already_are_not_taken_for_those_of_persons():
+    with budget(PureDP(1.0)) as ledger, pytest.raises(InvalidInput, match="does not say whose records"):
+        Curator(TABLE.bounded(b"key"), ledger)
+
+
+# --- sessions
+
+
+@pytest.mark.parametrize("cap", [PureDP(8.0), ZCDP(2.0), ApproxDP(8.0, 1e-6)], ids=str)
+def test_a_session_spends_of_its_cap_what_a_person_is_charged(cap):
+    with budget(cap) as ledger:
+        session = Curator(TABLE, ledger).open(Online(alpha=0.1, beta=0.05), cap)
+        assert session.cost == cap
+        quote = session.quote("a = 1")
+        before = ledger.spent
+        answer = session.answer("a = 1")
+        assert answer.cost == quote.cost
+        assert answer.cost is not None
+        name = next(iter(answer.cost.to_json()))
+        if type(answer.cost) is type(cap):
+            gone = ledger.spent.to_json()[name] - before.to_json()[name]
+            assert gone == pytest.approx(answer.cost.to_json()[name])
+            assert session.spent.to_json()[name] == pytest.approx(ledger.spent.to_json()[name])
+        assert abs(answer.value - KEPT / 3) < 0.2 * KEPT
+        assert session.remaining is not None
+
+
+def test_an_answer_costs_a_person_so_many_times_what_it_costs_a_record():
+    plain = Table(Domain(DOMAIN.attributes), TABLE.bounded(b"x").columns)
+    with budget(PureDP(9.0)) as ledger, Ledger.open(None, PureDP(3.0)) as other:
+        persons = Curator(TABLE, ledger, Entropy.insecure(3)).open(Online(alpha=0.1), PureDP(9.0))
+        records = Curator(plain, other, Entropy.insecure(3)).open(Online(alpha=0.1), PureDP(3.0))
+        assert persons.records == records.records  # as many records, and the same noise
+        assert persons.quote("a = 1").cost.epsilon == pytest.approx(3 * records.quote("a = 1").cost.epsilon)
+
+
+def test_a_session_goes_on_with_the_same_records(tmp_path):
+    kept = []
+    for _ in range(2):
+        with budget(PureDP(9.0) if not kept else None, path=tmp_path / "x.ledger") as ledger:
+            session = Curator(TABLE, ledger).open(Online(alpha=0.1), PureDP(4.0), key="all")
+            kept.append(session._draws._private.exact(WORKLOAD)[0].tolist())
+            other = Curator(TABLE, ledger).open(Online(alpha=0.1), PureDP(4.0))
+            assert other._draws._private.exact(WORKLOAD)[0].tolist() != kept[-1]
+    assert kept[0] == kept[1]
+
+
+def test_a_session_of_one_charge_is_opened_with_a_record_s_part():
+    with budget(PureDP(48.0)) as ledger:
+        mechanism = PrivateMultiplicativeWeights(alpha=0.4, beta=0.2, queries=5)
+        with Curator(TABLE, ledger).open(mechanism, PureDP(48.0)) as session:
+            assert session._private.filter.total == PureDP(16.0)
+            assert abs(session.answer("a = 1").value - KEPT / 3) < 0.3 * KEPT
+        assert ledger.spent == PureDP(48.0)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Online(alpha=0.1), PrivateMultiplicativeWeights(alpha=0.4, beta=0.2, queries=5)], ids=lambda m: m.name
+)
+def test_what_was_bought_for_few_records_of_a_person_is_not_drawn_for_more(tmp_path, mechanism):
+    more = Domain(DOMAIN.attributes, person=Person("who", M + 1))
+    with budget(PureDP(48.0), path=tmp_path / "x.ledger") as ledger:
+        Curator(TABLE, ledger).open(mechanism, PureDP(48.0), key="all").close()
+        with pytest.raises(LedgerError, match="other columns, labels or bins"):
+            Curator(made(domain=more), ledger).open(mechanism, PureDP(48.0), key="all", changed_rows=True)
+
+
+# --- what is said
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+def test_a_release_says_person_and_is_read_again(tmp_path, neighbours):
+    cost = ApproxDP(3.0, 1e-6)
+    with budget(cost, neighbours) as ledger:
+        release = Curator(TABLE, ledger, Entropy.insecure(2)).release(MaxEnt(), WORKLOAD, cost)
+    release.save(tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert manifest["unit"]["at_most"] == M
+    assert manifest["unit"]["share_kept"] is None
+    assert manifest["domain"]["person"] == {"column": "who", "at_most": M}
+    again = load(tmp_path / "out")
+    assert again.unit == release.unit
+    assert again.spends == release.spends
+    assert np.isfinite(again.model_bars()).all()
+    page = (tmp_path / "out" / "report.html").read_text()
+    for said in ("Take any one person", "at most 3 records were kept", "The unit is one person", "<em>who</em>"):
+        assert said in page
+    assert "Take any one record" not in page
+    assert ("their number is public, and that of the records is not" in page) == (neighbours is SWAP)
+    assert f"{neighbours.value} of a person with at most 3 records" in repr(release)
+
+
+def test_a_manifest_that_claims_less_than_its_parts_cost_a_person_is_refused(tmp_path):
+    with budget(PureDP(3.0)) as ledger:
+        Curator(TABLE, ledger).release(Laplace(), WORKLOAD, PureDP(3.0)).save(tmp_path / "out")
+    file = tmp_path / "out" / "release.json"
+    manifest = json.loads(file.read_text())
+    manifest["domain"]["person"]["at_most"] = M + 1
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(BudgetExceeded):
+        load(tmp_path / "out")
+
+
+def test_the_number_of_records_has_an_error_bar_although_that_of_persons_is_public():
+    with budget(PureDP(3.0), SWAP) as ledger:
+        release = Curator(TABLE, ledger).release(MaxEnt(), WORKLOAD, PureDP(3.0))
+    everybody = Workload.marginals(DOMAIN, [()])
+    assert release.error_bars(everybody)[1][0] > 0
+    assert release.model_bars(everybody)[0] > 0
+
+
+def test_a_plan_is_of_persons():
+    def promised(epsilon, person):
+        workload = Workload.marginals(Domain(DOMAIN.attributes[:1], person=person), 1)
+        found = plan(workload, 10_000, epsilon=epsilon, trials=0)
+        assert ("of a person with at most 5 records" in str(found)) == (person is not None)
+        return {f.mechanism: f.promised for f in found.forecasts if f.promised is not None}
+
+    assert promised(1.0, Person("who", 5)) == pytest.approx(promised(0.2, None))
+
+
+def test_an_evaluation_compares_with_all_records():
+    found = evaluate(TABLE, WORKLOAD, {}, [100.0], entropy=Entropy.insecure(0))
+    assert "of a person with at most 3 records" in str(found)
+    assert 0.001 < found.error("laplace", 100.0) < 0.2  # what is left out, where the noise is next to nothing
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+def test_whole_persons_cannot_be_told_apart_at_the_curator_s_door(neighbours):
+    found = compared("Curator", "laplace", curator_door(Laplace(), PureDP(2.0)), neighbours, at_most=2)
+    assert not found.convicted, found
+    assert found.fields > 50
+
+
+@pytest.mark.slow
+def test_whole_persons_cannot_be_told_apart_on_the_command_line():
+    found = compared("command line", "laplace", command_door("laplace", PureDP(2.0)), ADD, seeds=1, at_most=2)
+    assert not found.convicted, found
+
+
+# --- the command line
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    who = [f"p{code}" for code in TABLE.persons.codes.tolist()]
+    rows = zip(who, *(column.tolist() for column in TABLE.columns), strict=True)
+    (tmp_path / "visits.csv").write_text("who,a,b\n" + "".join(f"{w},{a},{b}\n" for w, a, b in rows))
+    (tmp_path / "schema.toml").write_text(to_toml(DOMAIN))
+    return tmp_path
+
+
+def test_the_command_line_says_person_everywhere(folder, capsys):
+    command = ["release", "visits.csv", "--schema", "schema.toml", "--mechanism", "laplace", "--epsilon", "1"]
+    assert main([*command, "--total-epsilon", "2", "--out", "out"]) == 0
+    assert "of a person with at most 3 records" in capsys.readouterr().out
+    assert main(["ledger", "show", "visits.ledger"]) == 0
+    assert "neighbours add-remove of persons by who" in capsys.readouterr().out
+    assert main(["plan", "--schema", "schema.toml", "--n", "4000", "--epsilon", "1", "--trials", "0"]) == 0
+    assert "of a person with at most 3 records" in capsys.readouterr().out
+    plain = to_toml(Domain(DOMAIN.attributes))
+    (folder / "plain.toml").write_text(plain)
+    assert main([part if part != "schema.toml" else "plain.toml" for part in command]) == 2
+    assert "counts what a person by 'who' is charged" in capsys.readouterr().err
+    assert main(["answer", "out", "a = 1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda csv, toml: (csv.replace("p7,", ",", 1), toml), "is the key of nobody"),
+        (lambda csv, toml: (csv.replace("p7,", "8,", 1).replace("p9,", "8.0,", 1), toml), "in their spelling alone"),
+        (lambda csv, toml: (csv, toml.replace("at_most = 3", "at_most = 0")), "at_most must be"),
+        (lambda csv, toml: (csv, toml.replace('"who"', '"a"')), "is an attribute too"),
+        (lambda csv, toml: (csv, toml.replace('"who"', '"whom"')), "no person column 'whom'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_charges_nothing(folder, capsys, change, told):
+    csv, toml = change((folder / "visits.csv").read_text(), (folder / "schema.toml").read_text())
+    (folder / "visits.csv").write_text(csv)
+    (folder / "schema.toml").write_text(toml)
+    before = sorted(path.name for path in folder.iterdir())
+    assert main(["release", "visits.csv", "--schema", "schema.toml", "--epsilon", "1"]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.slow
+def test_a_server_serves_persons(folder):
+    pytest.importorskip("starlette")
+    from qrelease.apps.server.in_process import in_process
+    from qrelease.evaluation.audit.session import server_door
+
+    found = compared("HTTP", "online", server_door(Online(0.2, 0.05), PureDP(100.0), in_process), ADD, at_most=2)
+    assert not found.convicted, found
