@@ -11,6 +11,13 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
     outside = "clip"                               # error (default) | missing | clip | a category
 
     [[attribute]]
+    name = "price"
+    kind = "number"
+    within = [0, 1000]                             # values are kept as they are, on the grid 0, 0.01, …, 1000,
+    step = 0.01                                    # beside their bins; dates by the second, minute, hour or day
+    bins = 20                                      # so many even ones; none where there are at most 64 points
+
+    [[attribute]]
     name = "education"
     kind = "category"
     categories = ["school", "college", "university"]
@@ -50,8 +57,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from qrelease.data.code_lists import with_lists
-from qrelease.data.dates import iso_date
-from qrelease.data.domain import Attribute, Domain, Kind
+from qrelease.data.dates import iso_date, moment
+from qrelease.data.domain import MAX_POINT_CELLS, Attribute, Domain, Kind
+from qrelease.data.grids import STEPS
 from qrelease.errors import InvalidInput
 
 MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
@@ -62,8 +70,8 @@ _COMMON_KEYS = ("name", "kind", "missing", "outside", "reviewed")
 _KEYS_BY_KIND = {
     "coded": ("codes", "ordered"),
     "category": ("categories", "ordered"),
-    "number": ("bins", "integer"),
-    "date": ("bins",),
+    "number": ("bins", "integer", "within", "step"),
+    "date": ("bins", "within", "step"),
 }
 
 
@@ -218,9 +226,18 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
         case "category":
             entry["categories"] = list(attribute.categories)
         case "number":
-            entry["bins"] = [int(e) if e.is_integer() and abs(e) < 2**53 else e for e in attribute.edges]
-        case "date":
+            entry["bins"] = [_spelled(e) for e in attribute.edges]
+        case "date" if attribute.grid is None:
             entry["bins"] = [iso_date(e) for e in attribute.edges]
+        case "date":
+            stops = [*attribute.cuts[:-1], attribute.grid.size] if attribute.edges else []
+            entry["bins"] = [attribute.shown(attribute.grid.value(c)) for c in stops]
+    if attribute.grid is not None:
+        date_ = attribute.kind == "date"
+        entry["within"] = [(attribute.shown if date_ else _spelled)(end) for end in attribute.within]
+        entry["step"] = next(w for w, s in STEPS.items() if s == attribute.step) if date_ else _spelled(attribute.step)
+        if attribute.undecided:
+            del entry["bins"]
     if attribute.integer:
         entry["integer"] = True
     if attribute.ordered != _ORDERED_BY_DEFAULT[attribute.kind]:
@@ -230,6 +247,12 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
     if attribute.outside != "error":
         entry["outside"] = attribute.outside
     return entry
+
+
+def _spelled(number: float | Fraction) -> int | float:
+    """A number as TOML and JSON have it."""
+    near = float(number)
+    return int(number) if near.is_integer() and abs(near) < 2**53 else near
 
 
 _ORDERED_BY_DEFAULT = {"coded": True, "category": False, "number": True, "date": True}
@@ -261,20 +284,48 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
     if unknown:
         known = ", ".join(_COMMON_KEYS + own)
         raise _WrongValue(f"unknown key {unknown[0]!r}; kind {kind!r} knows {known}")
-    if own[0] not in entry:
+    gridded = "within" in entry or "step" in entry
+    if own[0] not in entry and not gridded:
         raise _WrongValue(f"kind {kind!r} needs {own[0]}")
     _typed(entry, "reviewed", bool, True)
-    return Attribute(
+    within, step = _grid(entry, kind) if gridded else ((), Fraction(0))
+    attribute = Attribute(
         name,
         kind,
         codes=_typed(entry, "codes", int, 0),
         categories=_texts(entry, "categories"),
-        edges=edges_of(entry["bins"], kind) if "bins" in own else (),
+        edges=edges_of(entry["bins"], kind, within, step) if "bins" in entry and "bins" in own else (),
         missing=_texts(entry, "missing"),
         outside=_typed(entry, "outside", str, "error"),
         integer=_typed(entry, "integer", bool, False),
         ordered=_typed(entry, "ordered", bool, _ORDERED_BY_DEFAULT[kind]),
+        within=within,
+        step=step,
     )
+    if attribute.undecided:
+        raise _WrongValue(f"within and step make {attribute.size:,} points, more than {MAX_POINT_CELLS}: give bins = N")
+    return attribute
+
+
+def _grid(entry: Mapping[str, Any], kind: str) -> tuple[tuple[Fraction, ...], Fraction]:
+    """The ends of a grid, both included, and its step."""
+    for key in ("within", "step"):
+        if key not in entry:
+            raise _WrongValue(f"within and step go together, got no {key}")
+    ends, step = entry["within"], entry["step"]
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise _WrongValue(f"within must be a first and a last value, as [0, 100], got {_brief(ends)}")
+    if kind == "number":
+        width = _number(step, "step")
+        if width <= 0:
+            raise _WrongValue(f"step must be positive, got {step}")
+        return tuple(_number(end, "within") for end in ends), width
+    if step not in STEPS:
+        raise _WrongValue(f"step must be one of {', '.join(STEPS)}, got {_brief(step)}")
+    low, high = (_moment(end, "within") for end in ends)
+    if _is_day(ends[1]):
+        high += 1 - STEPS[step]  # the whole of the last day
+    return (low, high), STEPS[step]
 
 
 def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
@@ -292,11 +343,30 @@ def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def edges_of(bins: object, kind: str) -> tuple[float, ...]:
-    """Bin edges from a list or from {start, stop, width}; for dates {start, stop, days|months|years}."""
-    point = _day if kind == "date" else _number
+def edges_of(
+    bins: object, kind: str, within: tuple[Fraction, ...] = (), step: Fraction = Fraction(0)
+) -> tuple[float, ...]:
+    """Bin edges from a list or from {start, stop, width}; for dates {start, stop, days|months|years}; or, on a grid,
+    from how many there are."""
+    if within and type(bins) is int:
+        return _even_bins(bins, within, step)
+    point = (_moment if step.denominator > 1 else _day) if kind == "date" else _number
     if isinstance(bins, list) and len(bins) >= 2:
         return tuple(float(point(edge)) for edge in bins)
+    point = _day if kind == "date" else _number
+    return _edges_by_width(bins, kind, point)
+
+
+def _even_bins(count: int, within: tuple[Fraction, ...], step: Fraction) -> tuple[float, ...]:
+    """So many bins of the same number of points, or one more."""
+    points = (within[1] - within[0]) / step + 1
+    most = min(math.floor(points), MAX_BINS)
+    if not 1 <= count <= most:
+        raise _WrongValue(f"bins must be 1..{most} on this grid, got {count}")
+    return tuple(float(within[0] + step * math.floor(i * points / count)) for i in range(count + 1))
+
+
+def _edges_by_width(bins: object, kind: str, point: Callable[[object], Fraction]) -> tuple[float, ...]:
     steps = ("days", "months", "years") if kind == "date" else ("width",)
     step = next((key for key in steps if isinstance(bins, dict) and key in bins), None)
     if not isinstance(bins, dict) or step is None or set(bins) != {"start", "stop", step}:
@@ -347,10 +417,10 @@ def _uneven(key: str, stop: float, edges: list[float], show: Callable[[float], s
     return _WrongValue(f"bins: stop must be start plus a multiple of {key}, got {show(stop)}; use {near}")
 
 
-def _number(value: object) -> Fraction:
+def _number(value: object, key: str = "bins") -> Fraction:
     finite = type(value) is int or (isinstance(value, float) and math.isfinite(value))
     if not finite or abs(Fraction(number := repr(value))) > _MAX_FLOAT:
-        raise _WrongValue(f"bins must hold finite numbers, got {_brief(value)}")
+        raise _WrongValue(f"{key} must hold finite numbers, got {_brief(value)}")
     return Fraction(number)  # by its decimals: 0.1 + 0.2 is 0.3 here
 
 
@@ -370,6 +440,19 @@ def _day(value: object) -> Fraction:
     if not isinstance(found, date) or isinstance(found, datetime):
         raise _WrongValue(f"bins must hold dates such as 2024-01-31, got {_brief(value)}")
     return Fraction((found - _EPOCH).days)
+
+
+def _moment(value: object, key: str = "bins") -> Fraction:
+    """Days since 1970-01-01 of a TOML date or date-time without an offset, or of such an ISO text."""
+    found = moment(value.isoformat() if isinstance(value, date) else value) if isinstance(value, date | str) else None
+    if found is None or (isinstance(value, datetime) and value.tzinfo is not None):
+        raise _WrongValue(f"{key} must hold dates such as 2024-01-31 or 2024-01-31T06:30, got {_brief(value)}")
+    return found
+
+
+def _is_day(value: object) -> bool:
+    """Whether it is a date without a time."""
+    return len(value) <= 10 if isinstance(value, str) else not isinstance(value, datetime)
 
 
 def _plain(number: float) -> str:

@@ -34,6 +34,8 @@ MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 _MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
+_BLOCK = 1 << 16  # records whose bins are compared with their points at a time
+
 _MEMORY_FRACTION = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
 
 
@@ -54,6 +56,10 @@ class Table:
         One read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type. The readers of
         files stream; what would take too much memory they leave, as codes, in temporary files that have no name, and
         map those (in the folder that TMPDIR names).
+    points
+        For each attribute that has a grid, the points of its records (n,), as codes of `Attribute.fine`, in the
+        smallest unsigned integer type; None for one without a grid, and where each point is a cell. The columns are the
+        bins of these. Empty where no column has any. See `grid`.
 
     Raises
     ------
@@ -72,6 +78,7 @@ class Table:
 
     domain: Domain
     columns: tuple[Codes, ...]
+    points: tuple[Codes | None, ...] = ()
     _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
     _cells: int = field(default=0, init=False)  # of all that are known
 
@@ -83,6 +90,58 @@ class Table:
             shapes = ", ".join(str(column.shape) for column in found)
             raise InvalidInput(f"columns must be 1-d arrays of one length, got shapes {shapes}")
         object.__setattr__(self, "columns", tuple(map(_checked, self.domain, found)))
+        if self.points:
+            object.__setattr__(self, "points", self._checked_points())
+
+    @classmethod
+    def _of_points(cls, domain: Domain, found: Sequence[Codes]) -> Table:
+        """A table of codes of `Attribute.fine`."""
+        binned = [_has_points(attribute) for attribute in domain]
+        columns = tuple(_binned(a, c) if b else c for a, c, b in zip(domain, found, binned, strict=True))
+        points = tuple(c if b else None for c, b in zip(found, binned, strict=True)) if any(binned) else ()
+        return cls(domain, columns, points)
+
+    def _checked_points(self) -> tuple[Codes | None, ...]:
+        if len(self.points) != len(self.domain):
+            raise InvalidInput(f"the domain has {len(self.domain)} columns, got points of {len(self.points)}")
+        checked: list[Codes | None] = []
+        for attribute, given, column in zip(self.domain, self.points, self.columns, strict=True):
+            if given is not None and not _has_points(attribute):
+                raise InvalidInput(f"column {attribute.name!r} has no points beside its codes")
+            points = None if given is None else _checked(attribute.fine, np.asanyarray(given))
+            if points is not None and not _agree(attribute, points, column):
+                raise InvalidInput(f"column {attribute.name!r}: its codes are not the bins of its points")
+            checked.append(points)
+        return tuple(checked)
+
+    def grid(self, name: str) -> npt.NDArray[np.int64]:
+        """The records of a column on its grid (`Attribute.grid`): steps above its first point, (n,); -1 if missing.
+
+        Raises
+        ------
+        InvalidInput
+            For a column without a grid, and where the table was made of bins alone.
+
+        Examples
+        --------
+        >>> price = Attribute("price", "number", edges=(0, 50, 100), within=(0, 100), step=0.01, missing=("",))
+        >>> table = Table.from_frame(nw.from_dict({"price": [0.07, 99.5, None]}, backend="pandas"), Domain((price,)))
+        >>> table.grid("price").tolist(), table.columns[0].tolist()
+        ([7, 9950, -1], [0, 1, 2])
+        """
+        axis = self.domain.axis(name)
+        attribute = self.domain.attributes[axis]
+        if attribute.grid is None:
+            raise InvalidInput(f"column {name!r} has no grid: give it within and step in the schema")
+        codes = self.columns[axis]
+        if _has_points(attribute):
+            found = self.points[axis] if self.points else None
+            if found is None:
+                raise InvalidInput(f"column {name!r}: this table was made of bins, without the points of its grid")
+            codes = found
+        places = codes.astype(np.int64)
+        places[places == attribute.grid.size] = -1
+        return places
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -117,19 +176,19 @@ class Table:
         domain = _selected(schema, columns, reader.header)
         reader.check_commas(domain.names)
         places = _places(domain, reader.header, str(reader.path))
-        encoders = [Encoder(attribute) for attribute in domain]
+        encoders = [Encoder(attribute.fine) for attribute in domain]
         with ExitStack() as stack:
             found = _Columns(domain, stack)
             for chunk in reader.chunks():
                 found.add([_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)])
-            return cls(domain, found.whole())
+            return found.table()
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
         reader = ParquetReader(path)
         domain = _selected(schema, columns, reader.header)
-        encoders = [Encoder(attribute) for attribute in domain]
+        encoders = [Encoder(attribute.fine) for attribute in domain]
         wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
         first = 0
         with ExitStack() as stack:
@@ -137,7 +196,7 @@ class Table:
             for batch in reader.batches(wanted):
                 found.add(_piece(nw.from_native(batch, eager_only=True), encoders, first, str(path)))
                 first += len(batch)
-            return cls(domain, found.whole())
+            return found.table()
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -170,8 +229,8 @@ class Table:
         except nw.exceptions.DuplicateError as error:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         domain = _selected(schema, columns, names)
-        encoders = [Encoder(attribute) for attribute in domain]
-        return cls(domain, tuple(_piece(wrapped, encoders, 0, "the frame")))
+        encoders = [Encoder(attribute.fine) for attribute in domain]
+        return cls._of_points(domain, _piece(wrapped, encoders, 0, "the frame"))
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -236,7 +295,7 @@ class Table:
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
         """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
-        return fingerprint(self.domain, self.columns, key)
+        return fingerprint(self.domain, (*self.columns, *(p for p in self.points if p is not None)), key)
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
@@ -259,6 +318,24 @@ def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[st
         return narrowed(domain, columns)
     except InvalidInput as error:
         raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
+
+
+def _has_points(attribute: Attribute) -> bool:
+    """Whether a table keeps more of a column than its bins: where some bin holds several points of a grid."""
+    return attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
+
+
+def _binned(attribute: Attribute, points: Codes) -> Codes:
+    """The codes (n,) of codes of `Attribute.fine`."""
+    return attribute.bins_of(points).astype(code_type(attribute))
+
+
+def _agree(attribute: Attribute, points: Codes, column: Codes) -> bool:
+    """Whether a column holds the bins of its points."""
+    if len(points) != len(column):
+        return False
+    places = range(0, len(points), _BLOCK)
+    return all(np.array_equal(attribute.bins_of(points[i : i + _BLOCK]), column[i : i + _BLOCK]) for i in places)
 
 
 def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
@@ -315,18 +392,28 @@ class _Columns:
     """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
 
     def __init__(self, domain: Domain, stack: ExitStack) -> None:
-        self._limit = max(memory.free() // (_MEMORY_FRACTION * len(domain)), 1)
-        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in domain]  # noqa: SIM115
-        self._types = [code_type(attribute) for attribute in domain]
+        self._domain = domain
+        self._pointed = [axis for axis, attribute in enumerate(domain) if _has_points(attribute)]
+        kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
+        self._limit = max(memory.free() // (_MEMORY_FRACTION * len(kept)), 1)
+        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in kept]  # noqa: SIM115
+        self._types = [code_type(attribute) for attribute in kept]
 
     def add(self, piece: Sequence[Codes]) -> None:
-        """The codes of the next records."""
-        for file, codes in zip(self._files, piece, strict=True):
+        """The codes of `Attribute.fine` of the next records."""
+        bins = list(piece)
+        for axis in self._pointed:
+            bins[axis] = _binned(self._domain.attributes[axis], piece[axis])
+        for file, codes in zip(self._files, [*bins, *(piece[axis] for axis in self._pointed)], strict=True):
             file.write(codes.tobytes())
 
-    def whole(self) -> tuple[Codes, ...]:
-        """The columns; of no records where there are none, which is as private as any number of them."""
-        return tuple(map(self._column, self._files, self._types))
+    def table(self) -> Table:
+        """The records; none where there are none, which is as private as any number of them."""
+        found = list(map(self._column, self._files, self._types))
+        points: list[Codes | None] = [None] * len(self._domain)
+        for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
+            points[axis] = codes
+        return Table(self._domain, tuple(found[: len(points)]), tuple(points) if self._pointed else ())
 
     def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
         if file.tell() > self._limit:
