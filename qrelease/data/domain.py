@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 Kind = Literal["coded", "category", "number", "date"]
 
 _MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
+MAX_KEYS = 2**32 - 2
+"""Different texts in a column whose categories are to be learned, at most."""
+
+MAX_LEARNED_BINS = 1024
+"""Bins that are learned of a column, at most: an estimate of more would be of noise."""
+
+OTHER = "other"
+"""The category of all texts that are in none of those learned."""
+
 MAX_POINT_CELLS = 64
 """Points of a grid that are cells of their own where no bins are given, at most."""
 
@@ -75,6 +84,13 @@ class Attribute:
     step
         The distance of two points; of dates `Fraction(1, 1440)` for a minute, and so on (`grids.STEPS`). A number is
         taken to the nearest point, and a moment to the one that it comes after.
+    learn
+        How many bins, or categories, are to be learned from the records at most, at a cost in privacy: of a `number` or
+        `date` with a grid and without edges, or of a `category` without categories. Until then it is `undecided`. The
+        records of all other categories will be in one named `other`.
+    shape
+        How values lie on a grid, as the public knows, or learned: pairs of a point and a weight, which is spread evenly
+        from it to the next pair's. Synthetic values inside a bin follow it.
 
     Raises
     ------
@@ -101,6 +117,8 @@ class Attribute:
     ordered: bool = False
     within: tuple[Fraction, ...] = ()
     step: Fraction = Fraction(0)
+    learn: int = 0
+    shape: tuple[tuple[int, int], ...] = ()
     grid: Grid | None = field(default=None, init=False, compare=False, repr=False)
     cuts: tuple[int, ...] = field(default=(), init=False, compare=False, repr=False)
 
@@ -108,6 +126,8 @@ class Attribute:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"an attribute's name must be a non-empty text, got {self.name!r}")
         self._check_types()
+        if self.learn:
+            self._check_learn()
         if self.within or self.step:
             object.__setattr__(self, "grid", self._grid())
         self._check_kind()
@@ -118,6 +138,8 @@ class Attribute:
             self._check_edges()
         if self.grid is not None:
             object.__setattr__(self, "cuts", self._cuts(self.grid))
+        if self.shape:
+            self._check_shape()
         if self.edges or self.grid is not None:
             object.__setattr__(self, "ordered", True)
         allowed = {"error", *self.categories}
@@ -188,9 +210,28 @@ class Attribute:
             raise InvalidInput(f"attribute {self.name!r}: within and step of whole numbers must be whole")
         object.__setattr__(self, "integer", whole and not dates)
         grid = Grid(low, step, int(points), begins=dates)
-        if not self.edges and grid.size <= MAX_POINT_CELLS:
+        if not self.edges and not self.learn and grid.size <= MAX_POINT_CELLS:
             object.__setattr__(self, "edges", tuple(float(grid.value(p)) for p in range(grid.size + 1)))
         return grid
+
+    def _check_learn(self) -> None:
+        most = MAX_KEYS if self.kind == "category" else MAX_LEARNED_BINS
+        if not _is(self.learn, Integral) or not 2 <= self.learn <= most:
+            raise InvalidInput(f"attribute {self.name!r}: learn must be a whole number 2..{most}, got {self.learn!r}")
+        if self.categories or self.edges or not (self.kind == "category" or self.within):
+            raise InvalidInput(
+                f"attribute {self.name!r}: only bins within a grid (within and step), or categories, can be learned"
+            )
+        if self.kind == "category" and (self.outside != "error" or OTHER in self.missing):
+            raise InvalidInput(f"attribute {self.name!r}: what is in no learned category goes to {OTHER!r}")
+
+    def _check_shape(self) -> None:
+        points, weights = [p for p, _ in self.shape], [w for _, w in self.shape]
+        size = 0 if self.grid is None or not self.edges else self.grid.size
+        if not size or points[0] != 0 or points[-1] >= size or any(a >= b for a, b in pairwise(points)):
+            raise InvalidInput(f"attribute {self.name!r}: shape must begin at the first point of a grid, and ascend")
+        if any(w < 0 for w in weights) or not 0 < sum(weights) <= MAX_POINTS:
+            raise InvalidInput(f"attribute {self.name!r}: weights of a shape must be whole, not negative, and not all 0")
 
     def _cuts(self, grid: Grid) -> tuple[int, ...]:
         """The first point of each bin, and the number of points; none without edges."""
@@ -260,19 +301,19 @@ class Attribute:
             case "coded":
                 return self.codes
             case "category":
-                return len(self.categories)
+                return MAX_KEYS if self.learn else len(self.categories)
             case _:
                 return self.grid.size if self.undecided and self.grid is not None else len(self.edges) - 1
 
     @property
     def undecided(self) -> bool:
-        """Whether the column has a grid of many points, and no bins: a table can be read, and nothing released."""
-        return self.grid is not None and not self.edges
+        """Whether bins or categories are not known yet: a table can be read, and nothing can be released."""
+        return (self.grid is not None and not self.edges) or (self.kind == "category" and self.learn > 0)
 
     @property
     def fine(self) -> Attribute:
         """The column with each point of its grid as a cell; itself without a grid."""
-        return self if self.undecided or self.grid is None else replace(self, edges=())
+        return self if self.undecided or self.grid is None else replace(self, edges=(), shape=())
 
     def bins_of(self, points: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
         """The cells (n,) of codes of `fine`."""
@@ -301,7 +342,7 @@ class Attribute:
             case "coded":
                 return str(code)
             case "category":
-                return self.categories[code]
+                return "(not learned yet)" if self.learn else self.categories[code]
             case _:
                 return self._bin_label(code)
 
@@ -355,6 +396,8 @@ class Attribute:
             return next(iter(cells))
         if bare in NAN and (self.missing or self.blank in self.categories):
             return self.encode(self.blank)
+        if self.kind == "category" and self.learn:
+            raise InvalidInput(f"column {self.name!r}: its categories are to be learned first")
         if self.kind == "category":
             return self._displaced(text, f"one of the {self.values} categories {_some(self.categories)}")
         return self.encode(str(int(means))) if isinstance(means, bool) else self._placed(text, means)
@@ -484,13 +527,34 @@ class Attribute:
 
         places: NDArray[np.integer[Any]] = cells
         if not self.undecided:
-            cuts = np.array(self.cuts)
-            places = rng.integers(cuts[cells], cuts[cells + 1])
+            starts, stops = self._pieces(cells, rng) if self.shape else (self.cuts[:-1], self.cuts[1:])
+            low, high = (np.array(ends, np.int64) if self.shape else np.array(ends)[cells] for ends in (starts, stops))
+            places = rng.integers(low, high)
         if self.kind == "date":
             seconds = round(grid.low * 86_400) + places * round(grid.step * 86_400)
             days = self.step.denominator == 1
             return seconds.astype("datetime64[s]").astype("datetime64[D]" if days else "datetime64[s]").astype(str)
         return int(grid.low) + places * int(grid.step) if self.integer else grid.values(places)
+
+    def _pieces(
+        self, cells: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first point (n,) of a piece of the shape inside each of some bins, by its weight there, and the next."""
+        import numpy as np
+
+        ends = np.array([*(p for p, _ in self.shape), self.grid.size if self.grid else 0])
+        heights = np.array([w for _, w in self.shape]) / np.diff(ends)
+        starts = np.union1d(ends[:-1], self.cuts[:-1])
+        lengths = np.diff(starts, append=ends[-1])
+        weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
+        first = np.searchsorted(starts, self.cuts)  # the pieces of each bin
+        totals = np.add.reduceat(weights, first[:-1])
+        bins = np.searchsorted(self.cuts, starts, side="right") - 1
+        weights = np.where(totals[bins] > 0, weights, lengths)  # evenly where nothing is known
+        summed = np.concatenate([[0.0], np.cumsum(weights)])
+        at = summed[first[cells]] + rng.random(len(cells)) * (summed[first[cells + 1]] - summed[first[cells]])
+        chosen = np.clip(np.searchsorted(summed, at, side="right") - 1, first[cells], first[cells + 1] - 1)
+        return starts[chosen], starts[chosen] + lengths[chosen]
 
     def _draw(
         self, low: NDArray[np.float64], high: NDArray[np.float64], rng: np.random.Generator
@@ -605,6 +669,11 @@ class Domain:
         return tuple(a.name for a in self.attributes)
 
     @cached_property
+    def undecided(self) -> tuple[str, ...]:
+        """The columns whose bins or categories are not known yet."""
+        return tuple(a.name for a in self.attributes if a.undecided)
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Cells of each attribute, (d,)."""
         return tuple(a.size for a in self.attributes)
@@ -615,7 +684,9 @@ class Domain:
         return math.prod(self.shape)
 
     def __str__(self) -> str:
-        columns = " x ".join(f"{a.name}[{a.size}]" for a in self.attributes)
+        columns = " x ".join(f"{a.name}[{'?' if a.undecided else a.size}]" for a in self.attributes)
+        if self.undecided:
+            return columns
         return f"{columns} ({readable(self.size)} cells)"
 
     def __len__(self) -> int:

@@ -16,6 +16,12 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
     within = [0, 1000]                             # values are kept as they are, on the grid 0, 0.01, …, 1000,
     step = 0.01                                    # beside their bins; dates by the second, minute, hour or day
     bins = 20                                      # so many even ones; none where there are at most 64 points
+                                                   # or { learn = 32 }: see `qrelease schema learn`
+
+    [[attribute]]
+    name = "destination"
+    kind = "category"
+    categories = { learn = true, at_most = 1000 }  # those that many records have; the rest will be `other`
 
     [[attribute]]
     name = "education"
@@ -64,24 +70,29 @@ from qrelease.errors import InvalidInput
 
 MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
 
+MAX_LEARNED_CATEGORIES = 1000
+"""Categories that are learned of a column, at most, where the schema says nothing else."""
+
 _EPOCH = date(1970, 1, 1)
 _MAX_FLOAT = Fraction(sys.float_info.max)
 _COMMON_KEYS = ("name", "kind", "missing", "outside", "reviewed")
 _KEYS_BY_KIND = {
     "coded": ("codes", "ordered"),
     "category": ("categories", "ordered"),
-    "number": ("bins", "integer", "within", "step"),
-    "date": ("bins", "within", "step"),
+    "number": ("bins", "integer", "within", "step", "shape"),
+    "date": ("bins", "within", "step", "shape"),
 }
 
 
-def load(path: str | os.PathLike[str]) -> Domain:
+def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
     """Read the domain that a schema file declares: TOML as above, or private-pgm's JSON `{"column": size}`.
 
     Parameters
     ----------
     path
         A file that ends in .json, or else is TOML.
+    undecided
+        Whether it may have bins and categories that are to be learned.
 
     Returns
     -------
@@ -103,7 +114,12 @@ def load(path: str | os.PathLike[str]) -> Domain:
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        return _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
+        domain = _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
+        if domain.undecided and not undecided:
+            raise InvalidInput(
+                f"{', '.join(domain.undecided)}: to be learned; do that first, by `qrelease schema learn`"
+            )
+        return domain
     except OSError as error:
         raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -223,6 +239,8 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
     match attribute.kind:
         case "coded":
             entry["codes"] = attribute.codes
+        case "category" if attribute.learn:
+            entry["categories"] = {"learn": True, "at_most": attribute.learn}
         case "category":
             entry["categories"] = list(attribute.categories)
         case "number":
@@ -238,6 +256,11 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
         entry["step"] = next(w for w, s in STEPS.items() if s == attribute.step) if date_ else _spelled(attribute.step)
         if attribute.undecided:
             del entry["bins"]
+        if attribute.learn:
+            entry["bins"] = {"learn": attribute.learn}
+        if attribute.shape:
+            values = [(attribute.grid.value(point), weight) for point, weight in attribute.shape]
+            entry["shape"] = [[attribute.shown(v) if date_ else _spelled(v), weight] for v, weight in values]
     if attribute.integer:
         entry["integer"] = True
     if attribute.ordered != _ORDERED_BY_DEFAULT[attribute.kind]:
@@ -289,22 +312,51 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
         raise _WrongValue(f"kind {kind!r} needs {own[0]}")
     _typed(entry, "reviewed", bool, True)
     within, step = _grid(entry, kind) if gridded else ((), Fraction(0))
+    learn = _learn(entry, own[0])
     attribute = Attribute(
         name,
         kind,
         codes=_typed(entry, "codes", int, 0),
-        categories=_texts(entry, "categories"),
-        edges=edges_of(entry["bins"], kind, within, step) if "bins" in entry and "bins" in own else (),
+        categories=() if learn else _texts(entry, "categories"),
+        edges=edges_of(entry["bins"], kind, within, step) if "bins" in entry and "bins" in own and not learn else (),
         missing=_texts(entry, "missing"),
         outside=_typed(entry, "outside", str, "error"),
         integer=_typed(entry, "integer", bool, False),
         ordered=_typed(entry, "ordered", bool, _ORDERED_BY_DEFAULT[kind]),
         within=within,
         step=step,
+        learn=learn,
+        shape=_shape(entry, kind, within, step),
     )
-    if attribute.undecided:
-        raise _WrongValue(f"within and step make {attribute.size:,} points, more than {MAX_POINT_CELLS}: give bins = N")
+    if attribute.undecided and not learn:
+        raise _WrongValue(f"within and step make {attribute.size:,} points, more than {MAX_POINT_CELLS}: give bins = N, or {{ learn = N }}")
     return attribute
+
+
+def _learn(entry: Mapping[str, Any], key: str) -> int:
+    """How many bins, or categories, are to be learned; 0 where they are given."""
+    given = entry.get(key)
+    if not isinstance(given, dict) or "learn" not in given or key not in ("bins", "categories"):
+        return 0
+    if key == "bins" and set(given) == {"learn"} and type(given["learn"]) is int and given["learn"] > 0:
+        return int(given["learn"])
+    most = given.get("at_most", MAX_LEARNED_CATEGORIES)
+    if key == "categories" and set(given) <= {"learn", "at_most"} and given["learn"] is True and type(most) is int:
+        return most
+    allowed = "{ learn = 32 }" if key == "bins" else "{ learn = true, at_most = 1000 }"
+    raise _WrongValue(f"{key} to be learned are {allowed}, got {_brief(given)}")
+
+
+def _shape(
+    entry: Mapping[str, Any], kind: str, within: tuple[Fraction, ...], step: Fraction
+) -> tuple[tuple[int, int], ...]:
+    """Points and weights, from values and weights."""
+    given = entry.get("shape", [])
+    pairs = isinstance(given, list) and all(isinstance(p, list) and len(p) == 2 and type(p[1]) is int for p in given)
+    if not pairs or (given and not within):
+        raise _WrongValue(f"shape must be of values on a grid and weights, as [[0, 3], [10, 5]], got {_brief(given)}")
+    read = _moment if kind == "date" else _number
+    return tuple((round((read(value, "shape") - within[0]) / step), weight) for value, weight in given)
 
 
 def _grid(entry: Mapping[str, Any], kind: str) -> tuple[tuple[Fraction, ...], Fraction]:

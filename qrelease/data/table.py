@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from tempfile import SpooledTemporaryFile
@@ -19,7 +19,7 @@ from qrelease._util import memory
 from qrelease._util.typing import Codes
 from qrelease.data import schema as schemas
 from qrelease.data.domain import Attribute, Domain, readable
-from qrelease.data.fingerprint import fingerprint
+from qrelease.data.fingerprint import fingerprint, hashed_texts
 from qrelease.data.sources.csv import Chunk, CsvReader
 from qrelease.data.sources.encoder import Encoder, code_type
 from qrelease.data.sources.files import is_parquet
@@ -60,6 +60,8 @@ class Table:
         For each attribute that has a grid, the points of its records (n,), as codes of `Attribute.fine`, in the
         smallest unsigned integer type; None for one without a grid, and where each point is a cell. The columns are the
         bins of these. Empty where no column has any. See `grid`.
+    texts
+        For each column whose categories are to be learned, the text that each of its codes stands for.
 
     Raises
     ------
@@ -79,6 +81,7 @@ class Table:
     domain: Domain
     columns: tuple[Codes, ...]
     points: tuple[Codes | None, ...] = ()
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
     _cells: int = field(default=0, init=False)  # of all that are known
 
@@ -93,13 +96,36 @@ class Table:
         if self.points:
             object.__setattr__(self, "points", self._checked_points())
 
+    def viewed(self, domain: Domain) -> Table:
+        """The same records over a domain that has learned bins and categories where this one has none yet.
+
+        Raises
+        ------
+        InvalidInput
+            For a domain that says other things of the records.
+        """
+        if domain.names != self.domain.names:
+            raise InvalidInput("the records have other columns than the domain")
+        found = []
+        for axis, (before, after) in enumerate(zip(self.domain, domain, strict=True)):
+            learned = {key: getattr(after, key) for key in ("learn", "edges", "shape", "categories", "outside")}
+            if (replace(before, **learned) if before.undecided else before) != after:
+                raise InvalidInput(f"the domain says other things of column {before.name!r} than was read")
+            codes = self.points[axis] if self.points else None
+            codes = self.columns[axis] if codes is None else codes
+            texts = self.texts.get(before.name)
+            found.append(codes if texts is None or after.undecided else _of_texts(after, texts, codes))
+        return Table._of_points(domain, found)
+
     @classmethod
-    def _of_points(cls, domain: Domain, found: Sequence[Codes]) -> Table:
+    def _of_points(
+        cls, domain: Domain, found: Sequence[Codes], texts: Mapping[str, Sequence[str]] | None = None
+    ) -> Table:
         """A table of codes of `Attribute.fine`."""
         binned = [_has_points(attribute) for attribute in domain]
         columns = tuple(_binned(a, c) if b else c for a, c, b in zip(domain, found, binned, strict=True))
         points = tuple(c if b else None for c, b in zip(found, binned, strict=True)) if any(binned) else ()
-        return cls(domain, columns, points)
+        return cls(domain, columns, points, texts or {})
 
     def _checked_points(self) -> tuple[Codes | None, ...]:
         if len(self.points) != len(self.domain):
@@ -181,7 +207,7 @@ class Table:
             found = _Columns(domain, stack)
             for chunk in reader.chunks():
                 found.add([_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)])
-            return found.table()
+            return found.table(encoders)
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -196,7 +222,7 @@ class Table:
             for batch in reader.batches(wanted):
                 found.add(_piece(nw.from_native(batch, eager_only=True), encoders, first, str(path)))
                 first += len(batch)
-            return found.table()
+            return found.table(encoders)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -230,7 +256,8 @@ class Table:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         domain = _selected(schema, columns, names)
         encoders = [Encoder(attribute.fine) for attribute in domain]
-        return cls._of_points(domain, _piece(wrapped, encoders, 0, "the frame"))
+        found = _piece(wrapped, encoders, 0, "the frame")
+        return cls._of_points(domain, found, _texts(encoders))
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -295,7 +322,11 @@ class Table:
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
         """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
-        return fingerprint(self.domain, (*self.columns, *(p for p in self.points if p is not None)), key)
+        kept = [
+            hashed_texts(self.texts[name], codes, key) if name in self.texts else codes
+            for name, codes in zip(self.domain.names, self.columns, strict=True)
+        ]
+        return fingerprint(self.domain, (*kept, *(p for p in self.points if p is not None)), key)
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
@@ -310,7 +341,7 @@ class Table:
 
 def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[str]) -> Domain:
     """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
-    domain = schema if isinstance(schema, Domain) else schemas.load(schema)
+    domain = schema if isinstance(schema, Domain) else schemas.load(schema, undecided=True)
     if columns is None:
         of_data = not isinstance(schema, Domain) and set(domain.names) <= set(header)
         columns = [name for name in header if name in domain.names] if of_data else domain.names
@@ -318,6 +349,20 @@ def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[st
         return narrowed(domain, columns)
     except InvalidInput as error:
         raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
+
+
+def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
+    """The texts of the columns whose categories are to be learned."""
+    return {e.attribute.name: tuple(e.keys) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
+
+
+def _of_texts(attribute: Attribute, texts: Sequence[str], codes: Codes) -> Codes:
+    """The codes (n,) of records whose texts are numbered, now that their categories are known."""
+    known = {category: code for code, category in enumerate(attribute.categories)}
+    other = known[attribute.outside]
+    cells = np.array([*(known.get(text, other) for text in texts), attribute.values], code_type(attribute))
+    found: Codes = cells[np.minimum(codes, len(texts))]  # the missing ones are past all texts
+    return found
 
 
 def _has_points(attribute: Attribute) -> bool:
@@ -407,13 +452,13 @@ class _Columns:
         for file, codes in zip(self._files, [*bins, *(piece[axis] for axis in self._pointed)], strict=True):
             file.write(codes.tobytes())
 
-    def table(self) -> Table:
+    def table(self, encoders: Sequence[Encoder]) -> Table:
         """The records; none where there are none, which is as private as any number of them."""
         found = list(map(self._column, self._files, self._types))
         points: list[Codes | None] = [None] * len(self._domain)
         for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
             points[axis] = codes
-        return Table(self._domain, tuple(found[: len(points)]), tuple(points) if self._pointed else ())
+        return Table(self._domain, tuple(found[: len(points)]), tuple(points) if self._pointed else (), _texts(encoders))
 
     def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
         if file.tell() > self._limit:
