@@ -176,8 +176,11 @@ def digests(domain: Domain) -> list[list[str]]:
     return [[a.name, sha256(json.dumps(_entry(a), sort_keys=True).encode()).hexdigest()] for a in domain]
 
 
-def to_toml(domain: Domain) -> str:
+def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = None) -> str:
     """A domain as the text of a schema.toml that `load` reads back to an equal domain.
+
+    head    a comment at its top
+    notes   comments on the entries of some columns, by their names
 
     Examples
     --------
@@ -191,10 +194,16 @@ def to_toml(domain: Domain) -> str:
     import tomlkit
 
     document = tomlkit.document()
+    if head:
+        document.add(tomlkit.comment(head))
+        document.add(tomlkit.nl())
     entries = tomlkit.aot()
     for attribute in domain:
         entry = tomlkit.table()
-        entry.update(_entry(attribute))
+        for key, value in _entry(attribute).items():
+            entry.add(key, _inline(value))
+            if key == "name" and notes and attribute.name in notes:
+                entry.add(tomlkit.comment(notes[attribute.name]))
         entries.append(entry)
     document.append("attribute", entries)
     if domain.impossible:
@@ -203,6 +212,17 @@ def to_toml(domain: Domain) -> str:
             rules.append(tomlkit.item({"where": rule}))
         document.append("impossible", rules)
     return tomlkit.dumps(document)
+
+
+def _inline(value: Any) -> Any:
+    """A table inside an entry on one line."""
+    import tomlkit
+
+    if not isinstance(value, dict):
+        return value
+    table = tomlkit.inline_table()
+    table.update(value)
+    return table
 
 
 def _reviewed(content: Mapping[str, Any]) -> Domain:

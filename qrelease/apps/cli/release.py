@@ -133,9 +133,15 @@ def make(arguments: argparse.Namespace) -> None:
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
             table = table_of(arguments)
+            whole = cost
+            if table.domain.undecided:
+                cost = _check_open(arguments, mechanism, table, cost)
+                ledger = closing.enter_context(ledger_of(arguments, whole, Neighbours.parse(arguments.neighbours)))
+                table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
             _check(arguments, mechanism, table, workload, cost)
-            ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)))
+            if whole is cost:
+                ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)))
             _check_disk(arguments, table, workload, folder, ledger)
             _foretell(arguments, mechanism, table, workload, cost, ledger)
             paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)
@@ -185,6 +191,35 @@ def _mechanism(arguments: argparse.Namespace) -> Mechanism:
 def _tabled(arguments: argparse.Namespace) -> bool:
     """Whether synthetic records are wanted in any case."""
     return bool(arguments.weighted) or arguments.rows is not None
+
+
+def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
+    """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
+    from qrelease.mechanisms.learning import schema as learning
+    from qrelease.privacy import Neighbours
+    from qrelease.queries.workload import Workload
+
+    _, left = learning.divided(table.domain, cost)
+    made_up = learning.stand_in(table.domain)
+    texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
+    for text in texts or ["marginals:1"]:
+        mechanism.check(Workload.parse(made_up, text), left, Neighbours.parse(arguments.neighbours))
+    return left
+
+
+def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Ledger) -> Table:
+    """The table over the completed schema, which is charged here: the first part of the cost of the release."""
+    from qrelease.mechanisms.learning import schema as learning
+    from qrelease.release.curator import Curator
+
+    first, _ = learning.divided(table.domain, cost)
+    curator = Curator(table, ledger, entropy_of(arguments))
+    if not curator.has_learned(first) or arguments.again:
+        ledger.check(cost)
+    learned = curator.learn(first, again=arguments.again, changed_rows=True)
+    arguments.charged = f"{told(first)} was charged for the schema, and the same command takes what was learned"
+    print(f"qrelease: learned {', '.join(table.domain.undecided)} for {told(first)}", file=sys.stderr)
+    return table.viewed(learned.domain)
 
 
 def _check(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, workload: Workload, cost: Cost) -> None:

@@ -48,6 +48,37 @@ def shares(domain: Domain, cost: Cost) -> dict[str, Cost]:
     return found
 
 
+def what(attribute: Attribute) -> str:
+    """What is drawn for a column, for the list of what a cost went into."""
+    return f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}"
+
+
+def stand_in(domain: Domain) -> Domain:
+    """A domain such as may be learned, with even bins and few categories: for checks before anything is charged."""
+    return Domain(tuple(_stand_in(a) if a.undecided else a for a in domain))
+
+
+def _stand_in(attribute: Attribute) -> Attribute:
+    if attribute.grid is None:
+        return replace(attribute, learn=0, categories=("a", OTHER), outside=OTHER)
+    size = attribute.grid.size
+    cuts = [size * i // min(size, attribute.learn) for i in range(min(size, attribute.learn) + 1)]
+    return replace(attribute, learn=0, edges=tuple(float(attribute.grid.value(cut)) for cut in cuts))
+
+
+def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
+    """The parts of one cost for what a schema leaves open, and for a release: of δ only where categories are learned.
+
+    Raises what `check` does.
+    """
+    check(domain, cost)
+    if isinstance(cost, ApproxDP) and not any(a.undecided and a.kind == "category" for a in domain):
+        first, rest = split(PureDP(cost.epsilon), [LEARNING_SHARE, 1 - LEARNING_SHARE])
+        return first, ApproxDP(rest.epsilon, cost.delta)
+    first, rest = split(cost, [LEARNING_SHARE, 1 - LEARNING_SHARE])
+    return first, rest
+
+
 def learn(private: Private, cost: Cost) -> Domain:
     """The domain with all bins and categories known, each column spent for before it is looked at.
 
@@ -59,7 +90,7 @@ def learn(private: Private, cost: Cost) -> Domain:
     for attribute in private.domain:
         if attribute.undecided:
             share = parts[attribute.name]
-            private.spend(f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}", share)
+            private.spend(what(attribute), share)
             attribute = (_categories if attribute.kind == "category" else _bins)(private, attribute, share)
         made.append(attribute)
     return Domain(tuple(made), private.domain.impossible)
