@@ -231,7 +231,9 @@ class Attribute:
         if not size or points[0] != 0 or points[-1] >= size or any(a >= b for a, b in pairwise(points)):
             raise InvalidInput(f"attribute {self.name!r}: shape must begin at the first point of a grid, and ascend")
         if any(w < 0 for w in weights) or not 0 < sum(weights) <= MAX_POINTS:
-            raise InvalidInput(f"attribute {self.name!r}: weights of a shape must be whole, not negative, and not all 0")
+            raise InvalidInput(
+                f"attribute {self.name!r}: weights of a shape must be whole, not negative, and not all 0"
+            )
 
     def _cuts(self, grid: Grid) -> tuple[int, ...]:
         """The first point of each bin, and the number of points; none without edges."""
@@ -536,9 +538,7 @@ class Attribute:
             return seconds.astype("datetime64[s]").astype("datetime64[D]" if days else "datetime64[s]").astype(str)
         return int(grid.low) + places * int(grid.step) if self.integer else grid.values(places)
 
-    def _pieces(
-        self, cells: NDArray[np.intp], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _pieces(self, cells: NDArray[np.intp], rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first point (n,) of a piece of the shape inside each of some bins, by its weight there, and the next."""
         import numpy as np
 
@@ -672,6 +672,13 @@ class Domain:
     def undecided(self) -> tuple[str, ...]:
         """The columns whose bins or categories are not known yet."""
         return tuple(a.name for a in self.attributes if a.undecided)
+
+    def check_decided(self) -> None:
+        """`InvalidInput` while bins or categories are to be learned."""
+        if self.undecided:
+            raise InvalidInput(
+                f"{', '.join(self.undecided)}: to be learned first, by `qrelease schema learn` or Curator.learn"
+            )
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

@@ -115,10 +115,8 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
         text = path.read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
         domain = _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
-        if domain.undecided and not undecided:
-            raise InvalidInput(
-                f"{', '.join(domain.undecided)}: to be learned; do that first, by `qrelease schema learn`"
-            )
+        if not undecided:
+            domain.check_decided()
         return domain
     except OSError as error:
         raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
@@ -349,7 +347,10 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
         shape=_shape(entry, kind, within, step),
     )
     if attribute.undecided and not learn:
-        raise _WrongValue(f"within and step make {attribute.size:,} points, more than {MAX_POINT_CELLS}: give bins = N, or {{ learn = N }}")
+        raise _WrongValue(
+            f"within and step make {attribute.size:,} points, more than {MAX_POINT_CELLS}: give bins = N, or bins = {{ "
+            "learn = N }"
+        )
     return attribute
 
 

@@ -458,7 +458,9 @@ class _Columns:
         points: list[Codes | None] = [None] * len(self._domain)
         for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
             points[axis] = codes
-        return Table(self._domain, tuple(found[: len(points)]), tuple(points) if self._pointed else (), _texts(encoders))
+        return Table(
+            self._domain, tuple(found[: len(points)]), tuple(points) if self._pointed else (), _texts(encoders)
+        )
 
     def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
         if file.tell() > self._limit:

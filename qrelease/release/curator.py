@@ -105,7 +105,9 @@ class Learned:
 
     def to_toml(self) -> str:
         """The completed schema as a file that `schema.load` reads, with what each part cost as comments."""
-        head = f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
+        head = (
+            f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
+        )
         notes = {spend.what.rpartition(" of ")[2]: f"learned, for {spend.cost} of that charge" for spend in self.spends}
         return to_toml(self.domain, head, notes)
 
@@ -328,7 +330,7 @@ class Curator:
             raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
         if not isinstance(workload, Workload):
             raise InvalidInput(f"a release takes a Workload, such as Workload.marginals(domain, 2), got {workload!r}")
-        self._check_decided()
+        self.domain.check_decided()
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
         workload.check_bounded()
@@ -382,7 +384,7 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
-        self._check_decided()
+        self.domain.check_decided()
         neighbours = self._ledger.neighbours
         records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
         mechanism.check(self._table.domain, cost, neighbours, records)
@@ -394,10 +396,6 @@ class Curator:
             return mechanism.join(private, self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows))
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
         return mechanism.open(private, cost, self._ledger.journal(charge))
-
-    def _check_decided(self) -> None:
-        if self.domain.undecided:
-            raise InvalidInput(f"{', '.join(self.domain.undecided)}: to be learned first, by Curator.learn")
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"

@@ -132,7 +132,7 @@ def make(arguments: argparse.Namespace) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
-            table = table_of(arguments)
+            table = table_of(arguments, undecided=True)
             whole = cost
             if table.domain.undecided:
                 cost = _check_open(arguments, mechanism, table, cost)

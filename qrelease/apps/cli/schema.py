@@ -81,7 +81,7 @@ def _learn(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
     learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
-    table = table_of(arguments)
+    table = table_of(arguments, undecided=True)
     with ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)) as ledger, written(arguments.out) as file:
         curator = Curator(table, ledger, entropy_of(arguments))
         if curator.notice:
@@ -95,6 +95,8 @@ def _learn(arguments: argparse.Namespace) -> None:
         print(f"{spend.what}: {told(spend.cost)}")
     if not learned.charge.fresh:
         print(f"this was learned before, at {learned.charge.time}, and cost nothing now (--again: anew)")
-    named = "" if arguments.insecure_seed is not None and not arguments.ledger else f" (ledger {ledger_path(arguments)})"
+    named = (
+        "" if arguments.insecure_seed is not None and not arguments.ledger else f" (ledger {ledger_path(arguments)})"
+    )
     print(f"wrote {arguments.out}\n{spent}{named}")
     warn_of_delta(cost)

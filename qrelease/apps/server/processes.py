@@ -145,6 +145,7 @@ class _Loaded:
         declared = None if settings.declared is None else Conjunctions(settings.declared)
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
         table = Table.read(settings.data, settings.schema, settings.columns)
+        table.domain.check_decided()
         neighbours = Neighbours.parse(settings.neighbours)
         records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
         # What is refused whatever the table holds is refused here, before there is a ledger.

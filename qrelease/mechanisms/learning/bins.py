@@ -1,6 +1,8 @@
-"""Bins from pieces: points with many records are bins of their own, and what lies between them is cut into equal parts."""
+"""Bins from pieces: a point with many records is a bin, and what lies between such points is cut into equal parts."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -48,7 +50,7 @@ def _cuts(pieces: Pieces, part: float, size: int) -> list[int]:
     summed = np.concatenate([[0.0], np.cumsum(pieces.masses)])
     alone = set(pieces.starts[heavy].tolist())
     bounds, found = sorted(fixed), {0, size}
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         found |= {start, stop}
         if start not in alone:
             found |= set(_equal(ends, summed, start, stop, part))

@@ -1,7 +1,7 @@
 """Which of the keys that occur may be named: partition selection (Desfontaines, Voss, Gipson & Mandayam, PoPETs 2022).
 
-Each record has one key. A key that nobody has is never named, and one that a single record has is named with a chance of
-at most δ; so a δ above 0 is needed, and the list of all possible keys is not.
+Each record has one key. A key that nobody has is never named, and one that a single record has is named with a chance
+of at most δ; so a δ above 0 is needed, and the list of all possible keys is not.
 
 **The rule.** Every key that n ≥ 1 records have gets its own noise X with P(X = x) ∝ e^(-ε|x|) on the whole numbers
 -k..k, and is named, with n + X, if n + X > k. The reach k is the smallest with P(X = k) ≤ δ:
@@ -59,7 +59,9 @@ def reach(epsilon: float | Fraction, delta: float | Fraction) -> int:
             raise InvalidInput(f"epsilon {float(epsilon):.3g} is too small to name any key")
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _chance_of_reach(Fraction(epsilon), middle) > _decimal(Fraction(delta)) else (low, middle)
+        low, high = (
+            (middle, high) if _chance_of_reach(Fraction(epsilon), middle) > _decimal(Fraction(delta)) else (low, middle)
+        )
     return high
 
 
@@ -86,9 +88,7 @@ def noise(epsilon: float | Fraction, k: int, size: int, entropy: WordSource) -> 
     return drawn
 
 
-def select(
-    counts: Ints, epsilon: float | Fraction, delta: float | Fraction, entropy: WordSource
-) -> tuple[Mask, Ints]:
+def select(counts: Ints, epsilon: float | Fraction, delta: float | Fraction, entropy: WordSource) -> tuple[Mask, Ints]:
     """Which keys may be named, (m,), and about how many records have each, (m,): of no meaning for the others.
 
     Parameters

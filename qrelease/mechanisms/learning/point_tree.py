@@ -3,8 +3,8 @@
 The grid is cut into eight parts, each of these into eight, and so on to single points: L levels, of which one record is
 in one part each. All parts of a level that are looked at are counted with discrete Laplace noise of scale L/ε, so the
 whole costs ε however many they are. (Where replacing a record moves two counts, the scale is 2L/ε.) Which parts are cut
-further is decided from the noisy counts above alone. PrivTree (Zhang, Xiao & Xie 2016) pays for its tree independently of
-the depth, but its counts are paid for once more; here they are the tree, and L is 4 for 4 096 points.
+further is decided from the noisy counts above alone. PrivTree (Zhang, Xiao & Xie 2016) pays for its tree independently
+of the depth, but its counts are paid for once more; here they are the tree, and L is 4 for 4 096 points.
 
 The counts of a part and of its eighths are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010), and no
 part is left with less than nobody.

@@ -1,8 +1,7 @@
-"""A schema completed from the records, for a cost: `learn` divides it, and every column is charged before it is drawn."""
+"""A schema completed from the records: `learn` divides a cost, and spends for each column before it draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -38,13 +37,12 @@ def shares(domain: Domain, cost: Cost) -> dict[str, Cost]:
     check(domain, cost)
     open_ = [a for a in domain if a.undecided]
     keyed = [a for a in open_ if a.kind == "category"]
-    found: dict[str, Cost] = {}
-    pure: Sequence[PureDP] = split(PureDP(cost.to_json()["epsilon"]), [1] * len(open_))
-    whole = split(cost, [1] * len(keyed)) if keyed else ()
-    for attribute, part in zip(open_, pure, strict=True):
-        found[attribute.name] = part
-    for attribute, part in zip(keyed, whole, strict=True):
-        found[attribute.name] = ApproxDP(pure[open_.index(attribute)].epsilon, part.to_json()["delta"])
+    pure = split(PureDP(cost.to_json()["epsilon"]), [1] * len(open_))
+    found: dict[str, Cost] = {attribute.name: part for attribute, part in zip(open_, pure, strict=True)}
+    if keyed:
+        deltas = split(cost, [1] * len(keyed))
+        for attribute, own, part in zip(keyed, (pure[open_.index(a)] for a in keyed), deltas, strict=True):
+            found[attribute.name] = ApproxDP(own.epsilon, part.to_json()["delta"])
     return found
 
 
@@ -72,10 +70,11 @@ def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
     Raises what `check` does.
     """
     check(domain, cost)
+    parts = [LEARNING_SHARE, 1 - LEARNING_SHARE]
     if isinstance(cost, ApproxDP) and not any(a.undecided and a.kind == "category" for a in domain):
-        first, rest = split(PureDP(cost.epsilon), [LEARNING_SHARE, 1 - LEARNING_SHARE])
-        return first, ApproxDP(rest.epsilon, cost.delta)
-    first, rest = split(cost, [LEARNING_SHARE, 1 - LEARNING_SHARE])
+        pure, left = split(PureDP(cost.epsilon), parts)
+        return pure, ApproxDP(left.epsilon, cost.delta)
+    first, rest = split(cost, parts)
     return first, rest
 
 
@@ -102,7 +101,7 @@ def _moved(private: Private) -> int:
 
 
 def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
-    assert attribute.grid is not None  # noqa: S101 - what is to be learned has one
+    assert attribute.grid is not None
     size = attribute.grid.size
     points, counts = private.occurring(attribute.name)
     scale = levels(size) * _moved(private) / Fraction(cost.to_json()["epsilon"])
