@@ -1,6 +1,6 @@
 """Dates as days since 1970-01-01, and back."""
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import Final
 
@@ -22,10 +22,14 @@ def days(text: str) -> float | None:
 
 
 def moment(text: str) -> Fraction | None:
-    """Days since 1970-01-01 of an ISO date or date-time, with its time of day, exactly; None for any other text."""
+    """Days since 1970-01-01 of an ISO date or date-time, with its time of day, exactly; None for any other text.
+
+    One with an offset is taken in UTC.
+    """
     try:
-        found = datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError:
+        found = datetime.fromisoformat(text)
+        found = (found if found.tzinfo is None else found.astimezone(UTC)).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return None
     return Fraction((found - datetime.combine(EPOCH, found.min.time())) // timedelta(microseconds=1), 86_400_000_000)
 

@@ -406,7 +406,7 @@ class Attribute:
 
     def _placed(self, text: str, means: Meaning) -> int:
         """The cell of a value that the schema does not list, in a column of numbers or dates."""
-        if self.kind == "date" and isinstance(means, datetime) and means.tzinfo:
+        if self.kind == "date" and isinstance(means, datetime) and means.tzinfo and self.step.denominator == 1:
             raise InvalidInput(
                 f"column {self.name!r}: value {_short(text)} has an offset, and its day depends on the time zone; "
                 "give local dates"

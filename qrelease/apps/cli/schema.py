@@ -29,6 +29,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     draft.add_argument("data", type=Path, help=DATA)
     draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only; default: at all")
+    draft.add_argument(
+        "--learn",
+        action="store_true",
+        help="leave bins and longer lists of categories to `schema learn`, which pays for them, instead of reading them"
+        " off the data",
+    )
     draft.add_argument("--out", type=Path, help="default: standard output")
     learn = action(
         actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a cost in privacy."
@@ -53,7 +59,7 @@ def _draft(arguments: argparse.Namespace) -> None:
     from qrelease.data.schema_draft import draft
     from qrelease.data.sources.compression import written
 
-    text = draft(arguments.data, arguments.rows)
+    text = draft(arguments.data, arguments.rows, learn=arguments.learn)
     if arguments.out is None:
         print(text, end="")
         return
