@@ -192,3 +192,15 @@ def test_a_moment_is_of_the_minute_it_lies_in():
     table = Table.from_frame(pd.DataFrame({"t": moments}), Domain((attribute,)))
     assert table.grid("t").tolist() == [719, 720]
     assert table.columns[0].tolist() == [0, 1]
+
+
+def test_moments_with_offsets_are_taken_in_utc_where_there_is_a_time_of_day(tmp_path):
+    domain = load(schema_of(tmp_path, [f"{MOMENT}\n{MONTHS}"]))
+    texts = ["2013-01-01T05:00:00Z", "2013-01-01T06:00:00+01:00", "2013-01-01T05:00"]
+    (tmp_path / "t.csv").write_text("\n".join(["t", *texts]))
+    zoned = pd.DataFrame({"t": pd.to_datetime(texts[:2], utc=True).tz_convert("Europe/Berlin")})
+    assert Table.read(tmp_path / "t.csv", domain).grid("t").tolist() == [300] * 3
+    assert Table.from_frame(zoned, domain).grid("t").tolist() == [300] * 2
+    days = Domain((Attribute("t", "date", edges=(15_000, 16_000)),))
+    with pytest.raises(InvalidInput, match="has an offset"):
+        Table.read(tmp_path / "t.csv", days)

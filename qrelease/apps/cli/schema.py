@@ -88,7 +88,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     domain = load(arguments.schema, undecided=True)
     learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
     table = table_of(arguments, undecided=True)
-    with ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)) as ledger, written(arguments.out) as file:
+    with written(arguments.out) as file, ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)) as ledger:
         curator = Curator(table, ledger, entropy_of(arguments))
         if curator.notice:
             print(f"qrelease: {curator.notice}", file=sys.stderr)
