@@ -159,10 +159,27 @@ def reconstruction(report: Report, quick: bool, data: Path | None) -> None:
                 few = row.recovered <= RATIO * row.base_rate or "of each person" in row.publisher
                 report.check(few, f"{name}, {row.publisher}: {row.recovered:.3f} recovered")
         report.part("reconstruction", rows, dataset=name)
+    report.part("reconstruction", list(by_number(report)), dataset="adult", by="number of people")
     small = [*programmed(secret, 200 if quick else PEOPLE), *exhausted(secret[:12])]
     for row in small:
         report.check(row.recovered >= 0.95, f"{row.attack}, {row.publisher}: only {row.recovered:.3f} recovered")
     report.part("reconstruction", small, dataset=name)
+
+
+def by_number(report: Report) -> Iterator[Reconstruction]:
+    """The same attack on fewer people, with four questions a person: it does not take thousands."""
+    everybody = bits_of(adult(["marital-status"]))
+    for people in (100, 500, 2000):
+        secret = everybody[:people]
+        subsets = questions(people, 4 * people, np.random.default_rng(1))
+        private = Released(secret, Laplace(), PureDP(1.0), Entropy.insecure(0))
+        for publisher in (Exact(secret), Rounded(secret, 5), Rounded(secret, 10), Sticky(secret, 2.0), private):
+            row = reconstruct(publisher, secret, subsets, least_squares)
+            if publisher is private:
+                report.check(row.recovered <= RATIO * row.base_rate, f"{people} people: {row.recovered:.3f} recovered")
+            else:
+                report.check(row.recovered >= 0.95, f"{people} people, {row.publisher}: {row.recovered:.3f} recovered")
+            yield row
 
 
 def by_hand(secret: Bools) -> list[Publisher]:
@@ -208,22 +225,32 @@ def exhausted(secret: Bools) -> list[Reconstruction]:
 def blocks(report: Report, quick: bool) -> None:
     population = adult(["age", "race", "sex", "marital-status"])
     prior = population.histogram() / len(population)
-    rules = {"exact": census.exact, "rounded to 5": census.rounded(5), "hidden below 5": census.suppressed(5)}
+    rules = {
+        "exact": census.exact,
+        "rounded to 5": census.rounded(5),
+        "rounded to 10": census.rounded(10),
+        "hidden below 5": census.suppressed(5),
+    }
     sets = [*combinations(range(len(population.domain)), 3)]
     rows = []
     for i, people in enumerate([20, 40] if quick else [20, 40, 80]):
         chosen = np.random.default_rng(i).choice(len(population), people, replace=False)
         block = Table(population.domain, tuple(c[chosen] for c in population.columns))
         published = {name: census.publish(block, sets, rule) for name, rule in rules.items()}
-        for epsilon in (1.0, 100.0):
-            tables = census.released(block, sets, Laplace(), PureDP(epsilon), Entropy.insecure(i))
-            published[f"laplace, epsilon={epsilon:g}"] = tables
+        rng = np.random.default_rng(i)
+        published |= {f"sticky noise of {sd:g}": census.sticky(block, sets, sd, rng) for sd in (0.5, 2.0)}
+        published["10% swapped"] = census.swapped(block, sets, population, 0.1, rng)
+        for epsilon, mechanism in [(1.0, Laplace()), (100.0, Laplace()), (1.0, MaxEnt()), (100.0, MaxEnt())]:
+            tables = census.released(block, sets, mechanism, PureDP(epsilon), Entropy.insecure(i))
+            published[f"{mechanism.name}, epsilon={epsilon:g}"] = tables
         for name, tables in published.items():
             found = census.compare(name, block, census.fit(tables, people, prior=prior, seconds=10), population)
             rows.append(found)
             if name == "exact":
                 report.check(found.recovered == people, f"block of {people}, exact: {found.recovered} recovered")
-            if name == "laplace, epsilon=1":
+            if name == "10% swapped":
+                report.check(found.recovered >= 0.85 * people, f"block of {people}, {name}: {found.recovered}")
+            if name.endswith("epsilon=1"):
                 report.check(found.recovered <= RATIO * found.guessed + 2, f"block of {people}: {found.recovered}")
     report.part("census", rows)
 

@@ -35,7 +35,7 @@ from benchmarks.frontier import ADULT, DELTA, Job
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.evaluate import peak_mb
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.private_data import Private
@@ -110,7 +110,7 @@ def marginals(name: str, table: Table, draws: int) -> Row:
     asked = Workload.marginals(table.domain, 3)
     truth = np.concatenate([c.reshape(-1) for c in table.counts(asked.sets)])
     begun = time.perf_counter()
-    plan = Plan.choose(table.domain, asked.sets)
+    plan = ResidualPlan.choose(table.domain, asked.sets)
     chosen = time.perf_counter() - begun
     squares, inside, took, predicted = [], [], [], 0.0
     for seed in range(draws):

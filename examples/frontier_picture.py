@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import qrelease as qr
 from qrelease.evaluation.evaluate import evaluate
-from qrelease.inference.residuals import Plan
+from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms.base import Mechanism
 from qrelease.noise.calibration import analytic_gaussian_sigma
 
@@ -39,7 +39,7 @@ def main(picture: str) -> None:
     workload = qr.Workload.marginals(table.domain, 3)
     contenders: dict[str, Mechanism] = {"mwem": qr.MWEM(), "maxent": qr.MaxEnt()}
     found = evaluate(table, workload, contenders, EPSILONS, delta=DELTA, entropy=qr.Entropy())
-    plan = Plan.choose(table.domain, workload.sets)
+    plan = ResidualPlan.choose(table.domain, workload.sets)
     bound = [plan.bound * analytic_gaussian_sigma(1, e, DELTA) / len(table) for e in EPSILONS]
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")

@@ -26,4 +26,4 @@ server, people = MarginalsServer(CLIENT), 5_000
 batch = server.read(b"".join(device() for _ in range(people)))  # strict: a wrong report is refused
 table, _ = fit(Estimates.of(DOMAIN, server.measurements(batch, DOMAIN), records=people))
 print(table.answer(qr.Workload.marginals(DOMAIN, 2)).round())
-print("50 liars move each share by at most", server.moved_by(50, people).round(3))
+print("50 liars move each share by at most", server.moved_by(50, batch).round(3))

@@ -13,7 +13,30 @@ if TYPE_CHECKING:
 
 
 def read_csv(*args: Any, **kwargs: Any) -> "Table":
-    """`Table.read_csv`: the private records of a CSV file, by a schema."""
+    """The private records of a CSV file, by a public schema; short for `Table.read_csv`.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As `Table.read_csv` takes them: the path of the file, the schema or its path, and the columns, by default all.
+
+    Returns
+    -------
+    Table
+        The private table.
+
+    Raises
+    ------
+    InvalidInput
+        One line that names source, line, column and value: for the data holder's eyes.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> from qrelease.data.bundled import ADULT_CSV, ADULT_SCHEMA
+    >>> len(qr.read_csv(ADULT_CSV, ADULT_SCHEMA, ["sex", "education"]))
+    48842
+    """
     from qrelease.data.table import Table
 
     return Table.read_csv(*args, **kwargs)

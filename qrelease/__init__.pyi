@@ -17,6 +17,8 @@ from qrelease.errors import RowsChangedWarning as RowsChangedWarning
 from qrelease.errors import TooLarge as TooLarge
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.planning import plan as plan
+from qrelease.evaluation.verify import Verification as Verification
+from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
 from qrelease.inference.fitted import fitted as fitted
 from qrelease.inference.measurement import Measurement as Measurement

@@ -2,17 +2,42 @@
 
 
 class QReleaseError(Exception):
-    """Base of every error that the caller can mend; the command line prints it as one line and exits with 2."""
+    """Base of every error that the caller can mend; the command line prints it as one line and exits with 2.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> issubclass(qr.LedgerError, qr.QReleaseError), issubclass(qr.RowsChangedWarning, qr.QReleaseError)
+    (True, False)
+    """
 
 
 class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as the message does
-    """An argument, a schema, a file or a value is not what it must be."""
+    """An argument, a schema, a file or a value is not what it must be.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.PureDP(0)
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.InvalidInput: epsilon must be positive, got 0
+    """
 
 
 class TooLarge(QReleaseError):  # noqa: N818
     """The work would never fit (memory, cells, nodes); raised before anything is allocated or charged.
 
     It follows from public sizes and from the limits of the machine alone, so it may decide what is in a release.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> wide = qr.Domain.coded({f"column {i}": 10 for i in range(20)})
+    >>> qr.check_fitted(qr.Workload.marginals(wide, 1))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.TooLarge: the universe has about 2^66 cells and a histogram holds at most 268,435,456; ...
     """
 
 
@@ -21,15 +46,39 @@ class OutOfMemory(QReleaseError, MemoryError):  # noqa: N818
 
     A private table takes memory, record for record. So this is no `TooLarge`, which may decide what is in a release.
     Nothing but the end of the work may come of it.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> issubclass(qr.OutOfMemory, MemoryError), issubclass(qr.OutOfMemory, qr.TooLarge)
+    (True, False)
     """
 
 
 class BudgetExceeded(QReleaseError):  # noqa: N818
-    """The privacy budget does not cover the request; the message names total, spent and requested."""
+    """The privacy budget does not cover the request; the message names total, spent and requested.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.Ledger.open(None, qr.PureDP(1)).charge(qr.PureDP(2), "all pairs")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.BudgetExceeded: budget exceeded: total epsilon=1; spent epsilon=0; requested epsilon=2 ...
+    """
 
 
 class LedgerError(QReleaseError):
-    """The ledger file is missing, foreign, corrupt, or belongs to another dataset or neighbouring relation."""
+    """The ledger file is missing, foreign, corrupt, or belongs to another dataset or neighbouring relation.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.Ledger.open("nowhere.ledger")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.LedgerError: ledger nowhere.ledger is new and needs a total, such as ...
+    """
 
 
 class StreamHalted(QReleaseError):  # noqa: N818
@@ -40,4 +89,10 @@ class RowsChangedWarning(UserWarning):
     """A ledger is charged for other records than before, under the same name: rightly, if they were brought up to date.
 
     It is for the data holder's eyes: it tells that something changed.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> issubclass(qr.RowsChangedWarning, UserWarning)
+    True
     """

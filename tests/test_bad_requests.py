@@ -7,7 +7,7 @@ from worlds import SpyEntropy, coded, random_table
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.evaluation.planning import plan
 from qrelease.inference.residual_synopses import Linear
-from qrelease.inference.residuals import Plan
+from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.matrix import Matrix
@@ -25,7 +25,7 @@ WIDE = coded(*[32] * 11)
 @pytest.mark.parametrize("weights", [[1, -1], [1, float("nan")], [0, 0], [1, float("inf")], [1], [], "ab"])
 def test_weights_that_are_none(weights):
     with pytest.raises(InvalidInput, match="weight") as refusal:
-        Plan.choose(DOMAIN, [(0,), (1,)], weights=weights)
+        ResidualPlan.choose(DOMAIN, [(0,), (1,)], weights=weights)
     assert "\n" not in str(refusal.value)
 
 
@@ -36,9 +36,9 @@ def test_marginals_on_columns_that_are_unknown_or_repeated(columns, words):
     with pytest.raises(QReleaseError, match=words):
         Workload.marginals(DOMAIN, [columns])
     with pytest.raises(QReleaseError):
-        Plan.choose(DOMAIN, [(0, 0)])
+        ResidualPlan.choose(DOMAIN, [(0, 0)])
     with pytest.raises(QReleaseError):
-        Plan.choose(DOMAIN, [(0, 7)])
+        ResidualPlan.choose(DOMAIN, [(0, 7)])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -77,6 +78,7 @@ def test_the_command_line_releases_it(
     words = f"release people.csv --schema schema.json --neighbours {neighbours} --epsilon 1 --out out"
     assert main([*words.split(), "--mechanism", "laplace"]) == 0
     assert sorted(p.name for p in Path("out").iterdir()) == [
+        "SHA256SUMS",
         "answers.csv",
         "release.json",
         "report.html",
@@ -119,6 +121,29 @@ def test_none_and_one_are_alike_and_telling_them_apart_is_convicted(name: str):
     assert found(mechanism, of_nobody=0).convicted
     if name != "iterative":
         assert found(broken.Overspending(mechanism, 16)).convicted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "cost", "times"), [(Records(records=4), ApproxDP(2.0, 1e-3), 64), (Auto(), PURE, 16)]
+)
+def test_what_takes_long_is_audited_on_two_columns(mechanism, cost, times: int):
+    """As above, with fewer runs and less to answer."""
+    domain = Domain.coded({"a": 2, "b": 2})
+    singles = Workload.marginals(domain, 1)
+    pair = [Table(domain, (np.zeros(n, np.uint8),) * 2) for n in (0, 1)]
+
+    def found(audited, *, of_nobody=1):
+        right = released(audited, singles, cost, Neighbours.ADD_REMOVE)
+
+        def run(people, entropy):
+            return np.asarray(right(people, entropy)) * (1 if len(people) else of_nobody)
+
+        return audit(run, *pair, cost, samples=100, entropy=Entropy.insecure(10))
+
+    assert not found(mechanism).convicted
+    assert found(mechanism, of_nobody=0).convicted
+    assert found(broken.Overspending(mechanism, times)).convicted
 
 
 SESSIONS = {

@@ -35,6 +35,7 @@ TOKENS = (
     *("", "?", "n/a", "x", "True", "true", "false", "False", "NaN", "nan", "None", "inf", "0", "-0", "1", "1.0", "01"),
     *("2", "2.5", "1e3", "1000", " 1 ", "-9", "-9.0", "9007199254740993", "9007199254740992", "2020-01-31"),
     *("2020-01-31 00:00:00", "2020-02-01T06:30:00", "1900-01-01", "2020-01-30T22:00:00+00:00", "1 day, 0:00:00"),
+    *("2024-10-27T00:30:00+00:00", "2024-10-27T02:30:00+01:00", "2024-10-27 02:30:00"),
 )
 TEXTS = (*TOKENS, "other", "TRUE", "007", "1e400", "20200131", "2020-01-31T00:00:00+02:00")
 NUMBERS = (0, 1, 2, 3, -9, 1000, 0.0, -0.0, 1.0, 2.5, -9.0, 0.1, 1e3, 1e16, 1e300, float("inf"), 2**53 + 1, 2**62 + 1)
@@ -42,6 +43,12 @@ FLIPS = (True, False, None, float("nan"), Decimal("2.50"), Decimal(1), 2**63, 2*
 DATES = (dt.date(2020, 1, 31), dt.date(1900, 1, 1))
 MOMENTS = (dt.datetime(2020, 1, 31), dt.datetime(2020, 2, 1, 6, 30), dt.datetime(1900, 1, 1))
 ZONED = tuple(moment.replace(tzinfo=dt.timezone(dt.timedelta(hours=h))) for moment in MOMENTS[:2] for h in (0, 2))
+BERLIN = ZoneInfo("Europe/Berlin")
+LOCAL = (  # the hour that the clock repeats, where two moments are equal to Python and hash alike; and around it
+    *(dt.datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=fold) for fold in (0, 1)),
+    *(dt.datetime(2024, 10, 27, hour, 30, tzinfo=BERLIN) for hour in (1, 3)),
+    dt.datetime(2020, 1, 31, tzinfo=BERLIN),
+)
 OTHER = (dt.timedelta(1), b"x", dt.time(6, 30))
 POOLS = (
     (NUMBERS, (*NUMBERS, *FLIPS, *TEXTS, *DATES, *MOMENTS, *ZONED, *OTHER)),
@@ -49,7 +56,9 @@ POOLS = (
     ((True, False), (*FLIPS, *NUMBERS, "n/a", "x", *DATES)),
     (DATES, (*DATES, *MOMENTS, *ZONED, None, "x", 1, 20200131)),
     (MOMENTS, (*DATES, *MOMENTS, *ZONED, None, "x", 1)),
-    (ZONED, (*ZONED, *MOMENTS, None, "x")),
+    (ZONED, (*ZONED, *MOMENTS, *LOCAL, None, "x")),
+    (LOCAL, (*LOCAL, *MOMENTS, *ZONED, dt.date(2024, 10, 27), None, "x", 1)),
+    (LOCAL[:2], (*LOCAL, None)),
     (TEXTS, (*TEXTS, None, 1, True, b"x")),
     ((*NUMBERS, *FLIPS, *TEXTS), (*NUMBERS, *FLIPS, *TEXTS, *DATES, *ZONED, *OTHER)),
 )
@@ -102,6 +111,11 @@ def pandas_object(records: list[Any]) -> pd.Series:
     return pd.Series(records, dtype=object)
 
 
+def pandas_float32(records: list[Any], dtype: Any) -> pd.Series:
+    with np.errstate(over="ignore"):  # 1e300 is infinite there
+        return pd.Series(records, dtype=dtype)
+
+
 SOURCES: dict[str, Any] = {
     "csv": csv_file(),
     "csv.gz, quoted": csv_file(".gz", gzip.compress, quoting=csv.QUOTE_ALL),
@@ -113,14 +127,19 @@ SOURCES: dict[str, Any] = {
     "pandas, Arrow": frame(lambda records: pandas_object(records).convert_dtypes(dtype_backend="pyarrow")),
     "pandas, inferred objects": frame(lambda records: pandas_object(records).infer_objects()),
     "pandas, categories": frame(lambda records: pd.Series(records).astype("category")),
+    "pandas, float32": frame(lambda records: pandas_float32(records, "float32")),
+    "pandas, Float32": frame(lambda records: pandas_float32(records, "Float32")),
     "pandas.read_csv": pandas_csv,
     "polars": frame(polars_loose, pl.DataFrame),
     "polars, strict": frame(pl.Series, pl.DataFrame),
     "polars, objects": frame(lambda records: pl.Series(records, dtype=pl.Object), pl.DataFrame),
+    "polars, float32": frame(lambda records: pl.Series(records, dtype=pl.Float32, strict=False), pl.DataFrame),
     "polars.read_csv": polars_csv,
     "Arrow": frame(pa.array, pa.table),
     "Arrow, dictionary": frame(lambda records: pa.array(records).dictionary_encode(), pa.table),
+    "Arrow, float32": frame(lambda records: pa.array(records, pa.float32()), pa.table),
     "Parquet": parquet_file(pa.array),
+    "Parquet, float32": parquet_file(lambda records: pa.array(records, pa.float32())),
     "Parquet of polars": parquet_file(lambda records: polars_loose(records).to_arrow()),
 }
 LOSSY = ("polars", "Arrow", "Parquet", "pandas, categories")  # turn moments, spans and bytes into others of them
@@ -153,6 +172,8 @@ def takes(source: str, records: list[Any]) -> bool:
         isinstance(value, int) and abs(value) >= 1 << 63 for value in records
     ):
         return False
+    if source == "pandas, categories" and {*map(id, LOCAL[:2])} <= {*map(id, records)}:
+        return False  # among other objects pandas takes two equal moments, of the hour that is repeated, for one
     kinds = {kind_of(value) for value in records if value is not None and not isinstance(value, str)}
     if "polars" in source and kinds - {"plain"} and any(isinstance(value, str) for value in records):
         return False
@@ -164,6 +185,8 @@ def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
     drawn = [str(t) for t in rng.permutation(np.array(TOKENS, dtype=object))]
     marks = tuple(drawn[: rng.integers(5)])
     given: dict[str, Any] = {"missing": marks, "outside": "missing" if marks and rng.random() < 0.8 else "error"}
+    if kind in ("number", "integer", "date") and rng.random() < 0.3:
+        given["outside"] = "clip"
     match kind:
         case "category":
             labels = (*drawn[5 : 5 + rng.integers(1, 12)], "other")
@@ -330,7 +353,8 @@ def test_sources_agree_on_the_code_of_a_value(seed, tmp_path):
     for value in [values[i] for i in rng.permutation(len(values))[:30]]:
         if value is None or value != value or value in ("", "None", "NaN", "nan", "n/a"):
             continue  # a missing value has no spelling of its own in a file, and its words are missing to others
-        read = [suite.read(source, [value], domain) for source in SOURCES]
+        kept = [source for source in SOURCES if "float32" not in source.lower()]
+        read = [suite.read(source, [value], domain) for source in kept]
         for codes in zip(*(r for r in read if r is not None), strict=True):
             compared += 1
             assert len({code[0] for code in codes if code is not None}) <= 1, (value, codes)

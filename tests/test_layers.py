@@ -39,7 +39,7 @@ MAY_IMPORT = {
 HOLDS_THE_TABLE = {"release.curator"}
 """Modules of `release` that stand beside what is given away: the door to the private table."""
 
-LONGEST_CHAIN = 20
+LONGEST_CHAIN = 15
 """Modules that import one another in a row, at most."""
 
 
@@ -165,6 +165,17 @@ def test_a_mechanism_does_not_know_another():
     mechanisms = {f"mechanisms.{name}" for name in mechanisms}
     for name in mechanisms - {"mechanisms.auto"}:
         assert imports(name) & mechanisms <= {"mechanisms.iterative.construction"}, name
+
+
+def test_tests_mirror_the_rooms():
+    """`tests/<room>/test_<module>.py` or `test_<module>_<aspect>.py`; a package's own name is its `__init__`."""
+    modules = {f"{name}.{name.split('.')[-1]}" if file.stem == "__init__" else name for name, file in FILES.items()}
+    tests = Path(__file__).parent
+    for file in tests.rglob("test_*.py"):
+        *room, stem = file.relative_to(tests).with_suffix("").parts
+        words = stem.removeprefix("test_").split("_")
+        named = {".".join([*room, "_".join(words[:k])]) for k in range(1, len(words) + 1)}
+        assert not room or named & modules, f"{file} is named after no module of its room"
 
 
 # --- light imports -----------------------------------------------------------------------------------------------

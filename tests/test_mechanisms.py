@@ -8,46 +8,37 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from worlds import (
     BOTH,
     PEOPLE,
-    PROPERTY,
     SpyEntropy,
     coded,
     full_matrix,
     mixed,
     private,
     random_table,
+    run,
     table_of,
     true_answers,
 )
 
-from qrelease.errors import InvalidInput, QReleaseError, TooLarge
-from qrelease.inference.histogram import Histogram
-from qrelease.inference.measurement import RECORDS, Measurement
-from qrelease.inference.multiplicative_weights import MultiplicativeWeights
-from qrelease.inference.noisy_answers import Answers
-from qrelease.mechanisms.additive_noise import project
+from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms.base import MechanismResult, parameters, plain
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.iterative.construction import Round, iterate
-from qrelease.mechanisms.iterative.mwem import MWEM, rounds_for
+from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.families import Cells, Residuals
-from qrelease.queries.workload import Group, Workload
+from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
 PURE, APPROX, CONCENTRATED = PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.1)
-
 MECHANISMS = [
     (Laplace(), [PURE, APPROX, ApproxDP(1.0, 0.0)]),
     (Gaussian(), [APPROX, CONCENTRATED]),
@@ -67,12 +58,6 @@ REFUSED = [
     if cost not in costs and not isinstance(m, MWEM)
 ]
 TABLE = random_table(PEOPLE, 200, 0)
-
-
-def run(mechanism, table, workload, cost, relation=Neighbours.ADD_REMOVE, seed=0):
-    door = private(table, cost, relation, Entropy.insecure(seed))
-    mechanism.check(workload, cost, relation)
-    return mechanism.release(door, workload, cost), door
 
 
 def truth_of(measurement, table):
@@ -274,57 +259,7 @@ def test_it_is_a_frozen_value_of_public_parameters(mechanism):
         mechanism.extra = 1
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[("rounds", v) for v in (0, -1, True, np.True_, 2.5, math.nan, math.inf, "3", [3])],
-        *[("sweeps", v) for v in (0, -1, True, np.True_, 2.5, math.nan, math.inf, "3", None)],
-        *[("selection", v) for v in (0, 1, -0.1, math.nan, True, "0.5", None)],
-        *[("singles", v) for v in (-0.1, 0.99, 1, math.nan, True, "0.5", None)],
-        *[("choice", v) for v in ("marginal", None, 1)],
-        *[("rule", v) for v in ("gumbel", 1)],
-    ],
-)
-def test_bad_parameters_of_mwem(name, value):
-    with pytest.raises(InvalidInput, match=name):
-        MWEM(**{name: value})
-
-
-def test_numpy_parameters_of_mwem():
-    found = MWEM(rounds=np.int64(3), selection=np.float64(0.5), singles=np.float64(0.25), sweeps=np.int32(2))
-    assert found == MWEM(rounds=3, selection=0.5, singles=0.25, sweeps=2)
-    json.dumps(parameters(found))
-
-
-def test_a_universe_too_large_is_refused_by_mwem_and_not_by_the_baselines():
-    domain = coded(*[2] * 55)
-    asked = Workload.marginals(domain, 1)
-    with pytest.raises(TooLarge, match=r"2\^55"):
-        MWEM().check(asked, PURE, BOTH[0])
-    result, _ = run(Laplace(), random_table(domain, 50, 0), asked, PURE)
-    assert result.synopsis.answer(asked).shape == (110,)
-
-
-def test_too_many_separate_answers_are_refused():
-    asked = Workload.ranges(coded(12_000), "a")
-    with pytest.raises(TooLarge, match="separate answers are too many"):
-        Laplace().check(asked, PURE, BOTH[0])
-
-
-def test_answers_that_do_not_fit_are_refused_by_mwem(monkeypatch):
-    """Of 12 000 cells there are 72 million ranges: half a gibibyte for each copy of their answers."""
-    monkeypatch.setattr("qrelease._util.memory.room", lambda: 1 << 30)
-    with pytest.raises(TooLarge):
-        MWEM().check(Workload.ranges(coded(12_000), "a"), PURE, BOTH[0])
-
-
-def test_rounds_beyond_counting_are_refused():
-    with pytest.raises(QReleaseError):
-        MWEM(rounds=10**30).check(mixed(), PURE, BOTH[0])
-
-
 # --- the audit ---------------------------------------------------------------------------------------------------
-
 TRIALS = 600
 CONFIDENCE = 0.999
 TINY_DOMAIN = coded(2)
@@ -400,167 +335,6 @@ def test_neighbours_are_not_told_apart_beyond_epsilon(mechanism, cost, relation)
 @pytest.mark.parametrize(("mechanism", "cost"), AUDITED, ids=str)
 def test_the_audit_convicts_a_mechanism_that_spends_more_than_it_says(mechanism, cost, relation):
     assert epsilon_found(Broken(mechanism), cost, relation) > cost.epsilon
-
-
-# --- the loop ----------------------------------------------------------------------------------------------------
-
-
-class Always:
-    """A distinguisher that chooses the same group, for nothing."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def distinguish(self, private, state, workload, cost, measurement):
-        return Workload(workload.domain, (workload.groups[self.number],))
-
-
-def test_a_group_that_is_measured_again_is_averaged():
-    asked = Workload.marginals(PEOPLE, 1)
-    door = private(TABLE, PureDP(10.0))
-    rule = MultiplicativeWeights()
-    state = rule.start(PEOPLE, asked.sets, 200.0)
-    kept = []
-    rounds = Round.equal(PureDP(10.0), 5, 0.2)
-    state = iterate(door, asked, state, rule, Always(1), rounds, kept)
-    (m,) = kept
-    assert (m.repeats, m.group) == (5, asked.groups[1])
-    assert [s.cost for s in door.spends] == [r.measurement for r in rounds]
-    again = [private(TABLE, PureDP(10.0)).measure(asked, rounds[0].measurement)[1] for _ in range(1)]
-    assert m.noise.scale == pytest.approx(again[0].noise.scale / 3)  # one group, not three
-    assert isinstance(state, Histogram)
-
-
-def test_a_measurement_under_other_noise_is_kept_apart():
-    asked = Workload.marginals(PEOPLE, 1)
-    rule = MultiplicativeWeights()
-    earlier = Measurement(asked.groups[1], np.full(4, 50.0), Noise("discrete Laplace", 77.0))
-    kept = [earlier]
-    iterate(private(TABLE), asked, rule.start(PEOPLE, asked.sets, 200.0), rule, Always(1),
-            Round.equal(PureDP(1.0), 2, 0.5), kept)  # fmt: skip
-    assert kept[0] is earlier
-    assert [m.repeats for m in kept] == [1, 2]
-
-
-@given(st.floats(1e-6, 1e6), st.integers(1, 300), st.floats(0.001, 0.999), st.sampled_from([PureDP, ZCDP]))
-@PROPERTY
-def test_rounds_share_a_cost_exactly(amount, number, selection, kind):
-    cost = kind(amount)
-    rounds = Round.equal(cost, number, selection)
-    assert len(rounds) == number
-    parts = [Fraction(*next(iter(c.to_json().values())).as_integer_ratio()) for r in rounds
-             for c in (r.selection, r.measurement)]  # fmt: skip
-    assert Fraction(amount) * (1 - Fraction(1, 10**12)) <= sum(parts) <= Fraction(amount)
-    assert rounds[0] == rounds[-1]
-    assert float(parts[0] / (parts[0] + parts[1])) == pytest.approx(selection)
-
-
-@pytest.mark.parametrize("choice", ["group", "query"])
-@pytest.mark.parametrize("cost", [PURE, CONCENTRATED])
-def test_the_number_of_rounds_grows_with_records_and_budget(cost, choice):
-    asked = Workload.marginals(PEOPLE, 2)
-    more = type(cost)(10 * next(iter(cost.to_json().values())))
-    few, many, richer = (rounds_for(asked, c, BOTH[0], n, choice) for c, n in ((cost, 1e3), (cost, 1e5), (more, 1e3)))
-    assert 1 <= few < many
-    assert few < richer
-    assert rounds_for(asked, type(cost)(1e-9), BOTH[0], 1.0, choice) == 1
-    assert isinstance(few, int)
-
-
-@pytest.mark.parametrize("cost", [PURE, APPROX])
-def test_mwem_learns_what_the_columns_alone_do_not_tell(cost):
-    domain = coded(4, 4, 4)
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, 4, 20_000)
-    table = table_of(domain, np.stack([first, (first + rng.integers(0, 2, 20_000)) % 4, first], axis=1))
-    asked = Workload.marginals(domain, 2)
-    truth = full_matrix(asked) @ table.histogram()
-    result, _ = run(MWEM(), table, asked, cost)
-    alone = Histogram(domain, [(0,), (1,), (2,)], 20_000.0).answer(asked)
-    assert np.abs(result.synopsis.answer(asked) - truth).sum() < 0.15 * np.abs(alone - truth).sum()
-
-
-# --- separate answers --------------------------------------------------------------------------------------------
-
-
-@given(
-    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30),
-    st.floats(1e-3, 1e6),
-    st.integers(0, 2**32 - 1),
-)
-@PROPERTY
-def test_project_gives_the_nearest_table(values, total, seed):
-    values = np.array(values)
-    found = project(values, total)
-    assert found.min() >= 0
-    assert found.sum() == pytest.approx(total, rel=1e-6, abs=1e-6)
-    for other in np.random.default_rng(seed).dirichlet(np.full(len(values), 0.3), 20) * total:
-        assert np.linalg.norm(values - found) <= np.linalg.norm(values - other) * (1 + 1e-9) + 1e-6
-
-
-@pytest.mark.parametrize("values", [[1e17, 0.0], [1e17, 1e17], [-1e17, -1e17], [3e15, 1.0, -3e15]])
-def test_project_survives_noise_beyond_all_records(values):
-    found = project(np.array(values), 1.0)
-    assert np.isfinite(found).all()
-    assert found.sum() == pytest.approx(1.0)
-
-
-def test_answers_are_read_from_the_narrowest_marginal_that_holds_them():
-    asked = Workload.marginals(PEOPLE, [["sex", "age"], ["age"], ["sex", "grade"]])
-    values = np.concatenate([np.arange(8.0), np.full(4, 100.0), np.arange(6.0)])
-    held = Answers(asked, values, 28.0, ())
-    assert held.answer(Workload.marginals(PEOPLE, [["age"]])).tolist() == [100.0] * 4
-    assert held.answer(Workload.predicates(PEOPLE, "age in 0..39")).tolist() == [200.0]
-    assert held.answer(Workload.marginals(PEOPLE, [["grade"]])).tolist() == [3.0, 5.0, 7.0]
-    assert held.answer(Workload.predicates(PEOPLE, "sex = M and age is missing")).tolist() == [7.0]
-    for wrong in (
-        Workload.marginals(PEOPLE, [["age", "grade"]]),
-        Workload.predicates(PEOPLE, "age in 0..19 or grade = 1"),
-    ):
-        with pytest.raises(InvalidInput, match="no released marginal contains the columns age, grade"):
-            held.answer(wrong)
-
-
-def test_answers_of_another_domain_are_refused():
-    """Codes of equal sizes but other meanings: the number would be right, and the answer wrong."""
-    held = Answers(Workload.marginals(coded(2, 3), 1), np.arange(5.0), 10.0, ())
-    with pytest.raises(InvalidInput, match="another domain"):
-        held.answer(Workload.marginals(PEOPLE, [["sex"]]))
-
-
-def test_a_group_need_not_be_in_the_order_of_the_workload():
-    asked = Workload.marginals(PEOPLE, 1)
-    held = Answers(asked, np.arange(9.0), 10.0, ())
-    turned = Workload(PEOPLE, tuple(Group(g.axes, g.queries) for g in reversed(asked.groups)))
-    assert held.answer(turned).tolist() == [6, 7, 8, 2, 3, 4, 5, 0, 1]
-
-
-@pytest.mark.parametrize(("cost", "kind"), [(ApproxDP(1.0, 1e-9), PureDP), (ApproxDP(1.0, 0.0), PureDP)])
-def test_few_groups_are_bought_in_pure_epsilon(cost, kind):
-    _, door = run(MWEM(rounds=3), TABLE, Workload.marginals(PEOPLE, 2), cost, BOTH[0])
-    assert {type(s.cost) for s in door.spends} == {kind}
-
-
-def test_many_groups_are_bought_in_zcdp():
-    domain = coded(*[2] * 7)
-    _, door = run(
-        MWEM(rounds=3), random_table(domain, 40, 0), Workload.marginals(domain, 3), ApproxDP(1.0, 1e-9), BOTH[0]
-    )
-    assert {type(s.cost) for s in door.spends} == {ZCDP}
-
-
-def test_a_small_workload_is_measured_at_once_and_comes_close_to_the_baseline():
-    """Where nothing need be selected, the fit to everything loses little to plain noise, and gives a table too."""
-    domain = coded(4, 3, 5)
-    table = random_table(domain, 5_000, 1)
-    asked = Workload.marginals(domain, 2)
-    truth = true_answers(asked, table)
-
-    def error(mechanism):
-        drafts = [run(mechanism, table, asked, PureDP(1.0), BOTH[0], seed=s)[0] for s in range(10)]
-        return np.mean([np.abs(d.synopsis.answer(asked) - truth).sum() for d in drafts])
-
-    assert error(MWEM()) < 1.3 * error(Laplace())
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-FILES = ("answers.csv", "release.json", "report.html", "synthetic.csv")
+FILES = ("SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv")
 
 # With a second bar where the marginal was measured, which is drawn by the system's entropy.
 ANSWER = re.compile(r"-?[\d.]+ ± [\d.]+( \(measured -?[\d.]+ ± [\d.]+\))?")

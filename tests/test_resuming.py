@@ -17,15 +17,16 @@ import pytest
 from qrelease.apps.cli import main
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.errors import LedgerError
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
-from qrelease.privacy.draws import Draws
+from qrelease.privacy.draws import Draws, key_of, unfinished
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
@@ -75,7 +76,7 @@ def test_the_same_draws_make_the_same_release(mechanism, cost: Cost, ledger: Led
     second = again.release()
     np.testing.assert_array_equal(first.answers(), second.answers())
     assert [m.values.tolist() for m in first.measurements] == [m.values.tolist() for m in second.measurements]
-    again.finish()
+    again.finish(second)
     with pytest.raises(LedgerError, match="finished by another process"):
         Draws(ledger, paid.charge, "p").take("more", lambda: b"")
     third = Curator(table(), ledger).release(mechanism, WORKLOAD, cost)
@@ -242,6 +243,26 @@ def test_a_full_disk_costs_nothing_more(folder: Path, capsys: pytest.CaptureFixt
     assert charges(folder) == 1
 
 
+@pytest.mark.parametrize(
+    "key", ["release ", "release 2024", "release x 1", f"release {'0' * 64}", f"release {'g' * 64} 1"]
+)
+def test_a_key_of_a_users_own_is_no_release_that_was_cut_off(key: str, ledger: Ledger) -> None:
+    ledger.charge(COST, "a user's own work", key)
+    assert not unfinished(ledger.history()[-1])
+
+
+def test_a_key_such_as_releases_have_is_for_releases_alone(ledger: Ledger) -> None:
+    work = "ab" * 32
+    ledger.charge(PureDP(0.01), "a user's own", f"release {work} no number")
+    assert key_of(ledger, work) == f"release {work} 1"
+    ledger.charge(PureDP(0.01), "a release", f"release {work} 1")
+    assert unfinished(ledger.history()[-1])
+    assert key_of(ledger, work) == f"release {work} 1"
+    assert key_of(ledger, work, again=True) == f"release {work} 2"
+    with pytest.raises(InvalidInput, match="such as releases have"):
+        Curator(table(), ledger).open(Online(0.1), PureDP(0.01), key=f"release {work} 1")
+
+
 def test_a_disk_that_is_too_small_is_refused_before_the_charge(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,7 +270,7 @@ def test_a_disk_that_is_too_small_is_refused_before_the_charge(
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=1 << 20))
     assert main(COMMAND) == 2
     assert "has 1 MiB free, and this release may take" in capsys.readouterr().err
-    assert charges(folder) == 0
+    assert not (folder / "people.ledger").exists()
 
 
 if not hasattr(os, "fork"):  # signals and limits as on Unix

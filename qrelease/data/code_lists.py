@@ -6,6 +6,9 @@
     categories = { file = "municipalities.csv", column = "code" }   # beside the schema; the first column by default
     parent = { attribute = "province", column = "province" }        # which province each lies in, from the same file
 
+A code list is public: what it lists becomes part of the universe. So it is never the data themselves, and `Table.read`
+refuses a schema that names them, by whatever name.
+
 `parent = "province"` is short for an attribute and a column of that name. A municipality with another province than
 its own is then impossible, one rule for each province, as if the schema had said so in [[impossible]].
 """
@@ -17,6 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from qrelease.errors import InvalidInput
+
+
+def named_files(content: Mapping[str, Any], folder: Path) -> tuple[Path, ...]:
+    """The files that a schema takes categories from."""
+    entries = content.get("attribute")
+    named = [e.get("categories") for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    files = [of["file"] for of in named if isinstance(of, dict) and isinstance(of.get("file"), str)]
+    return tuple((folder / file).absolute() for file in dict.fromkeys(files))
 
 
 def with_lists(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:

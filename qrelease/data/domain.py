@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from qrelease.data.dates import EPOCH, days, iso_date, iso_moment, moment
@@ -630,6 +631,9 @@ class Domain:
     impossible
         Conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
         `structural_zeros`. Mechanisms that keep to them say so.
+    code_lists
+        The files that a schema file took categories from: `Table.read` refuses to read private records from one of
+        them. No part of what makes two domains equal, and not stored.
 
     Raises
     ------
@@ -647,6 +651,7 @@ class Domain:
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[str, ...] = ()
+    code_lists: tuple[Path, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
@@ -721,7 +726,7 @@ class Domain:
 
     def project(self, axes: Iterable[int]) -> Domain:
         """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
-        return Domain(tuple(self.attributes[a] for a in axes))
+        return Domain(tuple(self.attributes[a] for a in axes), code_lists=self.code_lists)
 
     def cells(self, axes: Iterable[int]) -> int:
         """Number of cells of the marginal on these columns."""

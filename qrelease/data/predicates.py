@@ -30,7 +30,7 @@ from qrelease.data.conditions import Value
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 
-MAX_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
+MAX_MASK_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
 
 _P = ParamSpec("_P")
 
@@ -99,7 +99,7 @@ def parse(text: str, domain: Domain) -> Predicate:
     """The predicate that a text in the language above means on a domain.
 
     Raises `InvalidInput` that names the position (from 1) and what was expected there, and `TooLarge` when
-    the marginal on the mentioned attributes has more than `MAX_CELLS` cells.
+    the marginal on the mentioned attributes has more than `MAX_MASK_CELLS` cells.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"a predicate must be a text, got {type(text).__name__}")
@@ -107,9 +107,9 @@ def parse(text: str, domain: Domain) -> Predicate:
         raise InvalidInput(f"a predicate may have {_MAX_TEXT} characters, got {len(text)}")
     predicate = Predicate(domain, _Parser(text, domain).whole())
     cells = domain.cells(predicate.axes)
-    if cells > MAX_CELLS:
+    if cells > MAX_MASK_CELLS:
         raise TooLarge(
-            f"the attributes of the predicate span {readable(cells)} cells; at most {MAX_CELLS:,} are allowed"
+            f"the attributes of the predicate span {readable(cells)} cells; at most {MAX_MASK_CELLS:,} are allowed"
         )
     return predicate
 
@@ -279,8 +279,8 @@ class _Parser:
         attribute = self.domain.attributes[axis]
         if attribute.undecided:
             raise InvalidInput(f"predicate, position {position}: what {name!r} holds is to be learned first")
-        if self.domain.shape[axis] > MAX_CELLS:
-            raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_CELLS:,} may")
+        if self.domain.shape[axis] > MAX_MASK_CELLS:
+            raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_MASK_CELLS:,} may")
         cells = self._test(attribute, position)
         return _Atom(axis, cells)
 

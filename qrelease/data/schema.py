@@ -56,13 +56,14 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
-from qrelease.data.code_lists import with_lists
+from qrelease.data.code_lists import named_files, with_lists
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.domain import MAX_POINT_CELLS, Attribute, Domain, Kind
 from qrelease.data.grids import STEPS
@@ -114,10 +115,12 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        domain = _coded(content) if path.suffix == ".json" else _reviewed(with_lists(content, path.parent))
+        if path.suffix == ".json":
+            return _coded(content)
+        domain = _reviewed(with_lists(content, path.parent))
         if not undecided:
             domain.check_decided()
-        return domain
+        return replace(domain, code_lists=named_files(content, path.parent))
     except OSError as error:
         raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -86,10 +86,23 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, lear
         Leave bins, and lists of more than a few categories, to be learned at a cost in privacy, instead of reading them
         off the data. Limits and steps of numbers are read off them still.
 
+    Returns
+    -------
+    str
+        A schema in TOML, every entry of which says `reviewed = false`.
+
     Raises
     ------
     InvalidInput
         As `CsvReader`, `ParquetReader` and `Table.from_frame` do, and when no column is usable.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import qrelease as qr
+    >>> text = qr.draft(pd.DataFrame({"sex": ["F", "M"] * 50, "age": range(20, 120)}))
+    >>> [line for line in text.splitlines() if line.startswith("name")]
+    ['name = "sex"', 'name = "age"']
     """
     if rows is not None:
         whole("rows", rows, least=1)

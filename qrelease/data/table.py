@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -30,7 +30,7 @@ from qrelease.errors import InvalidInput, TooLarge
 
 Schema = Domain | str | os.PathLike[str]
 
-MAX_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
+MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 _MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
@@ -199,7 +199,7 @@ class Table:
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
         reader = CsvReader(path)
-        domain = _selected(schema, columns, reader.header)
+        domain = _selected(schema, columns, reader.header, path)
         reader.check_commas(domain.names)
         places = _places(domain, reader.header, str(reader.path))
         encoders = [Encoder(attribute.fine) for attribute in domain]
@@ -213,7 +213,7 @@ class Table:
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
         reader = ParquetReader(path)
-        domain = _selected(schema, columns, reader.header)
+        domain = _selected(schema, columns, reader.header, path)
         encoders = [Encoder(attribute.fine) for attribute in domain]
         wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
         first = 0
@@ -283,7 +283,7 @@ class Table:
         InvalidInput
             For a position that is no column.
         TooLarge
-            Before anything is allocated, when all of them together have more than `MAX_CELLS` cells.
+            Before anything is allocated, when all of them together have more than `MAX_COUNTED_CELLS` cells.
         """
         width = len(self.domain)
         wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
@@ -330,18 +330,30 @@ class Table:
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
-        if cells > MAX_CELLS:
-            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_CELLS:,} do")
+        if cells > MAX_COUNTED_CELLS:
+            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_COUNTED_CELLS:,} do")
         return cells
 
     def histogram(self) -> npt.NDArray[np.int64]:
-        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_CELLS`."""
+        """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""
         return self.counts([tuple(range(len(self.domain)))])[0]
 
 
-def _selected(schema: Schema, columns: Sequence[str] | None, header: Sequence[str]) -> Domain:
-    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
+def _selected(
+    schema: Schema, columns: Sequence[str] | None, header: Sequence[str], data: str | os.PathLike[str] | None = None
+) -> Domain:
+    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data.
+
+    data  the file of the private records, if they are in one: the schema may not take its categories from it
+    """
     domain = schema if isinstance(schema, Domain) else schemas.load(schema, undecided=True)
+    for listed in domain.code_lists if data is not None else ():
+        with suppress(OSError):  # a list that is gone by now was read
+            if os.path.samefile(listed, data):
+                raise InvalidInput(
+                    f"the schema takes categories from {listed}, which is the file of the private records: its values"
+                    " would become public; take a list that is public knowledge"
+                )
     if columns is None:
         of_data = not isinstance(schema, Domain) and set(domain.names) <= set(header)
         columns = [name for name in header if name in domain.names] if of_data else domain.names

@@ -20,7 +20,7 @@ from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.evaluation.results import Errors, Evaluation, Run, Score
-from qrelease.inference.residuals import Plan, query_variances
+from qrelease.inference.residuals import ResidualPlan, query_variances
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
@@ -220,7 +220,7 @@ def _unsuitable(
 def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours, records: int) -> float | None:
     """The average L1 error of unbiased answers to marginals of so many records, with the least Gaussian noise there is.
 
-    That of `residuals.Plan`: its sum of squared errors is at the lower bound of Li & Miklau 2013. None where other
+    That of `ResidualPlan`: its sum of squared errors is at the lower bound of Li & Miklau 2013. None where other
     queries are asked for too, under pure ε, where nothing has to be measured, and for marginals with too many subsets.
     """
     shape = workload.domain.shape
@@ -229,7 +229,7 @@ def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours
     if not any(shape[a] > 1 for s in workload.sets for a in s):
         return None
     try:
-        plan = Plan.choose(workload.domain, workload.sets, neighbours=neighbours)
+        plan = ResidualPlan.choose(workload.domain, workload.sets, neighbours=neighbours)
     except TooLarge:  # the releases have been made by now: they are not thrown away for a line in a picture
         return None
     unit = calibrated(1, cost)[0].variance

@@ -250,6 +250,17 @@ def plan(
     InvalidInput
         For arguments out of range, without a target and an ε, and where no ε is promised to be enough for the target,
         nor any number of records at the ε that is given.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> print(qr.plan(pairs, 1_000, epsilon=1, trials=0))  # doctest: +ELLIPSIS
+    queries 20, marginals 1, columns 2, universe 20 cells, records 1,000, add-remove
+    <BLANKLINE>
+    mechanism  promised at epsilon=1  seconds  memory
+    laplace                    0.036        -       -
+    ...
     """
     trials = whole("trials", trials, least=0)
     target = None if target_error is None else positive_probability("target_error", target_error)
@@ -347,7 +358,7 @@ class _Setting:
             return ""
         try:
             first, *_ = choose(self.workload, self.records, cost, self.neighbours).predictions
-            lines = foretold(self.workload, self.records, cost, self.neighbours)
+            lines = foretold(self.workload, self.records, cost, self.neighbours).lines
         except QReleaseError as error:
             return str(error)
         return "\n".join([f"would take {first}", *lines[1:]])

@@ -20,18 +20,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qrelease._util.typing import Axes, Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.inference.measurement import Measurement
 from qrelease.queries.families import Cells
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group
 
-_CONTRAST = Rows(np.array([[1, -1]], np.int64), 1.0)
+if TYPE_CHECKING:
+    from qrelease.inference.measurement import Measurement
+
+_CONTRAST = IntegerRows(np.array([[1, -1]], np.int64), 1.0)
 
 
 def contrasts(domain: Domain, axes: Axes) -> Group:

@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from qrelease._util.typing import Axes, Floats, Mask
+from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
 from qrelease.inference.gibbs import Chains, Sampler, independent
 from qrelease.inference.interaction_basis import Interactions, singles
@@ -24,7 +25,6 @@ from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.log_linear import LogLinear
 from qrelease.inference.maxent import Dense, by_evidence, prior_variance
 from qrelease.inference.residuals import Estimates
-from qrelease.inference.weighted_records import Tables
 
 SAMPLE: Final = 1 << 15
 """Records that J is learnt from."""

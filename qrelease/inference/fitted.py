@@ -17,7 +17,27 @@ from qrelease.queries.workload import Workload
 
 
 def check_fitted(workload: Workload) -> None:
-    """`TooLarge` where no histogram over the universe of a workload can be fitted: for the `check` of a mechanism."""
+    """See that a histogram over the universe of a workload can be fitted: for the `check` of a mechanism.
+
+    Parameters
+    ----------
+    workload
+        What will be measured, or asked.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    TooLarge
+        Where there can be none, by public sizes alone.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.check_fitted(qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2))
+    """
     check_size(workload.domain, workload.sets, len(workload), ahead=True)
 
 
@@ -30,9 +50,14 @@ def fitted(workload: Workload, measurements: Sequence[Measurement], records: int
         What will be asked: its answers get error bars, where they were measured.
     measurements
         Noisy counts of whole marginals, as `Private.measure` gives them; those of one marginal are averaged by their
-        precisions. Put them last in the `Draft`.
+        precisions. Put them last in the `MechanismResult`.
     records
         The number of records, where it is public: `Private.public_records`.
+
+    Returns
+    -------
+    Modelled
+        A synopsis with a table, answers to any queries, and error bars of the workload's, counts.
 
     Raises
     ------

@@ -19,9 +19,9 @@ import numpy as np
 from qrelease._util.parallel import in_parallel
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
+from qrelease.data.marginals.record_tables import Codes, Tables
 from qrelease.errors import InvalidInput
 from qrelease.inference.sampling import generator, systematic
-from qrelease.inference.weighted_records import Codes, Tables
 
 
 @dataclass(frozen=True)

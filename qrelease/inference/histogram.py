@@ -26,7 +26,7 @@ from qrelease.queries.workload import Group, Workload
 DOUBLES = 1 << 27
 """A histogram of up to so many cells, a gibibyte, is float64 unless it is told otherwise; a larger one float32."""
 
-MAX_CELLS = 1 << 28
+MAX_HISTOGRAM_CELLS = 1 << 28
 
 _ROWS = 1 << 16  # records whose codes are worked out at a time
 
@@ -61,9 +61,9 @@ def check_size(
     """
     cells = domain.size
     advice = "release fewer columns (--columns), use coarser bins, or take --mechanism records, with a --delta"
-    if cells > MAX_CELLS:
+    if cells > MAX_HISTOGRAM_CELLS:
         raise TooLarge(
-            f"the universe has {readable(cells)} cells and a histogram holds at most {MAX_CELLS:,}; {advice}"
+            f"the universe has {readable(cells)} cells and a histogram holds at most {MAX_HISTOGRAM_CELLS:,}; {advice}"
         )
     needed = np.dtype(dtype or precision(domain)).itemsize * cells + memory.ANSWER_BYTES * answers
     needed += 8 * MarginalPlan.choose(domain.shape, sets).scratch_cells

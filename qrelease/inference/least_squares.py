@@ -16,7 +16,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.strategies import covariance, variances
 from qrelease.noise.distributions import half_widths
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group, Workload
 
 
@@ -27,7 +27,7 @@ class LeastSquares:
 
     Cells may be negative, so there is no table. Any query on columns of the marginal has an answer and an error bar.
 
-    measurement  of `Rows`, or of a `Product` of them
+    measurement  of `IntegerRows`, or of a `Product` of them
     total        the number of records: public, or the sum of the estimates
     """
 
@@ -43,10 +43,10 @@ class LeastSquares:
         return cls(domain, measurement, float(found._table.sum()) if records is None else records)
 
     @property
-    def _rows(self) -> Sequence[Rows]:
+    def _rows(self) -> Sequence[IntegerRows]:
         queries = self.measurement.group.queries
         factors = queries.factors if isinstance(queries, Product) else (queries,)
-        rows = [f for f in factors if isinstance(f, Rows)]
+        rows = [f for f in factors if isinstance(f, IntegerRows)]
         if len(rows) < len(factors):
             raise InvalidInput("least squares are for measurements of integer rows")
         return rows

@@ -19,9 +19,29 @@ RECORDS = Group((), Cells(1))
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy answers to the queries of one group: unbiased, independent, the mean of `repeats` draws of `noise`.
+    """Noisy answers to the queries of one group: unbiased and independent.
 
-    values  (k,) counts
+    Parameters
+    ----------
+    group
+        The k queries.
+    values
+        (k,) counts.
+    noise
+        What was added to each of them.
+    repeats
+        Of so many draws of the noise the values are the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> from qrelease.noise.distributions import Noise
+    >>> (sexes,) = qr.Workload.marginals(qr.Domain.coded({"sex": 2}), 1).groups
+    >>> once = Measurement(sexes, np.array([251.0, 246.0]), Noise("discrete Gaussian", 3.0))
+    >>> twice = once.averaged(Measurement(sexes, np.array([247.0, 252.0]), Noise("discrete Gaussian", 3.0)))
+    >>> twice.values.tolist(), twice.variance
+    ([249.0, 249.0], 4.5)
     """
 
     group: Group

@@ -87,5 +87,11 @@ class Answers:
     def from_json(
         cls, workload: Workload, content: Mapping[str, Any], measurements: tuple[Measurement, ...]
     ) -> Answers:
-        """What `to_json` described, with the measurements that the manifest lists by themselves."""
-        return cls(workload, np.array(content["values"], np.float64), float(content["total"]), measurements)
+        """What `to_json` described, with the measurements that the manifest lists by themselves.
+
+        Those that another mechanism made before, as `Auto` counts the records, are no part of it: of each group of the
+        workload the last one counts.
+        """
+        own = {m.group: m for m in measurements if m.group in workload.groups}
+        total = float(content["total"])
+        return cls(workload, np.array(content["values"], np.float64), total, tuple(own.values()))

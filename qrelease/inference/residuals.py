@@ -62,7 +62,7 @@ _CHUNK = 1 << 16  # cells that are put together at once: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ResidualPlan:
     """How the residuals below some marginals are measured: `workload` says which, and at what integer scales.
 
     domain      the universe; it may be far too large for memory
@@ -92,7 +92,7 @@ class Plan:
         objective: Objective = "total",
         expected: Callable[[Axes], float] | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    ) -> Plan:
+    ) -> ResidualPlan:
         """The best plan for the marginals on distinct, sorted sets of columns.
 
         weights    one a marginal, on the variance of each of its cells, 1 by default; a weight of 0 leaves it out

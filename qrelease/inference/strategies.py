@@ -25,7 +25,7 @@ import numpy as np
 
 from qrelease._util.typing import Floats
 from qrelease.queries.families import Cells, Intervals, Queries
-from qrelease.queries.products import Factor, Product, Rows, query_rows
+from qrelease.queries.products import Factor, IntegerRows, Product, query_rows
 
 MOST_CELLS: Final = 1024
 """Of a factor: a step is an eigenvalue decomposition, some 0.2 s for so many."""
@@ -48,7 +48,7 @@ class Strategy:
     bound    (tr M)² / tr Λ, what no unbiased mechanism of additive Gaussian noise can do better than
     """
 
-    rows: Rows
+    rows: IntegerRows
     error: float
     weights: Floats
     bound: float
@@ -67,7 +67,7 @@ class Strategy:
             if gap <= _GAP:
                 break
             weights = np.asarray(weights * (diagonal / weights) ** _STRETCH, np.float64)
-        rows = Rows(np.rint(matrix / unit).astype(np.int64), unit)
+        rows = IntegerRows(np.rint(matrix / unit).astype(np.int64), unit)
         error = float((gram * covariance(rows)).sum()) * norm(rows)
         return cls(rows, error, weights, lower_bound(gram, weights))
 
@@ -94,14 +94,14 @@ def lower_bound(gram: Floats, weights: Floats) -> float:
     return float(np.sqrt(np.maximum(values, 0)).sum() ** 2 / weights.sum())
 
 
-def covariance(rows: Rows) -> Floats:
+def covariance(rows: IntegerRows) -> Floats:
     """(AᵀA)⁻¹, (cells, cells): of the least squares estimates of all cells under unit noise on each row, in counts."""
     inverse = np.linalg.inv(rows.products * rows.unit**2)
     symmetric: Floats = np.asarray((inverse + inverse.T) / 2, np.float64)
     return symmetric
 
 
-def norm(rows: Rows) -> float:
+def norm(rows: IntegerRows) -> float:
     """The largest squared norm of a column, in counts squared."""
     return rows.sensitivity(2, replace=False) * rows.unit**2
 

@@ -50,7 +50,7 @@ class Estimator(Protocol):
 
 
 @runtime_checkable
-class Model(Protocol):
+class SelfAssessed(Protocol):
     """A synopsis that knows how far off its own answers are."""
 
     def model_bars(self, workload: Workload) -> Floats:

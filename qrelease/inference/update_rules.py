@@ -145,8 +145,7 @@ class Projection:
     Parameters
     ----------
     alpha
-        α, the least gap between the table's answer and the hypothesis's that an update is made for, a fraction of the
-        records.
+        α, the least gap that an update is made for, a fraction of the records; see `Hedge`.
 
     Raises
     ------
@@ -199,8 +198,7 @@ class Perceptron:
     Parameters
     ----------
     alpha
-        α, the least gap between the table's answer and the hypothesis's that an update is made for, a fraction of the
-        records.
+        α, the least gap that an update is made for, a fraction of the records; see `Hedge`.
 
     Raises
     ------

@@ -1,33 +1,40 @@
 """The local model: each person randomises on her own device, and the collector sees reports only.
 
-Clients need no numpy, so that they run on a phone; servers do, and load when they are first used. Nothing here reads a
-table: there is no trusted curator. Many people's reports are simulated by `crowd`, for studies only.
+Clients need no numpy, so that they run on a phone; servers do, and load when they are first used, so that `import *`
+brings what a device needs and a collector names what it takes. Nothing here reads a table: there is no trusted curator.
+Many people's reports are simulated by `crowd`, for studies only.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qrelease.local.attributes import MarginalsServer, OneOfServer
+    from qrelease.local.attributes import MarginalsServer as MarginalsServer
+    from qrelease.local.attributes import OneOfServer as OneOfServer
     from qrelease.local.book import Book
     from qrelease.local.categories import Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
     from qrelease.local.client import Client, Report
     from qrelease.local.draws import DeviceEntropy
-    from qrelease.local.frequencies import (
-        HadamardServer,
-        KAryServer,
-        LocalHashingServer,
-        OptimisedUnaryServer,
-        UnaryServer,
-    )
-    from qrelease.local.hitters import TextServer
-    from qrelease.local.means import CoinServer, HybridServer, LaplaceServer, PiecewiseServer, SquareWaveServer
+    from qrelease.local.frequencies import HadamardServer as HadamardServer
+    from qrelease.local.frequencies import KAryServer as KAryServer
+    from qrelease.local.frequencies import LocalHashingServer as LocalHashingServer
+    from qrelease.local.frequencies import OptimisedUnaryServer as OptimisedUnaryServer
+    from qrelease.local.frequencies import UnaryServer as UnaryServer
+    from qrelease.local.hitters import TextServer as TextServer
+    from qrelease.local.means import CoinServer as CoinServer
+    from qrelease.local.means import HybridServer as HybridServer
+    from qrelease.local.means import LaplaceServer as LaplaceServer
+    from qrelease.local.means import PiecewiseServer as PiecewiseServer
+    from qrelease.local.means import SquareWaveServer as SquareWaveServer
     from qrelease.local.numeric import Coin, Hybrid, Laplace, Piecewise, SquareWave
-    from qrelease.local.planning import Choice, plan
-    from qrelease.local.server import Batch, Estimate, Server
-    from qrelease.local.serving import serve
+    from qrelease.local.planning import Choice as Choice
+    from qrelease.local.planning import plan as plan
+    from qrelease.local.server import Batch as Batch
+    from qrelease.local.server import Estimate as Estimate
+    from qrelease.local.server import Server as Server
+    from qrelease.local.serving import serve as serve
     from qrelease.local.several import Marginals, OneOf
-    from qrelease.local.shuffling import shuffled
+    from qrelease.local.shuffling import shuffled as shuffled
     from qrelease.local.texts import Text
 
 _HOMES = {
@@ -71,43 +78,23 @@ _HOMES = {
 }
 
 __all__ = [
-    "Batch",
     "Book",
-    "Choice",
     "Client",
     "Coin",
-    "CoinServer",
     "DeviceEntropy",
-    "Estimate",
     "Hadamard",
-    "HadamardServer",
     "Hybrid",
-    "HybridServer",
     "KAry",
-    "KAryServer",
     "Laplace",
-    "LaplaceServer",
     "LocalHashing",
-    "LocalHashingServer",
     "Marginals",
-    "MarginalsServer",
     "OneOf",
-    "OneOfServer",
     "OptimisedUnary",
-    "OptimisedUnaryServer",
     "Piecewise",
-    "PiecewiseServer",
     "Report",
-    "Server",
     "SquareWave",
-    "SquareWaveServer",
     "Text",
-    "TextServer",
     "Unary",
-    "UnaryServer",
-    "plan",
-    "serve",
-    "shuffled",
 ]
 
 
@@ -118,4 +105,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(_HOMES)

@@ -64,8 +64,15 @@ class SeveralServer(Server[S]):
 
     @property
     def reach(self) -> Floats:
-        """Of each estimate, where its question has its even share of the reports; else times n/(m nⱼ)."""
-        return _joined(s.reach * np.ones(_width(s)) * len(self.servers) for s in self.servers)
+        """Of each estimate, for the reports to its question."""
+        return _joined(s.reach * np.ones(_width(s)) for s in self.servers)
+
+    def rests_on(self, reports: Batch | int) -> Floats:
+        """The nⱼ of each estimate's question, as they came to be: from a batch alone."""
+        if not isinstance(reports, Batch):
+            raise InvalidInput("how far liars move an estimate depends on who answered what: give the batch of reports")
+        parts = zip(self.servers, self.split(reports), strict=True)
+        return _joined(len(part) * np.ones(_width(server)) for server, part in parts)
 
 
 def _width(server: Server[Any]) -> int:

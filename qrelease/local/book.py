@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
+from qrelease._util.durable import lock, replace_durably
 from qrelease._util.validate import rational, whole
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.local.client import Client, Report
 
 if TYPE_CHECKING:
@@ -35,12 +39,15 @@ class Book:
         The total that all answers together may cost.
     path
         A file on the device, which is made if there is none; None keeps the book in memory. It holds reports, and no
-        values. Only one process may have it open.
+        values. One book has it open at a time, by a lock on a file of that name and `.lock` beside it, until `close`.
 
     Raises
     ------
     InvalidInput
         For a file that is no book, or one with another total.
+    LedgerError
+        For a file that is open already, here or in another process; and for any use after `close`, or in a process that
+        did not open it, such as the child of a fork, whose answers would be forgotten here.
 
     Examples
     --------
@@ -57,8 +64,40 @@ class Book:
         self.total = rational("epsilon", epsilon)
         self._path = None if path is None else Path(path)
         self._answers: dict[str, dict[str, str]] = {}
-        if self._path is not None and self._path.exists():
-            self._answers = self._load(self._path)
+        self._process, self._thread = os.getpid(), threading.Lock()
+        self._free: Callable[[], None] | None = None
+        self._closed = False
+        if self._path is not None:
+            self._free = lock(self._path.with_name(self._path.name + ".lock"))
+            if self._free is None:
+                raise LedgerError(f"the budget book {self._path} is open already: close it there")
+            try:
+                self._answers = self._load(self._path) if self._path.exists() else {}
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Let go of the file; afterwards every report is a `LedgerError`. Closing twice is harmless."""
+        self._closed = True
+        if self._free is not None and self._process == os.getpid():
+            self._free()
+            self._free = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_free", None) is not None:
+            self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a budget book cannot be copied or pickled: what one of two answers is not seen by the other")
 
     @property
     def spent(self) -> Fraction:
@@ -92,7 +131,14 @@ class Book:
             If the rest of the total is less than the client's ε. Nothing is drawn then.
         InvalidInput
             For a bad value or name, and for a question that was answered in other terms.
+        LedgerError
+            After `close`, and in a process that did not open the book.
         """
+        with self._thread:
+            return self._report(question, client, value, entropy, round)
+
+    def _report(self, question: str, client: Client, value: Any, entropy: WordSource, round: int) -> Report:
+        self._check_open()
         if not isinstance(question, str) or not question:
             raise InvalidInput("a question must have a name")
         key = f"{whole('round', round, least=0)} {question}"
@@ -115,14 +161,16 @@ class Book:
         self._save({**self._answers, key: answer})
         return report
 
+    def _check_open(self) -> None:
+        named = "the budget book" if self._path is None else f"the budget book {self._path}"
+        if self._closed:
+            raise LedgerError(f"{named} is closed")
+        if self._process != os.getpid():
+            raise LedgerError(f"{named} was opened before a fork: open it in the process that uses it")
+
     def _save(self, answers: dict[str, dict[str, str]]) -> None:
         if self._path is not None:
-            part = self._path.with_name(self._path.name + ".part")
-            with part.open("w", encoding="utf-8") as file:
-                json.dump({"format": 1, "epsilon": str(self.total), "answers": answers}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
+            replace_durably(self._path, json.dumps({"format": 1, "epsilon": str(self.total), "answers": answers}))
         self._answers = answers
 
     def _load(self, path: Path) -> dict[str, dict[str, str]]:

@@ -133,7 +133,10 @@ class Client(ABC):
 
     @final
     def read_json(self, text: str | bytes) -> Report:
-        """A report that came as JSON, as `Report.to_json` writes it. `InvalidInput` for anything else."""
+        """A report that came as JSON, in the one text that `Report.to_json` writes. `InvalidInput` for anything else.
+
+        Blanks elsewhere, another order and doubled names are refused: they could carry what the mechanism does not say.
+        """
         if not isinstance(text, str | bytes) or len(text) > 64 + 2 * self.width:
             raise InvalidInput(f"a report in these terms is at most {64 + 2 * self.width} characters of JSON")
         try:
@@ -149,6 +152,8 @@ class Client(ABC):
         report = self.read_bytes(octets)
         if (found["terms"], found["report"]) != (report.terms, octets[_TERMS_BYTES:].hex()):
             raise InvalidInput("the numbers of a report must be in lower-case hexadecimal digits and nothing else")
+        if text not in (report.to_json(), report.to_json().encode()):
+            raise InvalidInput(f"a report is one text, {report.to_json()} here: no other blanks, order or names")
         return report
 
     @final

@@ -88,5 +88,11 @@ class TextServer(Server[Text]):
 
     @property
     def reach(self) -> float:
-        """Of the share of one text, where each length has its even part of the reports."""
-        return self._hashing.reach * self.client.levels
+        """Of the share of a text that is found, for the reports on its length. Which texts are found has no bound."""
+        return self._hashing.reach
+
+    def rests_on(self, reports: Batch | int) -> int:
+        """The reports on the length that has fewest, of a batch."""
+        if not isinstance(reports, Batch):
+            raise InvalidInput("how far liars move a share depends on who reported on what: give the batch of reports")
+        return min(map(len, self._levels(reports)))

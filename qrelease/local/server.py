@@ -160,19 +160,42 @@ class Server(ABC, Generic[C]):
     @property
     @abstractmethod
     def reach(self) -> Any:
-        """How far one report can move n times an estimate: the spread of what single reports add to it."""
+        """How far one report can move r times an estimate that is a mean of r reports: the spread of what they add."""
+
+    def rests_on(self, reports: Batch | int) -> Any:
+        """How many reports each number of the estimate is a mean of, shaped as its value or one for all."""
+        return len(reports) if isinstance(reports, Batch) else reports
 
     @final
-    def moved_by(self, liars: int, reports: int) -> Any:
-        """How far so many liars among so many reports can move the estimate from what their true reports would give.
+    def moved_by(self, liars: int, reports: Batch | int) -> Any:
+        """How far so many liars among the reports can move the estimate from what their true reports would give.
 
-        It is exact in the worst case, `liars` · `reach` / `reports`, shaped as the estimate's value. A liar who
-        follows the protocol with a wrong value moves it by no more than one person's value can.
+        It is `reach` · min(1, `liars` / r), shaped as the estimate's value, for an estimate that is a mean of r
+        reports, and is reached in the worst case. Where each person answers one of several questions, a liar may also
+        choose which: of the r reports to one question a are lies, and b of the liars' true reports would have been to
+        it, so that with h = r - a honest ones the two means differ by at most reach · max(a/(h + a), b/(h + b)), and a
+        and b are at most `liars`. A liar who follows the protocol with a wrong value moves it by no more than one
+        person's value can.
+
+        Parameters
+        ----------
+        liars
+            How many of the reports may be anything.
+        reports
+            The batch that was read, lies among it; or how many there are, where all are to one question.
+
+        Raises
+        ------
+        InvalidInput
+            For more liars than reports, and for a number of reports where the bound depends on the batch.
         """
-        n, k = whole("reports", reports, least=1), whole("liars", liars, least=0)
+        n = whole("reports", len(reports) if isinstance(reports, Batch) else reports, least=1)
+        k = whole("liars", liars, least=0)
         if k > n:
             raise InvalidInput(f"there cannot be more liars than reports, got {k} and {n}")
-        return self.reach * (k / n)
+        rests = self.rests_on(reports)
+        share = k / max(rests, 1) if isinstance(rests, int) else k / np.maximum(rests, 1)
+        return self.reach * (min(1.0, share) if isinstance(share, float) else np.minimum(1.0, share))
 
     def _counted(self, batch: Batch) -> npt.NDArray[np.int64] | None:
         """How often each number was reported, (size,); None where that would be longer than the reports are."""

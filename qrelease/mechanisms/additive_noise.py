@@ -49,13 +49,19 @@ def measure_all(private: Private, workload: Workload, cost: Cost) -> MechanismRe
     what all marginals' noisy sums agree on. Other answers are clipped to [0, total]. Post-processing, and free.
     """
     measurements = private.measure(workload, cost)
-    total = _total(private, measurements)
+    public = None if private.public_records is None else float(private.public_records)
+    answers = processed(workload, measurements, public)
+    return MechanismResult(answers, answers.measurements)
+
+
+def processed(workload: Workload, measurements: Sequence[Measurement], public: float | None) -> Answers:
+    """What `measure_all` makes of noisy answers; `public`: the number of records, where it is."""
+    total = _total(measurements) if public is None else public
     parts = [
         project(m.values, total) if isinstance(m.group.queries, Cells) else np.clip(m.values, 0, total)
         for m in measurements
     ]
-    measured = tuple(measurements)
-    return MechanismResult(Answers(workload, np.concatenate(parts), total, measured), measured)
+    return Answers(workload, np.concatenate(parts), total, tuple(measurements))
 
 
 def promised_error(workload: Workload, records: int, cost: Cost, neighbours: Neighbours, beta: float) -> float:
@@ -88,9 +94,7 @@ def _off_total(noise: Noise, cells: Sequence[int], beta: float) -> float:
     return noise.weighted_sum_bound(1 / inverse, 1 / (inverse * min(cells)), beta)
 
 
-def _total(private: Private, measurements: Sequence[Measurement]) -> float:
-    if private.public_records is not None:
-        return float(private.public_records)
+def _total(measurements: Sequence[Measurement]) -> float:
     sums = [(m.values.sum(), 1 / len(m.values)) for m in measurements if isinstance(m.group.queries, Cells)]
     if not sums:  # no query is larger than the number of records, so the largest answer is what is known of it
         return max(1.0, *(float(m.values.max()) for m in measurements))

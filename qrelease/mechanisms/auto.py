@@ -44,7 +44,7 @@ from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.calibration import calibrated, counting_first
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.workload import Workload
 
 MAX_SIMULATED: Final = 1 << 14
@@ -109,9 +109,14 @@ class Choice:
         return {"chosen": self.mechanism.name, "predictions": [asdict(p) for p in self.predictions]}
 
 
-def explained(parameters: Mapping[str, Any]) -> str:
-    """A line for each mechanism, from the parameters of a release that was made by `Auto`; and what the choice cost."""
+def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
+    """A line for each mechanism, from the parameters of a release that was made by `Auto`; and what the choice cost.
+
+    briefly  the line of the chosen one alone
+    """
     found = [Prediction(**p) for p in parameters["predictions"]]
+    if briefly:
+        return next(f"chosen {p}" for p in found if p.mechanism == parameters["chosen"])
     lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
     return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])
 
@@ -121,10 +126,26 @@ def explained(parameters: Mapping[str, Any]) -> str:
 class Auto:
     """Whichever mechanism is predicted to answer a workload best: see the module.
 
-    records  about how many there are, if that is public
-    table    whether synthetic records are wanted: what gives none on this machine is not chosen
+    The release names the chosen one, and holds all predictions, among its `parameters`.
 
-    The release names the chosen one, and holds all predictions, as `choices`.
+    Parameters
+    ----------
+    records
+        About how many there are, if that is public.
+    table
+        Whether synthetic records are wanted: what gives none on this machine is not chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.Auto(records=500), qr.Workload.marginals(domain, 2), cost)
+    >>> release.parameters["chosen"]
+    'maxent'
     """
 
     records: int | None = None
@@ -189,20 +210,31 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours,
     return Choice(able[chosen.mechanism], tuple(found))
 
 
+@final
+@dataclass(frozen=True)
+class Foretold:
+    """What `Auto` would take, before a charge: nothing of what is rehearsed, which takes a while.
+
+    lines  what would be chosen, how far off, with what table, and what a δ would gain
+    brief  one short line, or none
+    """
+
+    lines: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
+
+
 def foretold(
     workload: Workload, records: int | None, cost: Cost, neighbours: Neighbours, *, table: bool = False
-) -> list[str]:
-    """Before a charge, in a line or two: what would be chosen, how far off, with what table, and what a δ would gain.
+) -> Foretold:
+    """Before a charge: what would be chosen.
 
     records  how many there are, where that is public; None: for some powers of ten
-
-    Nothing of what is rehearsed, which takes a while.
     """
     able, _ = _able(workload, cost, neighbours, records or 1, table=table)
     if _rehearsed(able, workload):
-        return []
+        return Foretold()
     found: dict[str, list[tuple[int, Prediction]]] = {}
-    for n in MAGNITUDES if records is None else (records,):
+    for n in MAGNITUDES if records is None else (max(records, 1),):
         best = _least(_predicted(able, workload, n, cost, neighbours), able, workload)
         found.setdefault(best.mechanism, []).append((n, best))
     lines = []
@@ -211,25 +243,33 @@ def foretold(
         why = why_no_table(able[name], workload)
         lines.append(f"auto would take {name}, {'with' if why is None else 'WITHOUT'} a synthetic table: {figures}")
         lines += [] if why is None else [f"no table: {why}"]
-    gain = _gain(workload, each[-1][0], cost, neighbours, each[-1][1], table=table)
-    return lines if gain is None else [*lines, gain]
+    better = _with_delta(workload, each[-1][0], cost, neighbours, each[-1][1], table=table)
+    names = " or ".join(
+        f"{name}{' WITHOUT a table' * (why_no_table(able[name], workload) is not None)}" for name in found
+    )
+    advice = ""
+    if better is not None:
+        n, pure = each[-1]
+        lines.append(
+            f"with --delta {SMALL_DELTA:g} it would take {better.mechanism}, for {n:,} records {better.figures}:"
+            f" without a delta {pure.figures}"
+        )
+        advice = f", and with --delta {SMALL_DELTA:g} be nearer"
+    return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",))
 
 
-def _gain(
+def _with_delta(
     workload: Workload, records: int, cost: Cost, neighbours: Neighbours, pure: Prediction, *, table: bool
-) -> str | None:
-    """What a δ of `SMALL_DELTA` would gain over a pure ε, in figures; None where that is nothing, or not predicted."""
-    if not (isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)):
+) -> Prediction | None:
+    """What a δ of `SMALL_DELTA` would give in place of a pure ε; None where that is no better, or not predicted."""
+    if not is_pure(cost):
         return None
     spent = ApproxDP(cost.epsilon, SMALL_DELTA)
     able, _ = _able(workload, spent, neighbours, records, table=table)
     best = _least(_predicted(able, workload, records, spent, neighbours), able, workload)
     if pure.measure is None or best.measure is None or best.measure >= pure.measure:
         return None
-    return (
-        f"with --delta {SMALL_DELTA:g} it would take {best.mechanism}, for {records:,} records {best.figures}: without"
-        f" a delta {pure.figures}"
-    )
+    return best
 
 
 def _least(found: Sequence[Prediction], able: Mapping[str, Mechanism], workload: Workload) -> Prediction:

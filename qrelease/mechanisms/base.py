@@ -64,6 +64,13 @@ class MechanismResult:
         What the mechanism chose from public and noisy values, by name; the manifest lists it beside the parameters.
     constrained : bool
         Whether the synopsis keeps to what the domain says is impossible.
+
+    Examples
+    --------
+    >>> from qrelease.inference.histogram import Histogram
+    >>> result = MechanismResult(Histogram(Domain.coded({"sex": 2}), [(0,)], 500.0), (), {"rounds": 0})
+    >>> result.synopsis.answer(Workload.marginals(Domain.coded({"sex": 2}), 1))
+    array([250., 250.])
     """
 
     synopsis: Synopsis

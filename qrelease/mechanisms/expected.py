@@ -23,7 +23,7 @@ import numpy as np
 from qrelease._util.typing import Axes
 from qrelease.inference.maxent import expected_variance, prior_variance
 from qrelease.inference.measurement import noise_for
-from qrelease.inference.residuals import Plan, cell_variance, query_variances, subsets
+from qrelease.inference.residuals import ResidualPlan, cell_variance, query_variances, subsets
 from qrelease.noise.calibration import calibrated
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.queries.families import Cells
@@ -150,7 +150,7 @@ def selected(workload: Workload, order: int, cost: Cost, neighbours: Neighbours,
     domain = workload.domain
     kept = {s for axes in workload.sets for s in (combinations(axes, order) if len(axes) > order else [axes])}
     noise = calibrated(1, cost)[0].variance
-    found = Plan.choose(
+    found = ResidualPlan.choose(
         domain,
         sorted(kept - {t for s in kept for k in range(len(s)) for t in combinations(s, k)}),
         expected=lambda axes: expected_variance(domain, axes, records) / noise,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from qrelease.errors import InvalidInput
 from qrelease.mechanisms.additive_noise import check_answers, measure_all, promised_error, unfitted
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian
 from qrelease.queries.workload import Workload
 
 
@@ -20,6 +19,13 @@ class Gaussian:
 
     For (ε, δ) the analytic Gaussian [Balle & Wang 2018], a real normal rounded to integers; for ρ-zCDP the discrete
     Gaussian of variance Δ₂²/2ρ [Canonne, Kamath & Steinke 2020, Thm 14].
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> round(qr.Gaussian().error(pairs, 1_000, qr.ApproxDP(1, 1e-6), qr.Neighbours.ADD_REMOVE, beta=0.05), 3)
+    0.091
     """
 
     @property
@@ -30,8 +36,7 @@ class Gaussian:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` without a δ, or for a variance beyond the sampler's range."""
         check_cost(cost)
-        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
-            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use laplace")
+        check_gaussian(cost, instead="laplace")
         check_answers(workload, cost, neighbours)
 
     def no_table(self, workload: Workload) -> str | None:

@@ -19,6 +19,19 @@ class Laplace:
     """Discrete Laplace noise of scale Δ₁/ε on all answers, Δ₁ the L1 sensitivity of the whole workload: pure ε-DP.
 
     Of an (ε, δ) it spends ε and leaves δ.
+
+    References
+    ----------
+    Dwork & Roth 2014, *The algorithmic foundations of differential privacy*, Theorem 3.6.
+
+    Examples
+    --------
+    What it promises of the worst of 20 answers about 1,000 records, as a fraction of these:
+
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> round(qr.Laplace().error(pairs, 1_000, qr.PureDP(1), qr.Neighbours.ADD_REMOVE, beta=0.05), 3)
+    0.036
     """
 
     @property

@@ -22,7 +22,7 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.strategies import MOST_CELLS, Strategy, gram
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian
 from qrelease.queries.products import Product
 from qrelease.queries.workload import Group, Workload
 
@@ -31,7 +31,7 @@ _UNIT, _FACTOR_UNIT = 2.0**-16, 2.0**-12
 
 
 @dataclass(frozen=True)
-class Plan:
+class MatrixPlan:
     """What is measured for a workload, and how good that is.
 
     measured     one group: the strategy's rows, on the marginal that all queries are about
@@ -47,7 +47,7 @@ class Plan:
 
 
 @lru_cache(maxsize=4)
-def plan(workload: Workload) -> Plan:
+def plan(workload: Workload) -> MatrixPlan:
     """The best for a workload. `TooLarge` for too many cells, `InvalidInput` for queries that are all zero."""
     axes, grams = _grams(workload)
     if not all(g.any() for g in grams):
@@ -59,7 +59,7 @@ def plan(workload: Workload) -> Plan:
         math.sqrt(math.prod(parts) / len(workload))
         for parts in ([s.error for s in strategies], [s.bound for s in strategies])
     )
-    return Plan(Workload(workload.domain, (group,)), error, bound, tuple(s.weights for s in strategies))
+    return MatrixPlan(Workload(workload.domain, (group,)), error, bound, tuple(s.weights for s in strategies))
 
 
 def _grams(workload: Workload) -> tuple[Axes, list[Floats]]:
@@ -101,6 +101,21 @@ class Matrix:
     For (ε, δ) the noise is the analytic Gaussian [Balle & Wang 2018], a real normal rounded to the strategy's grid; for
     ρ-zCDP the discrete Gaussian [Canonne, Kamath & Steinke 2020, Thm 14]. Strategies are optimal under add-remove, and
     measured under replace-one with the noise that that needs.
+
+    References
+    ----------
+    Li, Miklau, Hay, McGregor & Rastogi 2015, *The matrix mechanism*.
+
+    Examples
+    --------
+    All its noise is Gaussian, for which there has to be a δ or a ρ:
+
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> qr.Matrix().check(pairs, qr.PureDP(1), qr.Neighbours.ADD_REMOVE)
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.InvalidInput: Gaussian noise needs a delta above 0, got epsilon=1; give --delta, or use laplace
     """
 
     @property
@@ -111,8 +126,7 @@ class Matrix:
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` without a δ, or for a variance beyond the sampler's range; `TooLarge` for too many cells."""
         check_cost(cost)
-        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
-            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use laplace")
+        check_gaussian(cost, instead="laplace")
         memory.check(memory.ANSWER_BYTES * len(workload), f"{len(workload):,} answers", "ask fewer")
         noise_for(plan(workload).measured, cost, neighbours)
 

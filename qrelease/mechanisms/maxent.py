@@ -28,12 +28,12 @@ from qrelease.inference.maxent import expected_variance, prior_variance
 from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
-from qrelease.inference.residuals import Estimates, Objective, Plan, subsets
+from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, subsets
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.expected import Expected, of_fit, of_linear
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.workload import Workload
 
 COUNTING = 0.01
@@ -52,14 +52,38 @@ _BETTER = 0.8  # times the error expected under Gaussian noise, below which Lapl
 class MaxEnt:
     """Optimal linear measurement of the workload's marginals, and the maximum-entropy fit to it.
 
-    records    about how many there are, if that is public: by it the privacy is divided between the orders of
-               residuals. By default `COUNTING` of the budget finds out, unless the neighbours make it public
-    weights    above 0, one for each of the workload's sets of columns: of the squared error of a cell of its marginal
-    objective  of the scales: the least `total` of squared errors, expected after the fit; or the `largest` variance of
-               an answer before it, which takes no number of records
+    Costs are (ε, δ), ρ or pure ε. A universe too large for a histogram gives a release of linear answers without a
+    table, at the scales that are best for these.
 
-    Costs are (ε, δ), ρ or pure ε. `TooLarge` for more answers than memory holds; a universe too large for a histogram
-    gives a release of linear answers without a table, at the scales that are best for these.
+    Parameters
+    ----------
+    records
+        About how many there are, if that is public: by it the privacy is divided between the orders of residuals. By
+        default `COUNTING` of the budget finds out, unless the neighbours make it public.
+    weights
+        Above 0, one for each of the workload's sets of columns: of the squared error of a cell of its marginal.
+    objective
+        Of the scales: the least `total` of squared errors, expected after the fit; or the `largest` variance of an
+        answer before it, which takes no number of records.
+
+    Raises
+    ------
+    InvalidInput
+        For parameters out of range.
+    TooLarge
+        For more answers than memory holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.MaxEnt(), qr.Workload.marginals(domain, 2), cost)
+    >>> 200 < release.answer("sex = 1").value < 300  # of 250
+    True
     """
 
     records: int | None = None
@@ -83,8 +107,7 @@ class MaxEnt:
         """`InvalidInput` for noise beyond the samplers' range, `TooLarge` for too many cells."""
         check_cost(cost)
         cost = _spent(cost)
-        pure = isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)
-        if pure and self.objective == "largest":
+        if is_pure(cost) and self.objective == "largest":
             raise InvalidInput("the least largest variance is planned for Gaussian noise: give --delta")
         unfitted, advice = _unfitted(workload), "ask for fewer marginals"
         if unfitted is None:
@@ -199,7 +222,7 @@ def _gaussian(
     mechanism: MaxEnt, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None
 ) -> _Planned:
     domain, noise = workload.domain, calibrated(1, cost)[0]
-    plan = Plan.choose(
+    plan = ResidualPlan.choose(
         domain,
         _sets(mechanism, workload),
         weights=mechanism.weights,
@@ -216,7 +239,7 @@ def _pure(
 ) -> list[_Planned]:
     domain, sets = workload.domain, _sets(mechanism, workload)
     if mechanism.weights is not None:
-        Plan.choose(domain, sets, weights=mechanism.weights)  # which refuses what are no weights
+        ResidualPlan.choose(domain, sets, weights=mechanism.weights)  # which refuses what are no weights
     plans = PurePlan.choose(
         domain,
         sets,

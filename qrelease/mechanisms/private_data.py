@@ -51,6 +51,22 @@ class Private:
 
     Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
     it, for scores that it hands to `select`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> cost, sexes = qr.PureDP(1), qr.Workload.marginals(domain, 1)
+    >>> table = qr.Table(domain, (np.arange(500) % 2,))
+    >>> private = Private(table, qr.Neighbours.ADD_REMOVE, Filter(cost), qr.Entropy.insecure(1))
+    >>> [measured] = private.measure(sexes, cost)
+    >>> measured.values.tolist(), len(private.spends)
+    ([249.0, 253.0], 1)
+    >>> private.measure(sexes, cost)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.BudgetExceeded: budget exceeded: ...
     """
 
     _table: Table = field(repr=False)

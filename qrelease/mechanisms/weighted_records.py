@@ -35,6 +35,7 @@ from qrelease._util.typing import Axes, Floats, Mask
 from qrelease._util.validate import count, whole
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain, readable
+from qrelease.data.marginals.record_tables import LARGEST_COLUMN, Tables
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.dense_fit import SAMPLE, settle
 from qrelease.inference.gibbs import possible
@@ -42,15 +43,15 @@ from qrelease.inference.interaction_basis import needed, singles
 from qrelease.inference.log_linear import SETTINGS, LogLinear, finish, fit
 from qrelease.inference.maxent import DENSE, expected_variance
 from qrelease.inference.measurement import Measurement, noise_for
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.inference.sampling import generator
-from qrelease.inference.weighted_records import LARGEST_COLUMN, Tables, WeightedCodes
+from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first, currency
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, split
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.families import Cells, Residuals
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group, Workload
 
 MOST_CELLS = 1 << 23
@@ -150,6 +151,18 @@ class Records:
                 columns than `order`, and all their residuals together have up to `maxent.DENSE` coordinates
 
     Costs are (ε, δ) or ρ; what is selected adaptively is paid for in ρ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.ApproxDP(1, 1e-6)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.Records(records=1_000), qr.Workload.marginals(domain, 2), cost)
+    >>> release.synthetic(3)["age"].shape
+    (3,)
     """
 
     order: int = 3
@@ -174,8 +187,7 @@ class Records:
         `TooLarge` for what no memory holds.
         """
         check_cost(cost)
-        if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0):
-            raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use mwem")
+        check_gaussian(cost, instead="mwem")
         domain = workload.domain
         if max(domain.shape) > LARGEST_COLUMN:
             raise TooLarge(f"columns may have {LARGEST_COLUMN:,} cells, got one of {max(domain.shape):,}")
@@ -528,7 +540,7 @@ def _planned(domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neigh
     """The residuals of some sets and of all their subsets, at the scales best for a fit to so many records."""
     unit = calibrated(1, cost)[0].scale ** 2
     contained = {part for s in sets for part in combinations(s, len(s) - 1)}
-    return Plan.choose(
+    return ResidualPlan.choose(
         domain,
         [s for s in sets if s not in contained],
         expected=lambda axes: expected_variance(domain, axes, records) / unit,
@@ -559,7 +571,7 @@ def _residuals(domain: Domain, pairs: Sequence[Axes], neighbours: Neighbours) ->
     """Of every column and of some pairs, at the scales best for the squared error of each marginal alike."""
     sets = [*((a,) for a in range(len(domain))), *pairs]
     weights = [1 / domain.cells(s) for s in sets]
-    return Plan.choose(domain, sets, weights=weights, neighbours=neighbours).workload
+    return ResidualPlan.choose(domain, sets, weights=weights, neighbours=neighbours).workload
 
 
 def agreements(domain: Domain, pairs: Sequence[Axes], distributions: Sequence[Floats]) -> Workload:
@@ -568,27 +580,27 @@ def agreements(domain: Domain, pairs: Sequence[Axes], distributions: Sequence[Fl
     return Workload(domain, tuple(Group((a, b), Product((signs[a], signs[b]))) for a, b in pairs))
 
 
-def _signs(distribution: Floats) -> Rows:
+def _signs(distribution: Floats) -> IntegerRows:
     """+1 and -1 for the cells of a column; both are there, unless it has one cell."""
     if distribution.max() > ROUNDS.heavy:
         positive = np.arange(len(distribution)) == distribution.argmax()
     else:
         positive = np.arange(len(distribution)) <= np.abs(np.cumsum(distribution) - 0.5).argmin()
-    return Rows(np.where(positive, 1, -1)[None, :], 1.0)
+    return IntegerRows(np.where(positive, 1, -1)[None, :], 1.0)
 
 
 def _number(domain: Domain) -> Workload:
     """The number of records alone."""
-    return Plan.choose(domain, [()]).workload
+    return ResidualPlan.choose(domain, [()]).workload
 
 
 def _refining(domain: Domain, axes: Axes, known: Mapping[Axes, float], cost: ZCDP, neighbours: Neighbours) -> Workload:
     """Of all subsets of a set of columns, at the scales best for its cells, given with what variances they are known.
 
-    `Plan` takes these in units of the noise of one unit's sensitivity, 1/2ρ.
+    `ResidualPlan` takes these in units of the noise of one unit's sensitivity, 1/2ρ.
     """
     expected = {s: 2 * cost.rho * variance for s, variance in known.items()}
-    return Plan.choose(domain, [axes], expected=lambda s: expected.get(s, inf), neighbours=neighbours).workload
+    return ResidualPlan.choose(domain, [axes], expected=lambda s: expected.get(s, inf), neighbours=neighbours).workload
 
 
 def _zcdp(cost: Cost) -> ZCDP:

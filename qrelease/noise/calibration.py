@@ -24,20 +24,6 @@ _MAX_EPSILON: Final = 1000
 _MIN_DELTA: Final = 1e-300
 
 
-def classic_gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
-    """σ = √(2 ln(1.25/δ)) Δ₂/ε, rounded up (Dwork & Roth 2014, Theorem 3.22, proved for ε < 1 only).
-
-    Kept as the textbook's rule; `analytic_gaussian_sigma` needs less noise. Raises `InvalidInput` for ε >= 1,
-    where it is unproved and, from about ε = 8.4 at δ = 1e-5, false; and for arguments or a σ out of range.
-    """
-    scale, target = rational("sensitivity", sensitivity), _delta(delta)
-    exact = rational("epsilon", epsilon)
-    if exact >= 1:
-        raise InvalidInput(f"epsilon must be below 1 for the classic Gaussian, got {epsilon}; use the analytic one")
-    # A handful of correctly rounded steps and one logarithm: 2^-45 covers their errors many times.
-    return _up(scale / exact * Fraction(math.sqrt(2 * math.log(1.25 / float(target))) * (1 + 2**-45)))
-
-
 def analytic_gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     """The least σ, to about ten digits, with Φ(Δ/2σ - εσ/Δ) - e^ε Φ(-Δ/2σ - εσ/Δ) <= δ (Balle & Wang 2018).
 

@@ -47,7 +47,6 @@ from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE
 from qrelease.noise.entropy import WordSource
 from qrelease.noise.exact_reals import ExactCDF, exp_negative, invert, log2e
 from qrelease.noise.kernels import (
-    GAP,
     MAX_TABLE,
     cumulative,
     narrow_rows,
@@ -167,40 +166,6 @@ def rounded_gaussian(variance: float | Fraction, size: int, entropy: WordSource)
     if exact * MAX_VARIANCE < 1:
         raise InvalidInput(f"variance must be at least 2^-80 for rounded noise, got {variance}")
     return _int64(draw(rounded_sampler(exact), size, entropy))
-
-
-def bernoulli_exp(gamma: float | Fraction, size: int, entropy: WordSource) -> npt.NDArray[np.bool_]:
-    """Independent draws that are True with probability e^-gamma, exactly.
-
-    Parameters
-    ----------
-    gamma
-        Any number of at least 0, taken at face value.
-    size, entropy
-        As in `discrete_laplace`.
-
-    Returns
-    -------
-    ndarray
-        Booleans, (size,).
-
-    Examples
-    --------
-    >>> from qrelease.noise.entropy import Entropy
-    >>> bernoulli_exp(1.0, 5, Entropy.insecure(0))
-    array([False,  True, False,  True, False])
-    """
-    law = partial(exact_cdfs.coin, rational("gamma", gamma, zero=True))
-    return zeros_of(law, entropy.words(whole("size", size, least=0)), entropy)
-
-
-def zeros_of(law: ExactCDF, words: Words, source: WordSource) -> npt.NDArray[np.bool_]:
-    """Where a law on {0, 1} is 0 at the uniforms that begin with `words`, (m,)."""
-    bound = np.uint64(min(law(64)[0][0], (1 << 64) - 1))
-    zero = words < bound
-    for i in np.flatnonzero(words - bound <= GAP):
-        zero[i] = invert(law, int(words[i]), 64, source) == 0
-    return zero
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -61,6 +62,10 @@ class _Readable:
         if not spec:
             return str(self)
         return ", ".join(f"{name}={value:{spec}}" for name, value in self.to_json().items())
+
+    def rounded(self, *, up: bool = True) -> str:
+        """Each number to six digits, not below it, or with `up=False` not above it: see `six_digits`."""
+        return ", ".join(f"{name}={six_digits(value, up=up)}" for name, value in self.to_json().items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,17 @@ def check_cost(value: object, *kinds: type[PureDP] | type[ApproxDP] | type[ZCDP]
         raise InvalidInput(f"the cost must be {names}, got {value!r}")
 
 
+def is_pure(cost: Cost) -> bool:
+    """Whether a cost has ε alone, written as `PureDP` or with a δ of 0: no Gaussian noise can be had for it."""
+    return isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)
+
+
+def check_gaussian(cost: Cost, instead: str) -> None:
+    """`InvalidInput` for a cost for which no Gaussian noise can be had, which names what to use instead."""
+    if is_pure(cost):
+        raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use {instead}")
+
+
 def cost_from_json(data: object) -> Cost:
     """The cost that `to_json` wrote; `InvalidInput` for anything else."""
     if isinstance(data, dict):
@@ -181,6 +197,24 @@ def cost_of(epsilon: float, delta: float | None = None) -> PureDP | ApproxDP:
         return PureDP(epsilon)
     cost = ApproxDP(epsilon, delta)
     return cost if cost.delta else PureDP(epsilon)
+
+
+def six_digits(value: float, *, up: bool = True) -> str:
+    """A number that is not negative to six digits, not below it; with `up=False` not above it.
+
+    What is spent or asked for is told no smaller than it is, and what is left no larger. A number that is above a short
+    one by less than 10^-12 of it is told as that one: so much the sums of floats are off.
+
+    Examples
+    --------
+    >>> six_digits(0.03485930012), six_digits(0.1 + 0.2), six_digits(0.09999999999999995, up=False)
+    ('0.0348594', '0.3', '0.0999999')
+    """
+    near = f"{value:.6g}"
+    if (float(near) >= value * (1 - 1e-12)) if up else (float(near) <= value):
+        return near
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(value))):.6g}"
 
 
 def round_down(exact: Fraction) -> float:

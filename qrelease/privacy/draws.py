@@ -9,8 +9,12 @@ other: a run that asks something else is refused.
 The rules are those of `ledger_store`: rows are chained by digests. They are deleted when the release is finished.
 """
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
+from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
 from qrelease.privacy.ledger import Charge, Entry, Ledger
@@ -19,37 +23,93 @@ from qrelease.privacy.ledger_store import damaged, digest_of
 MOST_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be gone on with, and is paid for anew."""
 
-_FINISHED = b"the release was made"  # the answer of a charge whose draws are kept no longer
+_RECORD = b'{"release": '  # how the answer begins of a charge whose release was made
 _LOST = b"more was drawn than is kept"  # and of one that cannot be gone on with
 _READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
 _ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM draws WHERE charge = ?"
-_LATEST = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC LIMIT 1"
+_OF_WORK = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC"
+_REPLACE = "UPDATE answers SET answer = ?, digest = ? WHERE id = ?"
+_RECORDS = "SELECT id FROM answers WHERE substr(answer, 1, ?) = ?"
 
 
-STEM = "release "
-"""How the keys of releases begin that are gone on with where they were cut off."""
+_KEY: Final = re.compile(r"(release|schema) [0-9a-f]{64} [1-9][0-9]*")
+"""Keys of releases and of schemas that were learned, which are gone on with where they were cut off: what tells the
+work, and the number of a charge."""
+
+
+def is_of_release(key: str) -> bool:
+    """Whether a key is one that releases and learned schemas have, and nobody else."""
+    return bool(_KEY.fullmatch(key))
+
+
+def finished(release: str, date: str | None, files: Mapping[str, str] | None = None) -> bytes:
+    """What a ledger says of a release that was made: its id, its day, and the SHA-256 of its files by name.
+
+    Earlier versions stored a text there that says no more than that it was made.
+    """
+    return json.dumps({"release": release, "date": date, **({} if files is None else {"files": dict(files)})}).encode()
+
+
+def releases(ledger: Ledger) -> dict[int, dict[str, Any]]:
+    """What `finished` said of the releases in a ledger, by the number of the entry that paid for each."""
+    store, found = ledger.store, {}
+    with store.reading():
+        for (entry,) in store.execute(_RECORDS, (len(_RECORD), _RECORD)).fetchall():
+            with suppress(ValueError):  # an answer that somebody else stored
+                found[entry] = json.loads(store.answer(entry) or b"")
+    return {entry: record for entry, record in found.items() if isinstance(record.get("release"), str)}
+
+
+def public_part(ledger: Ledger) -> dict[str, Any]:
+    """What of a ledger may be given away, as JSON has it: totals, charges, and the releases that they paid for.
+
+    Not the keys of sessions, which let others go on with them, nor whether the records changed meanwhile.
+    """
+    made = releases(ledger)
+    entries = [
+        {
+            "number": entry.id,
+            "time": entry.time,
+            "kind": entry.kind,
+            "cost": entry.cost.to_json(),
+            "label": entry.label,
+            "release": made.get(entry.id),
+        }
+        for entry in ledger.history()
+    ]
+    costs = {"total": ledger.total, "spent": ledger.spent, "remaining": ledger.remaining}
+    return {
+        "dataset": ledger.dataset,
+        "neighbours": ledger.neighbours.value,
+        **{name: None if cost is None else cost.to_json() for name, cost in costs.items()},
+        "entries": entries,
+    }
 
 
 def unfinished(entry: Entry) -> bool:
     """Whether an entry of a history is a release that was charged and not finished, which goes on for free."""
-    return (entry.key or "").startswith(STEM) and not entry.answered
+    key = entry.key or ""
+    return entry.kind == "charge" and key.startswith("release ") and is_of_release(key) and not entry.answered
 
 
-def key_of(ledger: Ledger, stem: str, *, again: bool = False) -> str:
+def key_of(ledger: Ledger, work: str, *, again: bool = False, kind: Literal["release", "schema"] = "release") -> str:
     """The key of the latest charge for this work if it is not finished; else of a new one.
 
-    stem   the same for the same work; keys are that and a number
+    work   64 hexadecimal digits, the same for the same work
     again  a new one in any case
+    kind   what the work is; a schema is never finished, so the same one is free at any time
     """
-    store = ledger.store
+    store, stem = ledger.store, f"{kind} {work}"
     with store.reading():
-        latest = store.execute(_LATEST, (f"{stem} ", f"{stem}!")).fetchone()
+        found = store.execute(_OF_WORK, (f"{stem} ", f"{stem}!"))
+        latest = next(((entry, key) for entry, key in found if is_of_release(key)), None)
         if latest is None:
             return f"{stem} 1"
-        if not again and store.answer(latest[0]) is None:
-            return str(latest[1])
-    return f"{stem} {int(latest[1].rpartition(' ')[2]) + 1}"
+        entry, key = latest
+        if not again and store.answer(entry) is None:
+            return str(key)
+    return f"{stem} {int(key.rpartition(' ')[2]) + 1}"
 
 
 class Draws:
@@ -129,10 +189,15 @@ class Draws:
     def _digest(self, asked: str, drawn: bytes) -> str:
         return digest_of(self._last, self.charge.id, self._taken + 1, asked, sha256(drawn).hexdigest())
 
-    def finish(self) -> None:
-        """The release was made: the same work is a new charge from now on, and what was drawn is deleted."""
+    def finish(self, record: bytes) -> None:
+        """The release was made: the same work is a new charge from now on, and what was drawn is deleted.
+
+        record  what the ledger says of it, see `finished`
+        """
         with self._store.writing():
             if self._store.has("draws"):
                 self._store.execute(_DELETE, (self.charge.id,))
             if self._keeping:
-                self._ledger.store_answer(self.charge, _FINISHED)
+                self._ledger.store_answer(self.charge, record)
+            else:  # in the place of `_LOST`
+                self._store.execute(_REPLACE, (record, sha256(record).hexdigest(), self.charge.id))

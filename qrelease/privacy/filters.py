@@ -66,7 +66,7 @@ from functools import lru_cache
 
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon, zcdp_offset
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_down, round_up
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_down, round_up, six_digits
 
 _ZERO, _SMALLEST, _ABOVE_ALL_FLOATS = Fraction(0), Fraction(math.ulp(0.0)), Fraction(2) ** 1024
 
@@ -287,16 +287,17 @@ def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:
 
 def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
-    left = remaining(total, tally)
-    advice = f"ask for at most the {left} that is left, or raise" if left else "nothing is left unless you raise"
-    requested = str(cost)
+    gone, left = spent(total, tally), remaining(total, tally)
+    room = left.rounded(up=False) if left else ""
+    advice = f"ask for at most the {room} that is left, or raise" if left else "nothing is left unless you raise"
+    requested = cost.rounded()
     if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
         raised = increase(total, tally, cost)
-        here = ", ".join(f"{name}={value:.6g}" for name, value in raised.items()) if raised else "a delta, none is left"
-        requested = f"{cost:.6g}, which takes {here}"
+        takes = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
+        requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
     return (
-        f"budget exceeded: total {total}; spent {spent(total, tally) or nothing}; requested {requested} ({advice} the"
-        " total)"
+        f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested} ({advice}"
+        " the total)"
     )
 
 

@@ -20,14 +20,14 @@ _ALL, _LAST = f"{_RECORD} ORDER BY number", f"{_RECORD} WHERE number = ?"
 _ADD = "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
-class Rows(NamedTuple):
+class TableDigests(NamedTuple):
     """The keyed digests of a table: of how its records are encoded, and of the encoded records."""
 
     schema: str
     records: str
 
 
-UNKNOWN = Rows("", "")
+UNKNOWN = TableDigests("", "")
 """Of charges for which no table was named."""
 
 
@@ -46,9 +46,9 @@ class Record(NamedTuple):
     records: str
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> TableDigests:
         """The table."""
-        return Rows(self.schema, self.records)
+        return TableDigests(self.schema, self.records)
 
 
 def known_key(store: Store) -> bytes | None:
@@ -82,7 +82,7 @@ def records(store: Store) -> list[Record]:
     return found
 
 
-def note(store: Store, entry: int, session: int, time: str, rows: Rows | None) -> None:
+def note(store: Store, entry: int, session: int, time: str, rows: TableDigests | None) -> None:
     """Write down for which table an entry is, if it is another than before or that of a session."""
     if not store.has("tables_key"):
         return

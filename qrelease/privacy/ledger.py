@@ -44,7 +44,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy import fingerprint_store as fingerprints
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, check_cost, cost_from_json
 from qrelease.privacy.filters import RhoAccount, Tally, after, check_raise, promised, remaining, remaining_rho, spent
-from qrelease.privacy.fingerprint_store import Record, Rows
+from qrelease.privacy.fingerprint_store import Record, TableDigests
 from qrelease.privacy.ledger_store import Head, Row, Store, plain, system_errors
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -260,7 +260,7 @@ class Ledger:
         with self._store.reading():
             return _read(self._store)
 
-    def rows_of(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> Rows:
+    def rows_of(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> TableDigests:
         """What `charge` and `session` take for a table: its keyed digests, by the ledger's own key. Not to be shown.
 
         A ledger of an older format goes over to the present one.
@@ -270,9 +270,9 @@ class Ledger:
         if key is None:
             with self._store.writing():
                 key = fingerprints.key(self._store)
-        return Rows(*fingerprint(key))
+        return TableDigests(*fingerprint(key))
 
-    def notice(self, rows: Rows) -> str | None:
+    def notice(self, rows: TableDigests) -> str | None:
         """What the holder of the data should know before a charge for a table: that its records changed; else None."""
         with self._store.reading():
             named = [r for r in fingerprints.records(self._store) if r.rows != fingerprints.UNKNOWN]
@@ -294,7 +294,7 @@ class Ledger:
         with self._store.reading():
             return key is not None and self._store.with_key(_text("key", key)) is not None
 
-    def _note(self, known: Row | None, row: Row, rows: Rows | None, *, keyed: bool, changed_rows: bool) -> None:
+    def _note(self, known: Row | None, row: Row, rows: TableDigests | None, *, keyed: bool, changed_rows: bool) -> None:
         """Write down for which table a charge or session is; `LedgerError` if a known one was for another.
 
         known  the entry that is gone on with, if it was there; else `row` is new
@@ -322,9 +322,8 @@ class Ledger:
         label: str,
         key: str | None = None,
         *,
-        rows: Rows | None = None,
+        rows: TableDigests | None = None,
         changed_rows: bool = False,
-        rows_in_key: bool = False,
     ) -> Charge:
         """Charge a cost, durably, before the first bit of noise is drawn for it.
 
@@ -363,14 +362,13 @@ class Ledger:
             known = self._store.with_key(key) if named else None
             if known:
                 again = self._again(known, cost, label)
-                if not rows_in_key:
-                    self._note(known, known, rows, keyed=True, changed_rows=changed_rows)
+                self._note(known, known, rows, keyed=True, changed_rows=changed_rows)
                 return again
             head = self._store.head()
             new = after(*_read(self._store), cost)
             row = _row(head, "charge", cost, label, key)
             self._store.set_head(self._store.add(head, row)._replace(tally=tally_text(new)))
-            self._note(None, row, rows, keyed=named and not rows_in_key, changed_rows=changed_rows)
+            self._note(None, row, rows, keyed=named, changed_rows=changed_rows)
         return Charge(row.id, cost, label, key, row.time, None, fresh=True)
 
     def _again(self, known: Row, cost: Cost, label: str) -> Charge:
@@ -413,7 +411,7 @@ class Ledger:
         label: str,
         key: str | None = None,
         *,
-        rows: Rows | None = None,
+        rows: TableDigests | None = None,
         changed_rows: bool = False,
     ) -> "SharedJournal":
         """Open a session that pays as it goes, up to a cap, or go on with one: an entry in the history, no charge.
@@ -539,7 +537,7 @@ class SharedJournal:
     cap  what its purchases together may cost: to be held by those who buy, who see all purchases in the journal
     """
 
-    def __init__(self, ledger: Ledger, session: int, key: str, cap: Cost, rows: Rows | None = None) -> None:
+    def __init__(self, ledger: Ledger, session: int, key: str, cap: Cost, rows: TableDigests | None = None) -> None:
         self.key, self.cap = key, cap
         self._ledger, self._session, self._rows = ledger, session, rows
         self._length, self._last = 0, ""
@@ -628,8 +626,8 @@ def _now() -> str:
 
 def _with_rows(entries: Sequence[Entry], tables: Sequence[Record]) -> Iterator[Entry]:
     """The entries with the letters of their tables, and since when these are others."""
-    letters: dict[Rows, str] = {}
-    latest: dict[str, tuple[Rows, str, str | None]] = {}  # by schema: table, time, and when it was another
+    letters: dict[TableDigests, str] = {}
+    latest: dict[str, tuple[TableDigests, str, str | None]] = {}  # by schema: table, time, and when it was another
     coming, at = list(tables), fingerprints.UNKNOWN
     for entry in entries:
         while coming and coming[0].entry <= entry.id:

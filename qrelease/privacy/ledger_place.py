@@ -19,9 +19,21 @@ PATIENCE: Final = 2.0
 """Seconds for a creation that is at work to take its draft away."""
 
 NETWORK: Final = frozenset(
-    ["nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "fuse.sshfs", "fuse.glusterfs"]
+    [
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "afs", "coda", "davfs", "vboxsf", "prl_fs"),
+        *("9p", "virtiofs", "gfs", "gfs2", "ocfs2", "gpfs", "lustre", "beegfs", "ceph", "orangefs", "pvfs2", "panfs"),
+        *("acfs", "wekafs", "glusterfs", "vmhgfs"),
+    ]
 )
-"""Kinds of file systems, as Linux names them, that several machines may write to at once."""
+"""Kinds of file systems, as Linux names them, that several machines, or a machine and its guests, may write to."""
+
+LOCAL_IN_USER_SPACE: Final = frozenset(
+    [
+        *("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.ntfs", "fuse.ntfs-3g", "fuse.exfat", "fuse.zfs", "fuse.lxcfs"),
+        *("fuse.encfs", "fuse.gocryptfs", "fuse.cryfs", "fuse.bindfs", "fuse.ext2", "fuse.ext4", "fuse.fuse-ext2"),
+    ]
+)
+"""Kinds of file systems of programs (FUSE) that are on a disk of this machine: all others are taken for a network's."""
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _DRAFT = ".{name}.{unique}.new"
@@ -76,7 +88,7 @@ def check_mount(path: Path) -> None:
         raise LedgerError(
             f"ledger {path} is mounted as a single file, without the log beside it: mount the folder that it is in"
         )
-    if kind in NETWORK:
+    if kind in NETWORK or (kind.partition(".")[0] == "fuse" and kind not in LOCAL_IN_USER_SPACE):
         raise LedgerError(f"ledger {path} is on a network file system ({kind}); it must be on a local disk")
 
 

@@ -4,9 +4,9 @@ A ledger in another database needs only another `Store` with the same methods.
 """
 
 import ctypes
-import errno
 import os
 import sqlite3
+import sys
 import threading
 import time
 import weakref
@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from qrelease._util.durable import sync_folder
 from qrelease.errors import LedgerError
 from qrelease.privacy import ledger_place as place
 
@@ -140,11 +141,13 @@ class Store:
     the parent goes on with it, and to the child the file is closed for good: every use is a `LedgerError`.
     """
 
+    _connection: sqlite3.Connection | None = None  # also of one whose making failed
+    _pid = 0
+
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.lock = threading.Lock()
         self._file = None if path is None else Path(os.path.realpath(path))  # SQLite keeps its log beside that
-        self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._logs: list[tuple[int, int] | None] = []
         self._pid = os.getpid()
@@ -189,7 +192,7 @@ class Store:
                 os.link(draft, path)  # fails if the path exists, where a rename would replace it
             finally:
                 draft.unlink(missing_ok=True)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         return cls(path)
 
     @classmethod
@@ -222,8 +225,9 @@ class Store:
         if self._identity is not None:
             _lost.add(self._identity)
 
-    def __del__(self) -> None:
-        self.disconnect()
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not finalizing():  # at the end of the interpreter, modules that this needs may be gone
+            self.disconnect()
 
     def hurry(self) -> None:
         """For a writer that commits often while others wait: no less durable, but faster, for 8 MiB of the disk.
@@ -628,21 +632,6 @@ def system_errors(path: Path | None) -> Iterator[None]:
         else:
             meaning = _ERROR_TEXTS.get(code, f"failed: {' '.join(str(error).split())}")
         raise LedgerError(f"{_name(path)} {meaning}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable, where folders can be synced."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows opens no folders
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
 
 
 _stores: "weakref.WeakSet[Store]" = weakref.WeakSet()

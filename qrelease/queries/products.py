@@ -27,7 +27,7 @@ _BLOCK_ENTRIES = 1 << 20  # of a matrix of queries at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Explicit):
+class IntegerRows(Explicit):
     """Integer rows (k, cells) of either sign, in units of a power of two: a strategy to measure, not to ask."""
 
     rows: Ints
@@ -70,7 +70,7 @@ class Rows(Explicit):
         return {"type": "rows", "unit": self.unit, "rows": self.rows.tolist()}
 
 
-Factor = Cells | Intervals | Rows
+Factor = Cells | Intervals | IntegerRows
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Product:
 
 def _inner(factor: Factor) -> tuple[int, int]:
     """Bounds on the inner product of two columns; none is larger than a norm, and none negative if no entry is."""
-    least = int(factor.products.min()) if isinstance(factor, Rows) else 0
+    least = int(factor.products.min()) if isinstance(factor, IntegerRows) else 0
     return least, factor.sensitivity(2, replace=False)
 
 

@@ -21,7 +21,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
-from qrelease.queries.products import Factor, Product, Rows
+from qrelease.queries.products import Factor, IntegerRows, Product
 
 MAX_QUERIES = 1 << 28
 _MAX_SETS = 1 << 20
@@ -387,7 +387,7 @@ def _group_from_json(domain: Domain, entry: Mapping[str, Any]) -> Group:
                 raise InvalidInput(f"query vectors must have shape (k, {domain.cells(axes)}), got {rows.shape}")
             return Group(axes, Vectors(rows, float(entry["unit"])))
         case "rows":
-            return Group(domain.axes(columns), Rows(np.array(entry["rows"], np.int64), float(entry["unit"])))
+            return Group(domain.axes(columns), IntegerRows(np.array(entry["rows"], np.int64), float(entry["unit"])))
         case "product":
             parts = [{**f, "columns": [c]} for f, c in zip(entry["factors"], columns, strict=True)]
             factors = (_group_from_json(domain, part).queries for part in parts)
@@ -449,7 +449,7 @@ def signs_replaced(pairs: Sequence[tuple[Axes, Queries]]) -> int | None:
         if not isinstance(queries, Product) or len(axes) != 2:
             return None
         for a, factor in zip(axes, queries.factors, strict=True):
-            if not isinstance(factor, Rows) or factor.count != 1 or (np.abs(factor.rows) != 1).any():
+            if not isinstance(factor, IntegerRows) or factor.count != 1 or (np.abs(factor.rows) != 1).any():
                 return None
             if not np.array_equal(signs.setdefault(a, factor.rows), factor.rows):
                 return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.data import schema
+from qrelease.release.sums import identity
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -52,7 +54,27 @@ def versions() -> dict[str, str]:
 
 
 def manifest(release: Release, digest: str | None) -> dict[str, Any]:
-    """`digest`: of the file that the noisy answers are in, where the manifest does not list them."""
+    """All but the id, see `written`.
+
+    digest  of the file that the noisy answers are in, where the manifest does not list them
+    """
+    return {**described(release, digest), "synopsis": release.synopsis.to_json()}
+
+
+def named(release: Release) -> Release:
+    """The same release with its id."""
+    content = {**described(release, ""), "date": release.date}
+    return replace(release, id=identity(content, (m.values for m in release.measurements)))
+
+
+def written(release: Release, digest: str | None) -> dict[str, Any]:
+    """The manifest of a folder: with the id of what it says, and the date."""
+    content = {**manifest(release, digest), "date": release.date}
+    return {"id": identity(content, (m.values for m in release.measurements)), **content}
+
+
+def described(release: Release, digest: str | None) -> dict[str, Any]:
+    """All but the synopsis."""
     names = release.domain.names
     return {
         "format": FORMAT,
@@ -78,7 +100,6 @@ def manifest(release: Release, digest: str | None) -> dict[str, Any]:
             for m in release.measurements
         ],
         **({} if digest is None else {"values": digest}),
-        "synopsis": release.synopsis.to_json(),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zipfile
@@ -22,6 +21,7 @@ from qrelease.inference.measurement import Measurement
 from qrelease.noise.distributions import MAX_SCALE, Noise, NoiseLaw
 from qrelease.privacy.costs import Neighbours, Spend, cost_from_json
 from qrelease.privacy.filters import Filter
+from qrelease.release import sums
 from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back
 from qrelease.release.release import Release
@@ -31,13 +31,49 @@ from qrelease.release.stored_synopses import Context, synopsis_of
 def load(path: str | os.PathLike[str]) -> Release:
     """A saved release, from its folder or its `release.json`. It answers further queries at no cost.
 
-    Where there are very many noisy answers they stay in their file, which has to stay where it is.
+    Where there are very many noisy answers they stay in their file, which has to stay where it is. Of a folder all
+    files have to be what its `SHA256SUMS` says, and what `release.json` says has to have its id; a release of an
+    earlier version has neither. `evaluation.verify` checks more.
 
-    Raises `InvalidInput`, which names the field, for a file that is none; `BudgetExceeded` where its parts cost more
-    than it claims in all; `TooLarge` for what does not fit in memory.
+    Parameters
+    ----------
+    path
+        The folder that `Release.save` made, or the `release.json` in it.
+
+    Returns
+    -------
+    Release
+        Which gives the answers of the one that was saved.
+
+    Raises
+    ------
+    InvalidInput
+        For a file that is none; it names the field.
+    BudgetExceeded
+        Where its parts cost more than it claims in all.
+    TooLarge
+        For what does not fit in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain, cost = qr.Domain.coded({"sex": 2}), qr.PureDP(1)
+    >>> curator = qr.Curator(qr.Table(domain, (np.arange(500) % 2,)), qr.Ledger.open(None, cost))
+    >>> release = curator.release(qr.Laplace(), qr.Workload.marginals(domain, 1), cost)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/sexes")
+    ...     qr.load(f"{folder}/sexes").answer("sex = 1") == release.answer("sex = 1")
+    True
     """
-    file = Path(path)
-    file = file / MANIFEST if file.is_dir() else file
+    return read(path, checked=True)
+
+
+def read(path: str | os.PathLike[str], *, checked: bool) -> Release:
+    """As `load`; `checked`: whether it has to agree with its own hashes."""
+    file, folder = Path(path), Path(path).is_dir()
+    file = file / MANIFEST if folder else file
     try:
         with reading(str(file)):
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -53,16 +89,36 @@ def load(path: str | os.PathLike[str]) -> Release:
                     content["synopsis"] = put_back(content["synopsis"], arrays)
             with reading("values"):
                 values = _values(content.get("values"), file.parent / VALUES)
-            return _release(content, None if values is None else values.view(np.ndarray))
+            release = _release(content, None if values is None else values.view(np.ndarray))
+            if checked and release.id:
+                _check_hashes(content, release, file.parent if folder else None)
+            return release
     except OSError as error:
         raise InvalidInput(f"{error.filename or file} cannot be read: {error.strerror}") from None
 
 
+def _check_hashes(content: Mapping[str, Any], release: Release, folder: Path | None) -> None:
+    """`InvalidInput` for what is not as it was when the release was made."""
+    if folder is not None:
+        named = sums.read(folder)
+        if named is None or MANIFEST not in named:
+            raise InvalidInput(f"{sums.SUMS} is missing beside it, or does not name it: see `qrelease verify`")
+        found = sums.differences(folder, named)
+        if found:
+            raise InvalidInput(f"{found[0]}, by {sums.SUMS}: see `qrelease verify`")
+    if not has_its_id(content, release):
+        raise InvalidInput("id: it says something else than when the release was made: see `qrelease verify`")
+
+
+def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
+    """Whether a manifest has the id of what it says."""
+    return bool(content.get("id") == sums.identity(content, (m.values for m in release.measurements)))
+
+
 def _check_digest(digest: object, file: Path, what: str) -> None:
     """`InvalidInput` for another file than the manifest names."""
-    with file.open("rb") as content:
-        if hashlib.file_digest(content, "sha256").hexdigest() != digest:
-            raise InvalidInput(f"{file} does not hold the {what} of this release")
+    if sums.digest(file) != digest:
+        raise InvalidInput(f"{file} does not hold the {what} of this release")
 
 
 def _arrays(digest: object, file: Path) -> dict[str, npt.NDArray[Any]]:
@@ -124,6 +180,8 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
             name: value_of(f"versions: {name}", v, str)
             for name, v in value_of("versions", content["versions"], dict).items()
         },
+        value_of("date", content.get("date"), str, None),
+        value_of("id", content.get("id", ""), str),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, final, overload
 
 import numpy as np
@@ -17,7 +18,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.sampling import generator
-from qrelease.inference.synopsis import Estimator, Model, Synopsis, Tabulated, Weighted
+from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis, Tabulated, Weighted
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.queries.workload import Workload
@@ -27,6 +28,8 @@ from qrelease.release.error_bars import measured, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
 from qrelease.release.report.page import html
+from qrelease.release.sums import private_key
+from qrelease.release.sums import sign as sign_sums
 
 MAX_ROWS = 1 << 26
 """Synthetic records in one table."""
@@ -87,6 +90,11 @@ class Release:
         The seed, where it was a seeded generator.
     versions : mapping
         What a third party needs to run the same code.
+    date : str, optional
+        The day on which it was made, UTC, ISO 8601. Public; None where the noise is insecure, so that the same seed
+        gives the same files.
+    id : str
+        What the ledger and the manifest know it by, see `release.sums`; empty in one of an earlier version.
 
     Examples
     --------
@@ -116,6 +124,8 @@ class Release:
     insecure: bool = False
     insecure_seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=versions)
+    date: str | None = None
+    id: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", plain(self.parameters))
@@ -229,7 +239,9 @@ class Release:
         """
         asked = self._asked(workload)
         answers, (noisy, widths) = self.synopsis.answer(asked), self.error_bars(asked)
-        model = self.synopsis.model_bars(asked) if isinstance(self.synopsis, Model) else np.full(len(asked), np.nan)
+        model = (
+            self.synopsis.model_bars(asked) if isinstance(self.synopsis, SelfAssessed) else np.full(len(asked), np.nan)
+        )
         return published(asked, answers, model, noisy, widths, self._margin_bars)
 
     def _margin_bars(self, workload: Workload) -> tuple[Floats, Floats]:
@@ -353,8 +365,11 @@ class Release:
         weighted: bool = False,
         answers: bool | None = None,
         format: writer.Format = "csv",
+        sign: str | os.PathLike[str] | None = None,
     ) -> None:
         """Write the synthetic table, the answers, `release.json` and `report.html` into a new folder, all or nothing.
+
+        `SHA256SUMS` beside them says what they are; `qrelease verify` checks it.
 
         Parameters
         ----------
@@ -369,17 +384,23 @@ class Release:
             saved without them gives every answer all the same, and can be saved with them later.
         format : {"csv", "parquet"}
             Of the two tables: `synthetic` and `answers`, with this suffix.
+        sign : path, optional
+            The private key of the holder, as `qrelease key` makes one: the hashes are signed with it.
 
         Raises
         ------
         InvalidInput
-            Where the folder exists or cannot be written, and where Parquet needs a package that is not installed.
+            Where the folder exists or cannot be written, where Parquet needs a package that is not installed, and for a
+            file that holds no key.
         """
         writer.check_format(format)
+        key = None if sign is None else private_key(Path(sign))
         if weighted:
             writer.check_weighted(self.domain)
         with writer.new_folder(folder) as part:
             writer.save(self, part, rows, weighted=weighted, answers=answers, format=format)
+            if key is not None:
+                sign_sums(part, key)
 
     def __repr__(self) -> str:
         insecure = f", INSECURE seed {self.insecure_seed}" if self.insecure else ""

@@ -6,6 +6,7 @@
                  only if that is asked for: a loaded release gives every one of them
 `release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
 `report.html`    one page for people
+`SHA256SUMS`     what these files are, see `sums`
 
 Both tables may be Parquet instead, typed. Where a list of numbers is too long for the manifest it is in a file by whose
 SHA-256 the manifest knows it:
@@ -21,11 +22,10 @@ is seen whatever opens them, and that leaves names, headers and numbers to whoev
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -39,6 +39,7 @@ from qrelease.data.sources.csv import write_csv, write_rows
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.sampling import generator
+from qrelease.release import sums
 from qrelease.release.answer_table import answer_parts
 from qrelease.release.frames import Column, as_arrow, columns_of
 from qrelease.release.manifest import (
@@ -48,15 +49,15 @@ from qrelease.release.manifest import (
     MOST_ANSWERS,
     NUMBERS,
     VALUES,
-    manifest,
     set_apart,
+    written,
 )
 from qrelease.release.report.page import html
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
 
-_MARK = "INSECURE"
+INSECURE_MARK = "INSECURE"
 """The column that marks the tables of an insecure release, 1 in each row."""
 
 WEIGHT = "weight"
@@ -170,15 +171,16 @@ def save(
         left_out[f"answers.{format}"] = why_no_answers
     listed = sum(len(m.values) for m in release.measurements) <= LISTED_ANSWERS
     digest = None if listed else _write_values(release.measurements, folder / VALUES)
-    content = manifest(release, digest)
+    content = written(release, digest)
     arrays: dict[str, npt.NDArray[Any]] = {}
     content["synopsis"] = set_apart(content["synopsis"], arrays)
     if arrays:
         np.savez_compressed(folder / ARRAYS, **cast(Any, arrays))
-        content["arrays"] = _digest(folder / ARRAYS)
+        content["arrays"] = sums.digest(folder / ARRAYS)
     with _new(folder / MANIFEST) as out:
         print(json.dumps(content, allow_nan=False), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
+    sums.write(folder)
     return left_out
 
 
@@ -209,7 +211,7 @@ def _write_records(release: Release, file: Path, rows: int | None, weighted: boo
     except TooLarge as reason:
         return str(reason)
     if release.insecure:
-        further[_MARK] = np.ones(len(codes[0]), np.uint8)
+        further[INSECURE_MARK] = np.ones(len(codes[0]), np.uint8)
     if file.suffix == ".parquet":
         columns = columns_of(release.domain, codes, rng)
         _write_parquet(file, [{**columns, **{name: Column(values) for name, values in further.items()}}])
@@ -220,15 +222,29 @@ def _write_records(release: Release, file: Path, rows: int | None, weighted: boo
 
 
 def _write_answers(release: Release, file: Path) -> None:
-    parts = answer_parts(release, release.workload)
-    if release.insecure:
-        parts = ({**part, _MARK: Column(np.ones(len(part["answer"].values), np.uint8))} for part in parts)
+    parts = _marked_parts(release)
     if file.suffix == ".parquet":
         _write_parquet(file, parts)
         return
     first = next(parts)
     with _new(file) as out:
         write_rows(out, list(first), (_lines(part) for part in chain([first], parts)))
+
+
+def answer_rows(release: Release) -> Iterator[Sequence[object]]:
+    """The header and the lines of `answers.csv`, as texts."""
+    parts = _marked_parts(release)
+    first = next(parts)
+    yield list(first)
+    for part in chain([first], parts):
+        yield from _lines(part)
+
+
+def _marked_parts(release: Release) -> Iterator[Mapping[str, Column]]:
+    """The answers some lines at a time, with the mark of insecure ones."""
+    for part in answer_parts(release, release.workload):
+        mark = {INSECURE_MARK: Column(np.ones(len(part["answer"].values), np.uint8))} if release.insecure else {}
+        yield {**part, **mark}
 
 
 def _lines(part: Mapping[str, Column]) -> Iterator[tuple[object, ...]]:
@@ -262,9 +278,4 @@ def _write_values(measurements: Iterable[Measurement], file: Path) -> str:
         np.lib.format.write_array_header_1_0(out, header)
         for m in measurements:
             out.write(m.values.astype(NUMBERS, copy=False).tobytes())
-    return _digest(file)
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return sums.digest(file)

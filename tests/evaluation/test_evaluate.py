@@ -13,7 +13,7 @@ from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.evaluation.evaluate import Truth, evaluate, score, unbiased
 from qrelease.evaluation.results import NOTICE, Errors, Evaluation, Run
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
@@ -92,7 +92,7 @@ def test_the_floor_is_near_what_sampling_theory_says():
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_the_bound_is_the_error_of_the_optimal_measurement(neighbours):
     cost, exact, found = ApproxDP(1.0, 1e-6), true_answers(PAIRS, TABLE), []
-    plan = Plan.choose(DOMAIN, PAIRS.sets, neighbours=neighbours)
+    plan = ResidualPlan.choose(DOMAIN, PAIRS.sets, neighbours=neighbours)
     public = 500.0 if neighbours is Neighbours.REPLACE_ONE else None
     for seed in range(200):
         door = private(TABLE, cost, neighbours, Entropy.insecure(seed))

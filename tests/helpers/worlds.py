@@ -124,6 +124,13 @@ def private(table, cost=None, neighbours=Neighbours.ADD_REMOVE, entropy=None):
     return Private(table, neighbours, budget, Entropy.insecure(0) if entropy is None else entropy)
 
 
+def run(mechanism, table, workload, cost, relation=Neighbours.ADD_REMOVE, seed=0):
+    """What a mechanism returns after its check, and the door that it went through."""
+    door = private(table, cost, relation, Entropy.insecure(seed))
+    mechanism.check(workload, cost, relation)
+    return mechanism.release(door, workload, cost), door
+
+
 def true_answers(workload, table):
     """(k,) counts, from the dense matrix."""
     cells = Counter(map(tuple, records_of(table).tolist()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds import coded, private, random_table, true_answers
 
-from qrelease.inference.residuals import Plan
+from qrelease.inference.residuals import ResidualPlan
 from qrelease.inference.sampling import systematic
 from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.noise.entropy import Entropy
@@ -18,7 +18,7 @@ PAIRS = [*combinations(range(3), 2)]
 
 
 def synopsis(codes, rho):
-    plan = Plan.choose(TABLE.domain, PAIRS)
+    plan = ResidualPlan.choose(TABLE.domain, PAIRS)
     measured = private(TABLE, ZCDP(rho), entropy=Entropy.insecure(0)).measure(plan.workload, ZCDP(rho))
     count = codes.shape[1]
     return WeightedCodes(TABLE.domain, codes, np.full(count, 1 / count), 20_000.0, tuple(measured))

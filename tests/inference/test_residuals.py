@@ -14,7 +14,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import audit_sensitivity, compare, enumerated, gaussian_distribution, table_pairs
 from qrelease.inference.measurement import noise_for
-from qrelease.inference.residuals import Estimates, Plan, cell_variance, query_variances
+from qrelease.inference.residuals import Estimates, ResidualPlan, cell_variance, query_variances
 from qrelease.mechanisms.private_data import _SAMPLERS
 from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.entropy import Entropy
@@ -122,7 +122,7 @@ def test_many_columns():
 
 
 def test_a_workload_survives_json():
-    workload = Plan.choose(coded(2, 3, 4), [(0, 1), (1, 2)]).workload
+    workload = ResidualPlan.choose(coded(2, 3, 4), [(0, 1), (1, 2)]).workload
     again = Workload.from_json(workload.domain, json.loads(json.dumps(workload.to_json())))
     assert again == workload
     texts = list(workload.texts())
@@ -138,7 +138,7 @@ def test_a_workload_survives_json():
 def test_the_least_total_is_the_singular_value_bound(world, seed):
     domain, sets = world
     weights = np.random.default_rng(seed).uniform(0.1, 10, len(sets))
-    plan = Plan.choose(domain, sets, weights=weights.tolist())
+    plan = ResidualPlan.choose(domain, sets, weights=weights.tolist())
     asked = cells_of(domain, sets)
     spread = np.repeat(weights, [g.queries.count for g in asked.groups])
     singular = np.linalg.svd(full_matrix(asked) * np.sqrt(spread)[:, None], compute_uv=False)
@@ -149,7 +149,7 @@ def test_the_least_total_is_the_singular_value_bound(world, seed):
 @pytest.mark.slow
 def test_a_hundred_columns_need_no_universe():
     sets = [s for k in (1, 2, 3) for s in combinations(range(100), k)]
-    plan = Plan.choose(Domain.coded({f"a{i}": 10 for i in range(100)}), sets)
+    plan = ResidualPlan.choose(Domain.coded({f"a{i}": 10 for i in range(100)}), sets)
     assert plan.bound == pytest.approx(303.2, abs=0.05)
     assert plan.error <= 1.0001 * plan.bound
 
@@ -160,7 +160,7 @@ def test_predicted_variances_are_those_of_generalised_least_squares(world, objec
     domain, sets = world
     if relation is SWAP and all(domain.cells(s) == 1 for s in sets):
         return
-    plan = Plan.choose(domain, sets, objective=objective, neighbours=relation)
+    plan = ResidualPlan.choose(domain, sets, objective=objective, neighbours=relation)
     rows = full_matrix(plan.workload)
     noise = float(plan.workload.moved(2, replace=relation is SWAP))
     weights = np.full(len(rows), 1 / noise)
@@ -181,7 +181,7 @@ def test_the_least_largest_variance_against_a_convex_solver():
     domain = coded(2, 5, 3, 7, 4)
     sets = [s for k in (1, 2, 3) for s in combinations(range(5), k)][::2]
     weights = np.linspace(0.3, 2, len(sets))
-    plan = Plan.choose(domain, sets, weights=weights.tolist(), objective="largest")
+    plan = ResidualPlan.choose(domain, sets, weights=weights.tolist(), objective="largest")
     below = sorted({s for a in sets for k in range(len(a) + 1) for s in combinations(a, k)})
     s = cvxpy.Variable(len(below), pos=True)
     norms = np.array([np.prod([1 - 1 / domain.shape[a] for a in t]) for t in below])
@@ -194,7 +194,7 @@ def test_the_least_largest_variance_against_a_convex_solver():
     assert best * (1 - 1e-6) <= plan.error <= plan.bound * 1.001
     assert plan.error < 0.95 * np.sqrt(
         max(
-            w * cell_variance(domain.shape, a, Plan.choose(domain, sets).variances)
+            w * cell_variance(domain.shape, a, ResidualPlan.choose(domain, sets).variances)
             for w, a in zip(weights, sets, strict=True)
         )
     )
@@ -202,9 +202,9 @@ def test_the_least_largest_variance_against_a_convex_solver():
 
 def test_what_is_not_expected_to_show_leaves_its_privacy_to_the_rest():
     domain, sets = coded(*(2,) * 8), list(combinations(range(8), 3))
-    plain = Plan.choose(domain, sets)
+    plain = ResidualPlan.choose(domain, sets)
     expected = {0: np.inf, 1: np.inf, 2: np.inf, 3: 1e-9}
-    tilted = Plan.choose(domain, sets, expected=lambda s: expected[len(s)])
+    tilted = ResidualPlan.choose(domain, sets, expected=lambda s: expected[len(s)])
     assert 20 < tilted.variances[(0, 1, 2)] / plain.variances[(0, 1, 2)] < 25  # a twentieth of its part, or a bit less
     for s in ((0,), (0, 1)):
         assert tilted.variances[s] < 0.9 * plain.variances[s]
@@ -219,7 +219,7 @@ def test_the_level_of_the_water_is_the_best():
     """Moving privacy between two sets whose residuals are expected makes the expected error no smaller."""
     domain, sets = coded(2, 3, 4), [(0, 1), (1, 2)]
     prior = {(): np.inf, (0,): 30.0, (1,): 20.0, (2,): 90.0, (0, 1): 9.0, (1, 2): 7.0}
-    plan = Plan.choose(domain, sets, expected=prior.__getitem__)
+    plan = ResidualPlan.choose(domain, sets, expected=prior.__getitem__)
     weight = {s: {0: 4.0, 1: 2.0}.get(len(s), 1.0) * load(domain, sets, s) for s in prior}
     rates = {s: 1 / v for s, v in plan.variances.items()}
 
@@ -269,17 +269,17 @@ def load(domain, sets, s):
 def test_plans_that_are_refused(arguments, message):
     arguments = {"sets": [(0, 1), (2,)], **arguments}
     with pytest.raises(InvalidInput, match=message):
-        Plan.choose(coded(2, 3, 4), **arguments)
+        ResidualPlan.choose(coded(2, 3, 4), **arguments)
 
 
 def test_a_marginal_on_too_many_columns():
     with pytest.raises(TooLarge, match="too many subsets"):
-        Plan.choose(coded(*(2,) * 26), [tuple(range(26))])
+        ResidualPlan.choose(coded(*(2,) * 26), [tuple(range(26))])
 
 
 def test_a_weight_of_nothing_leaves_a_marginal_out():
     domain = coded(2, 3, 4)
-    assert Plan.choose(domain, [(0, 1), (1, 2)], weights=[0, 3]).variances.keys() == {(), (1,), (2,), (1, 2)}
+    assert ResidualPlan.choose(domain, [(0, 1), (1, 2)], weights=[0, 3]).variances.keys() == {(), (1,), (2,), (1, 2)}
 
 
 # --- estimates ---------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_without_noise_the_estimates_are_the_truth(world, relation):
     if relation is SWAP and all(domain.cells(s) == 1 for s in sets):
         return
     table = random_table(domain, 50, 1)
-    plan = Plan.choose(domain, sets, neighbours=relation)
+    plan = ResidualPlan.choose(domain, sets, neighbours=relation)
     found = measured(plan, table, ApproxDP(700.0, 0.5), relation, 3)
     asked = cells_of(domain, sets)
     np.testing.assert_allclose(found.answer(asked)[0], true_answers(asked, table), atol=1.5)
@@ -305,7 +305,7 @@ def test_without_noise_the_estimates_are_the_truth(world, relation):
 def test_queries_of_every_kind_have_the_variance_of_their_vector(relation):
     asked = mixed() + Workload.boxes(PEOPLE, ["age", "grade"])
     domain = PEOPLE
-    plan = Plan.choose(domain, asked.sets, neighbours=relation)
+    plan = ResidualPlan.choose(domain, asked.sets, neighbours=relation)
     rows = full_matrix(asked)
     covariance = np.zeros((domain.size, domain.size))  # of the universe, were all of it estimated
     for s, variance in plan.variances.items():
@@ -332,7 +332,7 @@ def test_drawn_errors_are_as_large_as_predicted(relation, cost, sigma):
     sets = [s for k in (1, 2, 3) for s in combinations(range(5), k)]
     asked, table = cells_of(domain, sets), random_table(domain, 500, 1)
     truth = true_answers(asked, table)
-    plan = Plan.choose(domain, sets, neighbours=relation)
+    plan = ResidualPlan.choose(domain, sets, neighbours=relation)
     runs = [measured(plan, table, cost, relation, seed).answer(asked) for seed in range(150)]
     errors, variances = np.array([v - truth for v, _ in runs]), runs[0][1]
     whole = np.mean(errors**2)
@@ -351,7 +351,7 @@ def test_drawn_errors_are_as_large_as_predicted(relation, cost, sigma):
 
 def test_measuring_again_averages_by_precision():
     domain, table = coded(2, 3), random_table(coded(2, 3), 100, 1)
-    plan, again = Plan.choose(domain, [(0, 1)]), Plan.choose(domain, [(0,)])
+    plan, again = ResidualPlan.choose(domain, [(0, 1)]), ResidualPlan.choose(domain, [(0,)])
     door = private(table, ApproxDP(4.0, 1e-5))
     first = door.measure(plan.workload, ApproxDP(1.0, 1e-6))
     second = door.measure(again.workload, ApproxDP(3.0, 1e-6))
@@ -366,7 +366,7 @@ def test_measuring_again_averages_by_precision():
 
 def test_what_the_estimates_do_not_give():
     domain = coded(2, 3, 4)
-    found = measured(Plan.choose(domain, [(0, 1), (2,)]), random_table(domain, 20, 1), COST, ADD, 1)
+    found = measured(ResidualPlan.choose(domain, [(0, 1), (2,)]), random_table(domain, 20, 1), COST, ADD, 1)
     assert found.gives((1,))
     assert not found.gives((1, 2))
     with pytest.raises(InvalidInput, match="no released marginal contains the columns b, c"):
@@ -385,7 +385,7 @@ def test_what_the_estimates_do_not_give():
 @pytest.mark.parametrize("cost", [ApproxDP(0.3, 1e-9), ZCDP(0.1)])
 def test_the_noise_pays_for_all_sets_together_exactly(cost, relation):
     domain = coded(2, 3, 4)
-    plan = Plan.choose(domain, [(0, 1), (1, 2)], neighbours=relation)
+    plan = ResidualPlan.choose(domain, [(0, 1), (1, 2)], neighbours=relation)
     squares = moved(full_matrix(plan.workload).astype(np.int64), 2, relation)
     _, variance = noise_for(plan.workload, cost, relation)
     if isinstance(cost, ZCDP):

@@ -1,13 +1,22 @@
 """The budget book: memory, composition, rounds, and why it does not go by the value."""
 
+import contextlib
 import math
+import os
+import pickle
+import re
+import stat
+import subprocess
+import sys
+import threading
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import pytest
 from paths import at_most_e_to, law_of, worst_ratio
 
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.local import Book, Coin, DeviceEntropy, KAry
 
 
@@ -32,7 +41,8 @@ def test_questions_and_rounds_add_up_exactly():
 
 def test_a_book_lasts_and_holds_no_value(tmp_path):
     path = tmp_path / "book.json"
-    first = Book(1.0, path).report("place", KAry(0.5, 1 << 40), 123456789, DeviceEntropy())
+    with Book(1.0, path) as book:
+        first = book.report("place", KAry(0.5, 1 << 40), 123456789, DeviceEntropy())
     again = Book(1.0, path)
     assert again.spent == Fraction(1, 2)
     assert again.report("place", KAry(0.5, 1 << 40), 7, DeviceEntropy()) == first
@@ -40,6 +50,7 @@ def test_a_book_lasts_and_holds_no_value(tmp_path):
         assert "123456789" not in path.read_text()
     with pytest.raises(InvalidInput, match="in other terms"):
         again.report("place", KAry(0.25, 1 << 40), 7, DeviceEntropy())
+    again.close()
     with pytest.raises(InvalidInput, match="a total epsilon=1, not 2"):
         Book(2.0, path)
     path.write_text('{"format": 1, "epsilon": "1", "answers": {"0 a": {"epsilon": "-1", "terms": "", "report": ""}}}')
@@ -48,6 +59,96 @@ def test_a_book_lasts_and_holds_no_value(tmp_path):
     path.write_text("[]")
     with pytest.raises(InvalidInput, match="no budget book"):
         Book(1.0, path)
+
+
+def refused(path):
+    """What another process is told that opens a book."""
+    code = "import sys\nfrom qrelease.local import *\ntry: Book(1.0, sys.argv[1])\nexcept Exception as e: print(e)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
+def test_one_process_has_a_book_open(tmp_path):
+    path = tmp_path / "book.json"
+    with Book(1.0, path) as book:
+        book.report("a", KAry(0.5, 3), 1, DeviceEntropy())
+        assert "is open already" in refused(path)
+        with pytest.raises(LedgerError, match="is open already"):
+            Book(1.0, path)
+    assert refused(path) == ""
+    with pytest.raises(LedgerError, match="is closed"):
+        book.report("a", KAry(0.5, 3), 1, DeviceEntropy())
+    with pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(book)
+    path.write_text("[]")
+    for _ in range(2):  # a refusal holds no lock
+        with pytest.raises(InvalidInput, match="no budget book"):
+            Book(1.0, path)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("name", ["book.json", None])
+def test_the_child_of_a_fork_answers_nothing_and_keeps_no_lock_of_its_own(name, tmp_path):
+    path = name and tmp_path / name
+    code = """
+import os, sys
+from qrelease.local import *
+book = Book(1.0, sys.argv[1] or None)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+try:
+    book.report("a", KAry(0.5, 3), 1, DeviceEntropy())
+    print("answered", flush=True)
+except Exception as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+if not child:
+    os._exit(0)
+print(book.spent)
+book.report("b", KAry(0.5, 3), 1, DeviceEntropy())
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path or "")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"LedgerError: the budget book.* was opened before a fork: .*\nanswered\n1/2\n", done.stdout)
+
+
+def test_an_answer_is_on_the_disk_with_its_name_before_it_leaves(tmp_path, monkeypatch):
+    """What is synced, in order: the file, and after it took its name the folder."""
+    path, done = tmp_path / "book.json", []
+    sync, replace = os.fsync, Path.replace
+
+    def synced(descriptor):
+        sync(descriptor)
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+
+    def named(self, other):
+        done.append("name")
+        return replace(self, other)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", named)
+    with Book(1.0, path) as book:
+        book.report("a", KAry(0.5, 3), 1, DeviceEntropy())
+    assert done == ["file", "name", "folder"]
+
+
+def test_threads_do_not_spend_twice(tmp_path):
+    with Book(1.0, tmp_path / "book.json") as book:
+        given, start = [], threading.Barrier(8)
+
+        def ask(i):
+            start.wait()
+            with contextlib.suppress(BudgetExceeded):
+                given.append(book.report(f"q{i}", KAry(0.5, 3), 1, DeviceEntropy()))
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(given), book.left) == (2, 0)
 
 
 def test_nothing_is_charged_for_what_is_refused():

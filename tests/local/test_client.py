@@ -91,6 +91,12 @@ def test_whatever_text_comes_it_is_refused(text):
         ('{"terms": "TERMS", "report": "0001", "x": "1"}', "texts"),
         ('{"terms": "TERMS", "report": "0001", "pad": "' + "0" * 99 + '"}', "at most 68 characters"),
         ('["TERMS"]', "texts"),
+        ('{"terms": "TERMS", "terms": "TERMS", "report": "0001"}', "one text"),
+        ('{"terms": "TERMS", "report": "0002", "report": "0001"}', "one text"),
+        ('{"terms": "TERMS", "report": "0001"} ', "one text"),
+        ('{"terms": "TERMS", "report": "0001"}\n', "one text"),
+        ('{"terms":"TERMS", "report": "0001"}', "one text"),
+        ('{"report": "0001", "terms": "TERMS"}', "one text"),
         (b"\xff\xfe", "not JSON"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from worlds import BOTH, SpyEntropy, coded, random_table, table_of
 
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
+from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms import auto
 from qrelease.mechanisms.auto import Auto, choose, explained
 from qrelease.mechanisms.expected import of_fit, selected
@@ -111,14 +112,21 @@ def test_the_prediction_of_records_is_what_their_releases_do():
 
 def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_would_gain():
     wide = Workload.marginals(coded(*[10] * 15), 3)
-    with_delta = auto.foretold(wide, None, ApproxDP(1.0, DELTA), ADD)
+    with_delta, brief = (told := auto.foretold(wide, None, ApproxDP(1.0, DELTA), ADD)).lines, told.brief
     assert len(with_delta) == 1
+    assert brief == ("auto would take records (-v: why)",)
     assert with_delta[0].startswith("auto would take records, with a synthetic table: for 10,000 records a mean L1 of")
-    without = auto.foretold(wide, 50_000, PureDP(1.0), ADD)
+    without, brief = (told := auto.foretold(wide, 50_000, PureDP(1.0), ADD)).lines, told.brief
+    assert len(brief) == 1
+    assert brief[0].endswith(" WITHOUT a table, and with --delta 1e-09 be nearer (-v: why)")
     assert "WITHOUT a synthetic table: for 50,000 records" in without[0]
     assert without[1].startswith("no table: the universe has")
     assert without[2].startswith("with --delta 1e-09 it would take records, for 50,000 records a mean L1 of ")
-    assert auto.foretold(PAIRS, 500, PureDP(1.0), ADD)[0].startswith("auto would take maxent, with a synthetic table")
+    assert (
+        auto.foretold(PAIRS, 500, PureDP(1.0), ADD)
+        .lines[0]
+        .startswith("auto would take maxent, with a synthetic table")
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
@@ -273,3 +281,15 @@ def test_a_tiny_cost_is_refused_before_the_charge():
     with pytest.raises(InvalidInput):
         Auto().check(PAIRS, PureDP(1e-300), Neighbours.ADD_REMOVE)
     Auto().check(PAIRS, PureDP(1.0), ADD)
+
+
+def test_what_was_counted_first_is_no_part_of_the_answers_that_are_loaded(tmp_path):
+    """A release by `Auto` lists the number of records among its measurements; its answers were fitted without it."""
+    workload = Workload.marginals(coded(2, 3), 2)
+    made = released(Auto(), random_table(workload.domain, 3, 0), workload, PureDP(1.0), seed=2)
+    assert made.parameters["chosen"] == "laplace"
+    made.save(tmp_path / "out")
+    again = load(tmp_path / "out")
+    assert again.measurements[0].group == RECORDS
+    first, second = (m.synopsis.sample(50, np.random.default_rng(0)) for m in (made, again))
+    assert all((a == b).all() for a, b in zip(first, second, strict=True))

@@ -17,7 +17,7 @@ from qrelease.inference import maxent
 from qrelease.inference.interaction_basis import Interactions
 from qrelease.inference.maxent import fit
 from qrelease.inference.residual_synopses import Linear, Modelled
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.maxent import MaxEnt
@@ -46,7 +46,7 @@ def log_linear(shape, records, seed, strength=1.0):
 
 def estimated(table, order, cost, seed, neighbours=ADD):
     sets = list(combinations(range(len(table.domain)), order))
-    plan = Plan.choose(table.domain, sets, neighbours=neighbours)
+    plan = ResidualPlan.choose(table.domain, sets, neighbours=neighbours)
     door = private(table, cost, neighbours, Entropy.insecure(seed))
     return Estimates.of(table.domain, door.measure(plan.workload, cost), len(table) if neighbours is SWAP else None)
 
@@ -265,7 +265,12 @@ def test_all_triples_of_forty_columns_are_released_saved_and_loaded(tmp_path, mo
     monkeypatch.setattr(writer, "LISTED_ANSWERS", 1 << 19)
     monkeypatch.setattr(writer, "MOST_ANSWERS", 1 << 19)
     made.save(tmp_path / "out")
-    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["measurements.npy", "release.json", "report.html"]
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == [
+        "SHA256SUMS",
+        "measurements.npy",
+        "release.json",
+        "report.html",
+    ]
     assert sum(f.stat().st_size for f in (tmp_path / "out").iterdir()) < 15 * noisy.size
     again = qr.load(tmp_path / "out")
     for ours, theirs in zip((noisy, half), again.error_bars(), strict=True):

@@ -1,7 +1,6 @@
 """The door to private counts: every draw has the stated law and is paid for first; error bars cover 95 %."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +8,8 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, signal, special, stats
+from laws import below
+from scipy import optimize, special, stats
 from worlds import (
     BOTH,
     PEOPLE,
@@ -29,40 +29,16 @@ from worlds import (
 
 from qrelease._util import parallel
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.inference.measurement import RECORDS, Measurement, noise_for
-from qrelease.inference.residuals import Plan
+from qrelease.inference.measurement import RECORDS, noise_for
+from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms import private_data
-from qrelease.noise.calibration import currency
-from qrelease.noise.distributions import CONFIDENCE, Noise
+from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
-from qrelease.noise.samplers import discrete_gaussian, discrete_laplace, rounded_gaussian
-from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
-from qrelease.queries.families import GRID
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.workload import Workload
 
 COSTS = [PureDP(0.5), ZCDP(0.05)]
-
 LAWS = {PureDP: "discrete Laplace", ZCDP: "discrete Gaussian", ApproxDP: "rounded Gaussian"}
-
-# --- laws --------------------------------------------------------------------------------------------------------
-
-
-def below(law, scale, at):
-    """P(Y <= at) of the discrete law on the integers, for integers `at`."""
-    if law == "discrete Laplace":
-        tail = np.exp(-(np.abs(at + 0.5) + 0.5) / scale) / (1 + math.exp(-1 / scale))
-        return np.where(at >= 0, 1 - tail, tail)
-    if law == "rounded Gaussian" or scale > 1000:
-        return special.ndtr((at + 0.5) / scale)
-    support = np.arange(-int(12 * scale) - 12, int(12 * scale) + 13)
-    mass = np.exp(-(support**2) / (2 * scale**2))
-    return np.interp(at, support, np.cumsum(mass) / mass.sum())
-
-
-def mass_of(law, scale, reach):
-    """The probabilities of -reach..reach."""
-    mass = np.diff(below(law, scale, np.arange(-reach - 1, reach + 1)))
-    return mass / mass.sum()
 
 
 def p_value(draws, law, scale):
@@ -93,8 +69,6 @@ ASKED = {
     "whole vectors": repeated(coded(3), RNG.integers(0, 2, (3000, 3))),
     "mixture": Workload.ranges(coded(60, 2), "a") + Workload.vectors(coded(60, 2), RNG.random((500, 2)), ["b"]),
 }
-
-
 # How many answers one record moves, by one each: added or removed, replaced. The others are left to brute force.
 MOVED = {"marginals": (3, 6), "prefixes": (2500, 2499)}
 
@@ -144,7 +118,7 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
     """At such a cost there is hardly any noise."""
     monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", drawn)
     cost = ZCDP(1e30)
-    plan = Plan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
+    plan = ResidualPlan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
     for asked in (mixed(), plan.workload):
         table = random_table(PEOPLE, 80, 1)
         assert len(asked.cuts(drawn)) > 1
@@ -301,21 +275,7 @@ def test_a_count_is_added_up_as_integers(monkeypatch):
     assert door.count(PureDP(1.0))[0] == (1 << 53) + 4
 
 
-@pytest.mark.parametrize("law", list(LAWS.values()))
-@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
-@pytest.mark.parametrize("beta", [0.5, 0.05, 1e-4])
-def test_a_draw_is_beyond_its_reach_with_no_more_than_the_probability(law, scale, beta):
-    reach = int(60 * scale) + 8
-    y, mass = np.arange(-reach, reach + 1), mass_of(law, scale, reach)
-    noise = Noise(law, scale)
-    assert mass[np.abs(y) > noise.reach(beta)].sum() <= beta * (1 + 1e-9)
-    if scale == 40 and beta < 0.1:  # the Gaussian bound is for tails
-        assert mass[np.abs(y) > 0.7 * noise.reach(beta)].sum() > beta
-    assert replace(noise, unit=0.25).reach(beta) <= noise.reach(beta)
-
-
 # --- what it costs -----------------------------------------------------------------------------------------------
-
 DRAWS = {
     "measure": lambda door, cost: door.measure(mixed(), cost),
     "count": lambda door, cost: door.count(cost),
@@ -368,136 +328,6 @@ def test_a_repr_shows_no_record():
     assert "table" not in repr(door)
 
 
-# --- the noise that is asked for ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("relation", BOTH)
-def test_noise_parameters_are_exact_fractions(relation):
-    asked = mixed()
-    moves = {o: asked.sensitivity(o, replace=relation is Neighbours.REPLACE_ONE) for o in (1, 2)}
-    _, scale = noise_for(asked, PureDP(0.1), relation)
-    _, variance = noise_for(asked, ZCDP(0.1), relation)
-    assert scale == Fraction(moves[1]) / Fraction(GRID) / Fraction(0.1)
-    assert variance == Fraction(moves[2]) / Fraction(GRID) ** 2 / (2 * Fraction(0.1))
-
-
-def test_queries_that_no_record_moves_get_noise_too():
-    """A single public number would be exact under replace-one; noise on it costs nothing and keeps the code honest."""
-    law, scale = noise_for(Workload.marginals(coded(1), 1), PureDP(1.0), Neighbours.REPLACE_ONE)
-    assert (law.scale, scale) == (1.0, 1)
-
-
-@pytest.mark.parametrize("cost", [ApproxDP(1.0, 0.0), 1.0, None])
-def test_only_a_cost_buys_noise(cost):
-    with pytest.raises(InvalidInput, match=r"delta above 0|cost must be"):
-        noise_for(mixed(), cost, Neighbours.ADD_REMOVE)
-
-
-@pytest.mark.parametrize("cost", [PureDP(1e-310), ZCDP(1e-310)])
-def test_a_cost_that_buys_nothing_is_an_error_in_words(cost):
-    with pytest.raises(InvalidInput):
-        private(random_table(PEOPLE, 5, 0), cost).measure(mixed(), cost)
-
-
-def test_currency():
-    assert currency(PureDP(0.3)) == PureDP(0.3)
-    assert currency(ZCDP(0.3)) == ZCDP(0.3)
-    assert currency(ApproxDP(1.0, 1e-9)) == zcdp_of(ApproxDP(1.0, 1e-9))
-    with pytest.raises(InvalidInput, match="delta"):
-        currency(ApproxDP(1.0, 0.0))
-
-
-# --- error bars --------------------------------------------------------------------------------------------------
-
-SUMS = 20_000
-LIMIT = 4.5 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / SUMS)  # 4.5 binomial standard deviations
-
-
-def draws_of(law, scale, size, seed):
-    entropy = Entropy.insecure(seed)
-    if law == "discrete Laplace":
-        return discrete_laplace(Fraction(scale), size, entropy)
-    sampler = rounded_gaussian if law == "rounded Gaussian" else discrete_gaussian
-    return sampler(Fraction(scale) ** 2, size, entropy)
-
-
-@pytest.mark.parametrize("terms", [1, 2, 5, 40])
-@pytest.mark.parametrize("law", list(LAWS.values()))
-def test_error_bars_cover_95_per_cent_of_sums(law, terms):
-    scale = 200
-    sums = draws_of(law, scale, SUMS * terms, terms).reshape(SUMS, terms).sum(axis=1)
-    covered = {f: np.mean(np.abs(sums) <= f * Noise(law, scale).half_width(terms)) for f in (1 / 1.3, 1.0, 1.3)}
-    assert abs(covered[1.0] - CONFIDENCE) < LIMIT
-    assert covered[1 / 1.3] < CONFIDENCE - 2 * LIMIT
-    assert covered[1.3] > CONFIDENCE + 2 * LIMIT
-
-
-@pytest.mark.parametrize("law", list(LAWS.values()))
-@pytest.mark.parametrize(
-    "weights", [[1.0] * 3 + [0.5] * 8, [0.25] * 16, [1.0, 0.3, 0.3, 0.3], [0.9, 0.9], np.linspace(0, 1, 30)]
-)
-def test_error_bars_of_weighted_sums(law, weights):
-    weights = np.asarray(weights)
-    sums = draws_of(law, 200, SUMS * len(weights), 7).reshape(SUMS, -1) @ weights
-    covered = np.mean(np.abs(sums) <= Noise(law, 200).half_width(float(weights @ weights)))
-    assert CONFIDENCE - LIMIT < covered < CONFIDENCE + (0.02 if law == "discrete Laplace" else 0.01)
-
-
-@pytest.mark.parametrize("scale", [0.05, 0.2, 0.4, 0.7, 1, 2.3, 9, 40])
-@pytest.mark.parametrize("terms", [1, 2, 3, 7, 40, 100])
-@pytest.mark.parametrize("law", list(LAWS.values()))
-def test_error_bars_never_cover_less_whatever_the_grid(law, terms, scale):
-    """By convolution of the exact law, for small scales too, where one draw is nearly always 0."""
-    total = one = mass_of(law, scale, int(40 * scale) + 3)
-    for _ in range(terms - 1):
-        total = signal.fftconvolve(total, one)
-    at = np.arange(len(total)) - len(total) // 2
-    covered = total[np.abs(at) <= Noise(law, scale).half_width(terms)].sum()
-    assert covered > CONFIDENCE - 1e-9
-    if scale * math.sqrt(terms) > 20:
-        assert covered < CONFIDENCE + 0.01
-
-
-def test_error_bars_on_a_grid():
-    assert Noise("discrete Laplace", 3.0, 0.5).half_width() == pytest.approx(3 * math.log(20) + 0.25)
-    assert Noise("discrete Gaussian", 3.0, 0.5).half_width(4) == pytest.approx(6 * 1.959963984540054 + 0.25)
-
-
-@pytest.mark.parametrize("scale", [0.1, 0.5, 3.0, 50.0])
-@pytest.mark.parametrize("law", list(LAWS.values()))
-def test_variance_and_magnitude_are_those_of_the_law_or_just_above(law, scale):
-    reach = int(40 * scale) + 5
-    y, mass = np.arange(-reach, reach + 1), mass_of(law, scale, reach)
-    noise = Noise(law, scale)
-    assert mass @ y**2 <= noise.variance * (1 + 1e-12)
-    if scale >= 3:
-        assert mass @ y**2 >= noise.variance * 0.97
-        assert mass @ np.abs(y) == pytest.approx(noise.magnitude, rel=0.03)
-
-
-# --- measurements ------------------------------------------------------------------------------------------------
-
-
-def test_repeated_measurements_are_averaged():
-    asked = Workload.marginals(coded(3), 1)
-    door = private(random_table(asked.domain, 30, 0), PureDP(3.0))
-    (a,), (b,), (c,) = (door.measure(asked, PureDP(1.0)) for _ in range(3))
-    both = a.averaged(b).averaged(c)
-    np.testing.assert_allclose(both.values, (a.values + b.values + c.values) / 3)
-    assert (both.repeats, both.group, both.noise) == (3, a.group, a.noise)
-    assert both.variance == pytest.approx(a.variance / 3)
-    np.testing.assert_allclose(c.averaged(a.averaged(b)).values, both.values)
-
-
-def test_different_measurements_are_not_averaged():
-    asked = Workload.marginals(coded(3, 3), 1)
-    door = private(random_table(asked.domain, 30, 0))
-    (a, other), (finer, _) = door.measure(asked, PureDP(1.0)), door.measure(asked, PureDP(2.0))
-    for wrong in (other, finer):
-        with pytest.raises(InvalidInput, match="one group under one law"):
-            a.averaged(wrong)
-
-
 def test_measurements_are_unbiased():
     asked = mixed()
     table = random_table(PEOPLE, 40, 2)
@@ -505,12 +335,6 @@ def test_measurements_are_unbiased():
     runs = np.array([np.concatenate([m.values for m in door.measure(asked, PureDP(20.0))]) for _ in range(2000)])
     deviation = noise_for(asked, PureDP(20.0), Neighbours.ADD_REMOVE)[0].variance ** 0.5
     np.testing.assert_allclose(runs.mean(axis=0), full_matrix(asked) @ table.histogram(), atol=5 * deviation / 44)
-
-
-def test_a_measurement_of_its_own():
-    group = Workload.marginals(coded(2), 1).groups[0]
-    m = Measurement(group, np.array([3.0, 4.0]), Noise("discrete Gaussian", 2.0), 4)
-    assert m.variance == 1.0
 
 
 def test_a_filter_of_another_kind_refuses():

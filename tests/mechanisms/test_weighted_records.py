@@ -14,6 +14,7 @@ from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, mixed, private, r
 
 from qrelease.data.domain import Domain
 from qrelease.data.marginals import record_kernels
+from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.structural_zeros import masks
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
@@ -24,16 +25,16 @@ from qrelease.inference.gibbs import Chains, Sampler, possible
 from qrelease.inference.interaction_basis import Interactions, singles
 from qrelease.inference.log_linear import finish, fit
 from qrelease.inference.measurement import noise_for
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.inference.sampling import systematic
-from qrelease.inference.weighted_records import Tables, WeightedCodes
+from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import Records, agreements
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.families import Cells, Residuals
-from qrelease.queries.products import Product, Rows
+from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group, Workload, signs_replaced
 from qrelease.release.curator import Curator
 
@@ -226,7 +227,7 @@ def test_records_that_are_none(codes, weights, why):
 
 def estimates_of(table, cost, order=2, seed=0):
     sets = [s for k in range(1, order + 1) for s in combinations(range(len(table.domain)), k)]
-    plan = Plan.choose(table.domain, sets)
+    plan = ResidualPlan.choose(table.domain, sets)
     made = private(table, cost, entropy=Entropy.insecure(seed))
     return Estimates.of(table.domain, made.measure(plan.workload, cost)), Workload.marginals(table.domain, order)
 
@@ -330,7 +331,9 @@ def test_cells_that_are_empty_under_noise_are_found(rho):
 def agreements_of(table, cost, signs):
     """Residuals of single columns, how often the signs of two agree, and the latter's exact values."""
     domain, made = table.domain, private(table, ZCDP(1_000.0), entropy=Entropy.insecure(0))
-    columns = Estimates.of(domain, made.measure(Plan.choose(domain, [(a,) for a in range(len(domain))]).workload, cost))
+    columns = Estimates.of(
+        domain, made.measure(ResidualPlan.choose(domain, [(a,) for a in range(len(domain))]).workload, cost)
+    )
     asked = agreements(domain, [*combinations(range(len(domain)), 2)], singles(columns))
     exact = np.concatenate([g.queries.apply(table.counts([g.axes])[0].reshape(-1)) for g in asked.groups])
     return columns, made.measure(asked, signs), exact
@@ -481,7 +484,7 @@ def test_a_replaced_record_moves_all_pairs_of_signs_as_far_as_is_said(sizes):
 
 
 def test_what_is_no_pair_of_signs_is_taken_each_at_its_worst():
-    plus, minus, twice = (Rows(np.array([row]), 1.0) for row in ([1, -1], [-1, 1], [2, -2]))
+    plus, minus, twice = (IntegerRows(np.array([row]), 1.0) for row in ([1, -1], [-1, 1], [2, -2]))
     same, three = (plus, plus), [(0, 1), (1, 2), (0, 2)]
 
     def moved(sets, *factors):

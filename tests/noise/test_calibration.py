@@ -1,4 +1,4 @@
-"""Calibration: known constants, the certified side, the textbook's rule and where it ends."""
+"""Calibration: known constants, the certified side, and what is refused."""
 
 import math
 from decimal import Decimal
@@ -9,7 +9,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import analytic_gaussian_sigma, classic_gaussian_sigma
+from qrelease.noise.calibration import analytic_gaussian_sigma
 
 
 def delta_of(sigma, epsilon):
@@ -44,22 +44,6 @@ def test_analytic_sigma_spends_delta_and_a_smaller_one_overspends(epsilon, delta
     assert delta_of(sigma * 0.99, epsilon) > delta
 
 
-def test_the_classic_rule_is_kept_below_one_and_needs_more_noise():
-    sigma = classic_gaussian_sigma(2, 0.5, 1e-5)
-    assert sigma == pytest.approx(2 * math.sqrt(2 * math.log(1.25e5)) / 0.5, rel=1e-12)
-    assert sigma > analytic_gaussian_sigma(2, 0.5, 1e-5)
-    assert delta_of(classic_gaussian_sigma(1, 0.999, 1e-5), 0.999) <= 1e-5
-    # Where it is refused it is not merely unproved: at ε = 10 the same formula has δ = 2.3e-5 for a claimed 1e-5.
-    assert delta_of(math.sqrt(2 * math.log(1.25e5)) / 10, 10) == pytest.approx(2.3e-5, rel=0.02)
-
-
-@pytest.mark.parametrize("epsilon", [1, 1.0, 12, Fraction(3, 2)])
-def test_the_classic_rule_is_refused_from_one_on(epsilon):
-    with pytest.raises(InvalidInput, match="epsilon must be below 1 for the classic Gaussian, got"):
-        classic_gaussian_sigma(1, epsilon, 1e-5)
-
-
-@pytest.mark.parametrize("rule", [classic_gaussian_sigma, analytic_gaussian_sigma])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -73,9 +57,9 @@ def test_the_classic_rule_is_refused_from_one_on(epsilon):
         ((1, 0.5, np.float64("nan")), "delta must be finite, got nan"),
     ],
 )
-def test_bad_arguments_are_one_clear_error(rule, arguments, message):
+def test_bad_arguments_are_one_clear_error(arguments, message):
     with pytest.raises(InvalidInput, match=message):
-        rule(*arguments)
+        analytic_gaussian_sigma(*arguments)
 
 
 def test_an_epsilon_beyond_reason_is_refused():
@@ -83,15 +67,8 @@ def test_an_epsilon_beyond_reason_is_refused():
         analytic_gaussian_sigma(1, 1001, 1e-5)
 
 
-@pytest.mark.parametrize("rule", [classic_gaussian_sigma, analytic_gaussian_sigma])
-def test_a_sigma_beyond_all_floats_is_refused(rule):
+def test_a_sigma_beyond_all_floats_is_refused():
     for arguments in ((Fraction(10**400), 0.5, 1e-5), (1e308, 1e-3, 1e-5)):
         with pytest.raises(InvalidInput, match=r"sensitivity / epsilon must be smaller: the noise would be beyond"):
-            rule(*arguments)
-    assert rule(Fraction(1, 10**400), 0.5, 1e-5) == 5e-324
-
-
-def test_the_classic_rule_at_its_smallest_epsilon_is_no_division_by_zero():
-    with pytest.raises(InvalidInput, match="the noise would be beyond"):
-        classic_gaussian_sigma(1, Fraction(1, 10**400), 1e-5)
-    assert classic_gaussian_sigma(Fraction(1, 10**400), Fraction(1, 10**400), 1e-5) == pytest.approx(4.8448, rel=1e-4)
+            analytic_gaussian_sigma(*arguments)
+    assert analytic_gaussian_sigma(Fraction(1, 10**400), 0.5, 1e-5) == 5e-324

@@ -8,12 +8,13 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from qrelease.errors import LedgerError
-from qrelease.privacy import PureDP
+from qrelease.privacy import PureDP, ledger_store
 from qrelease.privacy import ledger_place as place
 from qrelease.privacy.ledger import Ledger
 
@@ -110,7 +111,7 @@ def test_the_draft_of_a_killed_creation_is_named(tmp_path):
     code = """
 import signal
 from qrelease.privacy import ledger_store
-ledger_store._sync_folder = lambda folder: None
+ledger_store.sync_folder = lambda folder: None
 os.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 Ledger.open(sys.argv[1], PureDP(1.0))
 """
@@ -176,6 +177,62 @@ def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
         Ledger.open(path.with_name("new.ledger"), PureDP(1.0))
     assert not path.with_name("new.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        *((kind, True) for kind in ("9p", "virtiofs", "gpfs", "gfs2", "ocfs2", "cifs", "smb3", "ceph", "lustre")),
+        *((f"fuse.{kind}", True) for kind in ("s3fs", "rclone", "sshfs", "glusterfs", "gcsfuse", "of-next-year")),
+        ("fuse", True),
+        *((kind, False) for kind in ("ext4", "xfs", "btrfs", "overlay", "tmpfs", "zfs", "fuseblk", "vfat")),
+        *((f"fuse.{kind}", False) for kind in ("fuse-overlayfs", "mergerfs")),
+    ],
+)
+def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, monkeypatch):
+    """File systems of programs are taken for a network's, but for some that are known to be on a disk."""
+    text = path.with_name("mounts")
+    text.write_text(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
+    monkeypatch.setattr(place, "_MOUNTS", text)
+    if refused:
+        with pytest.raises(LedgerError, match=f"is on a network file system .{kind}."):
+            Ledger.open(path)
+    else:
+        Ledger.open(path).close()
+
+
+def test_a_store_that_is_left_over_says_nothing_at_the_end():
+    """One whose making failed, and one that is alive when the interpreter ends."""
+    code = """
+from pathlib import Path
+from qrelease.privacy.ledger_store import Store
+try:
+    Store(Path("null\\0byte"))
+except ValueError:
+    print("no such name")
+ledger = Ledger.open(sys.argv[1], PureDP(1.0))
+class Late:
+    def __init__(self, kept): self.kept, self.me = kept, self
+late = Late(ledger)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        prelude = "import sys\nfrom qrelease.privacy import PureDP\nfrom qrelease.privacy.ledger import Ledger\n"
+        command = [sys.executable, "-c", prelude + code]
+        path = Path(folder) / "p.ledger"
+        done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "no such name\n", "")
+
+
+def test_the_end_of_a_store_needs_no_module(path):
+    """At the end of the interpreter the names of modules may be gone already."""
+    ledger, kept = Ledger.open(path), ledger_store.os
+    try:
+        ledger_store.os = None
+        ledger.store.__del__(lambda: True)
+    finally:
+        ledger_store.os = kept
+    ledger.charge(PureDP(0.5), "still open")
+    ledger.close()
 
 
 def may_mount():

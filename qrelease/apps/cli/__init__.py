@@ -27,6 +27,9 @@ COMMANDS = {
     "release": "Release a synthetic table and answers, for one charge.",
     "run": "Make the releases of a job file that are missing, under one budget.",
     "answer": "Answer further queries from a release, at no cost.",
+    "verify": "Check all of a release that a third party can check. Reads no data.",
+    "card": "Fill in the deployment card of a release, as public registries ask.",
+    "key": "Make a key to sign releases with.",
     "evaluate": "NOT PRIVATE: compare mechanisms with the truth, for the data holder's eyes.",
     "ledger": "Look at a budget, or raise its total.",
     "attack": "NOT PRIVATE: what attacks recover from rounded and released answers, for the data holder's eyes.",
@@ -42,7 +45,7 @@ STAYS = "a charge that was made stays spent (qrelease ledger show)"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 if it did its work, 2 with one line on standard error for a mistake that can be mended.
 
-    `audit` ends with 1 when it convicts.
+    `audit` ends with 1 when it convicts, `verify` when something does not hold.
     """
     given = sys.argv[1:] if argv is None else argv
     arguments = _parser(given).parse_args(given)

@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 
 from qrelease.apps.cli.shared import action, opened, told
+from qrelease.errors import InvalidInput
 from qrelease.privacy.analysts import Analysts
-from qrelease.privacy.costs import cost_of
+from qrelease.privacy.costs import ApproxDP, PureDP, cost_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,15 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _add(arguments: argparse.Namespace) -> None:
     with opened(arguments.ledger) as ledger:
+        total = ledger.total
+        if isinstance(total, ApproxDP) and not arguments.delta:
+            raise InvalidInput(
+                f"the total of this ledger has a delta, {total}, and so has an analyst's budget: type --delta"
+                f" {total.delta:g} as well, or less, as in `qrelease analyst add {arguments.name} --ledger"
+                f" {arguments.ledger} --epsilon {arguments.epsilon:g} --delta {total.delta:g}`"
+            )
+        if isinstance(total, PureDP) and arguments.delta:
+            raise InvalidInput(f"the total of this ledger, {total}, has no delta: leave out --delta")
         print(Analysts(ledger).add(arguments.name, cost_of(arguments.epsilon, arguments.delta)))
 
 

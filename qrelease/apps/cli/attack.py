@@ -5,7 +5,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from qrelease.apps.cli.shared import DATA, check_memory
+from qrelease.apps.cli.shared import DATA, check_memory, names
+from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -15,10 +16,22 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--release", type=Path, required=True, metavar="FOLDER", help="the folder of a release")
     parser.add_argument("--secret", required=True, metavar="COLUMN", help="what the attacker wants to know")
     parser.add_argument("--value", help="of that column; default: the one that nearest to half of the people have")
-    parser.add_argument("--people", type=int, default=2000, help="how many are attacked; default: %(default)s")
+    parser.add_argument(
+        "--people",
+        type=names,
+        default=["2000"],
+        metavar="N,…",
+        help="how many are attacked, or several such numbers, as 200,600,2000; default: 2000",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the sample and the questions; default: %(default)s")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw what was recovered")
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw what was recovered, at the last number")
     parser.add_argument("--json", action="store_true", help="one object a line")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidInput(f"--people takes whole numbers, as 200,600,2000, got {text!r}")
+    return int(text)
 
 
 def _attack(arguments: argparse.Namespace) -> None:
@@ -32,8 +45,9 @@ def _attack(arguments: argparse.Namespace) -> None:
         check_svg(arguments.picture)
     release = load(arguments.release)
     table = Table.read(arguments.data, release.domain)
-    found = study(table, release, arguments.secret, arguments.value, people=arguments.people, seed=arguments.seed)
-    print(found.to_json_lines() if arguments.json else found)
+    for people in map(_number, arguments.people):
+        found = study(table, release, arguments.secret, arguments.value, people=people, seed=arguments.seed)
+        print(found.to_json_lines() if arguments.json else found, flush=True)
     if find_spec("cvxpy") is None:
         print("qrelease: no linear programme without cvxpy: pip install 'qrelease[attack]'", file=sys.stderr)
     if arguments.picture is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_FLOOR, Context
 from itertools import groupby
 from math import fsum
 from pathlib import Path
@@ -35,6 +35,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     show = action(actions, "show", _show, "What was spent, what is left, and the history.")
     show.add_argument("ledger", type=Path)
     show.add_argument("--all", action="store_true", help="a line for each charge, also where a session makes many")
+    show.add_argument(
+        "--json", action="store_true", help="what may be published, as `qrelease verify --ledger` reads it"
+    )
     more = action(actions, "raise", _raise, "Set a larger total: a decision about the people in the data.")
     more.add_argument("ledger", type=Path)
     more.add_argument("--epsilon", type=float, required=True)
@@ -49,6 +52,11 @@ def _show(arguments: argparse.Namespace) -> None:
     from qrelease.privacy.conversions import zcdp_epsilon
 
     with opened(arguments.ledger) as ledger:
+        if arguments.json:
+            from qrelease.privacy.draws import public_part
+
+            print(json.dumps(public_part(ledger), indent=1))
+            return
         print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}")
         print(f"total   {told(ledger.total)}")
         print(f"spent   {told(ledger.spent)}")
@@ -69,10 +77,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _at_most(left: Cost | None) -> str:
     """What may be asked for next, to six digits as `told`, but rounded down: so what is read here fits."""
-    if left is None:
-        return "nothing"
-    down = Context(prec=6, rounding=ROUND_FLOOR)
-    return ", ".join(f"{n}={float(down.create_decimal(repr(v))):.6g}" for n, v in left.to_json().items())
+    return "nothing" if left is None else left.rounded(up=False)
 
 
 def _runs(history: Sequence[Entry]) -> Iterator[list[Entry]]:

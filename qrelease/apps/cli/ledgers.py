@@ -17,20 +17,15 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger import Ledger
 
 
-def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
-    """The ledger of this dataset, made with the asked total (or just this cost) if there is none yet.
+def known_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger | None:
+    """The ledger of this dataset; None where there is none yet, and `new_ledger` will make one that covers the cost.
 
     A run with an insecure seed and no ledger named is a test: it has a budget of its own, in memory.
     """
     from qrelease.privacy import Filter
     from qrelease.privacy.ledger import Ledger
 
-    total = cost
-    if arguments.total_epsilon is not None:
-        delta = arguments.delta if arguments.total_delta is None else arguments.total_delta
-        total = cost_of(arguments.total_epsilon, delta)
-    elif arguments.total_delta is not None:
-        raise InvalidInput("--total-delta needs --total-epsilon")
+    total = _total(arguments, cost)
     if arguments.insecure_seed is not None and arguments.ledger is None:
         return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours)
     path = ledger_path(arguments)
@@ -41,9 +36,29 @@ def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours)
             ledger.close()
             raise InvalidInput(f"ledger {path} has a total of {has}, not {total}; `qrelease ledger raise` changes it")
         return ledger
-    Filter(total).spend(cost)  # what would be refused leaves no new ledger behind
+    Filter(total).spend(cost)
+    if not path.parent.is_dir():
+        raise LedgerError(f"ledger {path}: there is no folder {path.parent}")
+    return None
+
+
+def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
+    """A ledger with the asked total, or just this cost: for when nothing is left to refuse, so that none is left."""
+    from qrelease.privacy.ledger import Ledger
+
+    path = ledger_path(arguments)
     _warn_of_another(arguments, path)
-    return Ledger.open(path, total, dataset=dataset_of(arguments), neighbours=neighbours)
+    return Ledger.open(path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours)
+
+
+def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
+    """Of a new ledger."""
+    if arguments.total_epsilon is not None:
+        delta = arguments.delta if arguments.total_delta is None else arguments.total_delta
+        return cost_of(arguments.total_epsilon, delta)
+    if arguments.total_delta is not None:
+        raise InvalidInput("--total-delta needs --total-epsilon")
+    return cost
 
 
 def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:

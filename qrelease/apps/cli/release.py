@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
     check_memory,
@@ -95,6 +95,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out-format", choices=["csv", "parquet"], default="csv", help="of the two tables; default: %(default)s"
     )
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key, see `qrelease key`")
     parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
     parser.add_argument(
         "--ledger",
@@ -103,6 +104,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
     parser.add_argument("--total-delta", type=float, help="likewise; default: that of this release")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="of auto: say why it takes what it takes, and what it does not"
+    )
     parser.add_argument(
         "--again",
         action="store_true",
@@ -118,10 +122,11 @@ def make(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.inference.synopsis import Fitted
     from qrelease.privacy import Neighbours
-    from qrelease.release import writer
+    from qrelease.release import sums, writer
     from qrelease.release.curator import Curator
     from qrelease.release.release import check_rows
 
+    key = None if arguments.sign is None else sums.private_key(arguments.sign)
     cost = cost_given(arguments)
     check_weak(cost, arguments.weak)
     mechanism = _mechanism(arguments)
@@ -133,28 +138,37 @@ def make(arguments: argparse.Namespace) -> None:
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
             table = table_of(arguments, undecided=True)
-            whole = cost
+            neighbours = Neighbours.parse(arguments.neighbours)
+            whole, ledger = cost, None
             if table.domain.undecided:
-                cost = _check_open(arguments, mechanism, table, cost)
-                ledger = closing.enter_context(ledger_of(arguments, whole, Neighbours.parse(arguments.neighbours)))
+                cost = _check_open(arguments, mechanism, table, whole)
+                ledger = known_ledger(arguments, whole, neighbours) or new_ledger(arguments, whole, neighbours)
+                closing.enter_context(ledger)
                 table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
-            _check(arguments, mechanism, table, workload, cost)
-            if whole is cost:
-                ledger = closing.enter_context(ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)))
-            _check_disk(arguments, table, workload, folder, ledger)
-            _foretell(arguments, mechanism, table, workload, cost, ledger)
+            public = public_records(arguments, table)
+            _check(arguments, mechanism, table, workload, cost, public)
+            if ledger is None:
+                ledger = known_ledger(arguments, cost, neighbours)
+                if ledger is not None:
+                    closing.enter_context(ledger)
+            _check_disk(arguments, workload, folder, public)
+            _foretell(arguments, mechanism, workload, cost, ledger, public)
+            if ledger is None:
+                ledger = closing.enter_context(new_ledger(arguments, cost, neighbours))
             paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)
             with elapsed("releasing"):
                 release = paid.release()
                 left_out = _saved(release, folder, out, arguments)
-        paid.finish()  # there is nothing more to go on with
+                if key is not None:
+                    sums.sign(folder, key)
+        paid.finish(release, sums.read(out))  # there is nothing more to go on with
         del arguments.charged
         print(release)
         if arguments.mechanism == "auto":
             from qrelease.mechanisms.auto import explained
 
-            print(explained(release.parameters))
+            print(explained(release.parameters, briefly=not arguments.verbose))
         print(wrote(out))
         for name, why in left_out.items():
             print(f"no {name}: {why}")
@@ -222,12 +236,38 @@ def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Le
     return table.viewed(learned.domain)
 
 
-def _check(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, workload: Workload, cost: Cost) -> None:
+def public_records(arguments: argparse.Namespace, table: Table) -> int | None:
+    """How many records there are, where that is public: told, or under replace-one the size of the table.
+
+    Nothing that is said or refused before the release may come of their number where it is private.
+    """
+    if arguments.neighbours == "replace-one":
+        return len(table)
+    return int(arguments.records) if arguments.records is not None else None
+
+
+def _rows_written(arguments: argparse.Namespace, public: int | None) -> int | None:
+    """How many synthetic records there will be, where that follows from what is public."""
+    from qrelease.release.release import MAX_ROWS
+
+    if arguments.rows is not None:
+        return int(arguments.rows)
+    return None if public is None else min(max(public, 1), MAX_ROWS)
+
+
+def _check(
+    arguments: argparse.Namespace,
+    mechanism: Mechanism,
+    table: Table,
+    workload: Workload,
+    cost: Cost,
+    public: int | None,
+) -> None:
     """What can be known to be wrong before there is a ledger."""
     from qrelease.mechanisms.base import check_table, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.release import writer
-    from qrelease.release.release import MAX_ROWS, check_fit
+    from qrelease.release.release import check_fit
 
     neighbours = Neighbours.parse(arguments.neighbours)
     if table.domain.impossible and arguments.mechanism != "records":
@@ -239,18 +279,20 @@ def _check(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, wo
     if _tabled(arguments):
         check_table(mechanism, workload)
     table.check_counts(workload.sets)
-    # What is charged shall not be lost with its release: records that do not fit are refused before.
-    if not arguments.weighted and why_no_table(mechanism, workload) is None:
-        check_fit(table.domain, arguments.rows or min(max(len(table), 1), MAX_ROWS))
+    # Records that do not fit are refused before the charge, if their number is public. If it is private, the same
+    # command goes on after the charge for free, with fewer --rows.
+    rows = _rows_written(arguments, public)
+    if rows is not None and not arguments.weighted and why_no_table(mechanism, workload) is None:
+        check_fit(table.domain, rows)
 
 
 def _foretell(
     arguments: argparse.Namespace,
     mechanism: Mechanism,
-    table: Table,
     workload: Workload,
     cost: Cost,
-    ledger: Ledger,
+    ledger: Ledger | None,
+    public: int | None,
 ) -> None:
     """Tell what the release will be like, and how long it will take, while it costs nothing to call it off.
 
@@ -261,33 +303,36 @@ def _foretell(
     from qrelease.privacy.costs import Neighbours
 
     try:
-        ledger.check(cost)
+        if ledger is not None:
+            ledger.check(cost)
     except QReleaseError:
         return
-    public = len(table) if ledger.neighbours is Neighbours.REPLACE_ONE else None
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
-        records = arguments.records or public
-        for line in foretold(workload, records, cost, ledger.neighbours, table=_tabled(arguments)):
+        records = arguments.records if arguments.records is not None else public
+        told = foretold(workload, records, cost, Neighbours.parse(arguments.neighbours), table=_tabled(arguments))
+        for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {line}", file=sys.stderr)
     if isinstance(mechanism, Forecasting):
         print(f"qrelease: {forecast(mechanism, workload, cost, public)}", file=sys.stderr)
 
 
-def _check_disk(arguments: argparse.Namespace, table: Table, workload: Workload, folder: Path, ledger: Ledger) -> None:
-    """`InvalidInput` unless the disks have room for the release, and for what is drawn beside the ledger."""
+def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path, public: int | None) -> None:
+    """`InvalidInput` unless the disks have room for the release, and for what is drawn beside the ledger.
+
+    What synthetic records take is counted where their number is public.
+    """
     from qrelease._util import memory
     from qrelease.release.manifest import MOST_ANSWERS
-    from qrelease.release.release import MAX_ROWS
 
     written = len(workload) <= MOST_ANSWERS if arguments.answers is None else arguments.answers
-    rows = arguments.rows or min(max(len(table), 1), MAX_ROWS)
+    rows = _rows_written(arguments, public) or 0
     drawn = _NUMBER * len(workload) + _SOME
-    files = drawn + _LABEL * len(table.domain) * rows + (_ANSWER * len(workload) if written else 0)
+    files = drawn + _LABEL * len(workload.domain) * rows + (_ANSWER * len(workload) if written else 0)
     needed = [(folder, files)]
-    if ledger.store.path is not None:
-        needed.append((ledger.store.path.resolve().parent, drawn))
+    if arguments.insecure_seed is None or arguments.ledger is not None:
+        needed.append((ledger_path(arguments).resolve().parent, drawn))
     for place, size in needed:
         free = shutil.disk_usage(place).free
         if free < size:

@@ -12,9 +12,9 @@ from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import cost_of
 
 _COMMON = ("data", "schema", "ledger", "dataset", "neighbours", "columns", "total", "release")
-_PATHS = ("data", "schema", "ledger", "out")
+_PATHS = ("data", "schema", "ledger", "out", "sign")
 _OWN = ("out", "epsilon", "delta", "rho", "mechanism", "workload", "columns", "rounds", "size", "alpha", "records")
-_MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format", "weak")
+_MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format", "weak", "sign")
 
 
 def options(parser: argparse.ArgumentParser) -> None:

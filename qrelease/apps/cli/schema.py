@@ -72,7 +72,7 @@ def _draft(arguments: argparse.Namespace) -> None:
 
 def _learn(arguments: argparse.Namespace) -> None:
     check_memory()
-    from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+    from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
     from qrelease.data.schema import load
     from qrelease.data.sources.compression import written
     from qrelease.data.structural_zeros import narrowed
@@ -88,7 +88,11 @@ def _learn(arguments: argparse.Namespace) -> None:
     domain = load(arguments.schema, undecided=True)
     learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
     table = table_of(arguments, undecided=True)
-    with written(arguments.out) as file, ledger_of(arguments, cost, Neighbours.parse(arguments.neighbours)) as ledger:
+    neighbours = Neighbours.parse(arguments.neighbours)
+    with (
+        written(arguments.out) as file,
+        known_ledger(arguments, cost, neighbours) or new_ledger(arguments, cost, neighbours) as ledger,
+    ):
         curator = Curator(table, ledger, entropy_of(arguments))
         if curator.notice:
             print(f"qrelease: {curator.notice}", file=sys.stderr)

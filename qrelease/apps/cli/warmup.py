@@ -15,12 +15,13 @@ def _warmup(_: argparse.Namespace) -> None:
     import numpy as np
 
     from qrelease.data.domain import Domain
+    from qrelease.data.marginals.record_tables import Tables
     from qrelease.data.table import Table
     from qrelease.inference.gibbs import Sampler
     from qrelease.inference.histogram import Histogram, transform
     from qrelease.inference.log_linear import finish, fit
     from qrelease.inference.residuals import Estimates, Residual
-    from qrelease.inference.weighted_records import Tables, WeightedCodes
+    from qrelease.inference.weighted_records import WeightedCodes
     from qrelease.mechanisms.small_db.branch_and_bound import draw_database
     from qrelease.mechanisms.small_db.databases import Bounds, Databases
     from qrelease.noise import samplers, selection

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qrelease.mechanisms.online.session import Online
     from qrelease.privacy.ledger import Ledger
 
-MAX_CELLS: Final = 1 << 16
+MAX_CONDITION_CELLS: Final = 1 << 16
 """Cells of the marginal that one condition is about."""
 
 MAX_ANSWERS: Final = 1000
@@ -109,8 +109,10 @@ def read_question(domain: Domain, query: Mapping[str, Any]) -> Question:
             raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
         return Question(domain, Workload.marginals(domain, [query["marginal"]]))
     found = Question(domain, parse(query["where"] if "where" in query else _range_text(**query["range"]), domain))
-    if found.cells > MAX_CELLS:
-        raise TooLarge(f"the columns of the condition span {found.cells:,} cells; at most {MAX_CELLS:,} are allowed")
+    if found.cells > MAX_CONDITION_CELLS:
+        raise TooLarge(
+            f"the columns of the condition span {found.cells:,} cells; at most {MAX_CONDITION_CELLS:,} are allowed"
+        )
     return found
 
 

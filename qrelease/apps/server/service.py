@@ -21,6 +21,7 @@ from qrelease.apps.server.questions import Question
 from qrelease.errors import BudgetExceeded, StreamHalted
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
+from qrelease.privacy.costs import six_digits
 
 if TYPE_CHECKING:
     from qrelease.inference.histogram import Histogram
@@ -45,7 +46,10 @@ class _RequestPurse:
             return
         takes = self._takes(cost)
         if self.taken + takes > self._most * (1 + 1e-9):  # a quote's sum and the sum of its parts are rounded apart
-            told = f"it would take {takes:.6g} of your budget by now, and at most {self._most:.6g} may be taken"
+            told = (
+                f"it would take {six_digits(takes)} of your budget by now, and at most"
+                f" {six_digits(self._most, up=False)} may be taken"
+            )
             raise BudgetExceeded(f"{told}; ask for a new quote")
 
     def spend(self, cost: Cost) -> None:
@@ -63,8 +67,8 @@ def _so_far(taken: float, found: int, questions: Sequence[Question]) -> str:
         return "nothing was charged"
     asked = sum(question.answers for question in questions)
     return (
-        f"{found:,} of {asked:,} answers were found before, for which {taken:.6g} of your budget was charged: they are"
-        " kept, and free when you ask for them again"
+        f"{found:,} of {asked:,} answers were found before, for which {six_digits(taken)} of your budget was charged:"
+        " they are kept, and free when you ask for them again"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util.typing import Axes, Floats, Ints
-from qrelease._util.validate import count, positive
+from qrelease._util.validate import count, positive, positive_probability
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
@@ -27,7 +27,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
-MAX_CELLS = 1 << 14
+MAX_BLOCK_CELLS = 1 << 14
 """Cells of a block's universe: each is an integer unknown."""
 
 _SLACK = 1e-6
@@ -47,14 +47,18 @@ class CrossTables:
     sets : tuple of tuples of int
         The columns of each, as positions in the domain.
     low, high : (k,) float64
-        Between what counts each true one lies, as the published number says: equal where it is exact. All tables one
-        after the other, each flat in C order.
+        Between what counts each true one lies, as the published number says: equal where it is exact, and where it is
+        noisy. All tables one after the other, each flat in C order.
+    sure : bool
+        Whether each true count surely lies there: not where there is noise, nor where records were exchanged before
+        they were counted. Then nothing that is found is certain.
     """
 
     domain: Domain
     sets: tuple[Axes, ...]
     low: Floats = field(repr=False)
     high: Floats = field(repr=False)
+    sure: bool = True
 
 
 Rule = Callable[[Floats], tuple[Floats, Floats]]
@@ -88,8 +92,42 @@ def suppressed(least: int) -> Rule:
 
 def publish(block: Table, sets: Sequence[Axes], rule: Rule = exact) -> CrossTables:
     """The cross-tables of a block on some sets of column positions, published by a rule."""
-    counts = np.concatenate(block.counts(sets)).astype(np.float64)
-    return CrossTables(block.domain, tuple(sets), *rule(counts))
+    return CrossTables(block.domain, tuple(sets), *rule(_counts(block, sets)))
+
+
+def sticky(block: Table, sets: Sequence[Axes], deviation: float, rng: np.random.Generator) -> CrossTables:
+    """The cross-tables with rounded normal noise on each count, the same however often a table is asked for.
+
+    As the office of a country adds it to its census tables (cell keys), and systems such as Diffix: see
+    `publishers.Sticky`.
+    """
+    counts = _counts(block, sets)
+    noisy = np.maximum(np.rint(counts + rng.normal(0.0, positive("deviation", deviation), len(counts))), 0.0)
+    return CrossTables(block.domain, tuple(sets), noisy, noisy, sure=False)
+
+
+def swapped(
+    block: Table, sets: Sequence[Axes], elsewhere: Table, share: float, rng: np.random.Generator
+) -> CrossTables:
+    """The exact cross-tables of a block of which a share of the people were exchanged for others of a wider table.
+
+    As censuses did it until 2010: whoever is rare in the block was likelier to be exchanged there; here all are alike.
+    """
+    people = len(block)
+    away = rng.choice(people, round(positive_probability("share", share) * people), replace=False)
+    came = rng.choice(len(elsewhere), len(away), replace=False)
+    columns = []
+    for own, others in zip(block.columns, elsewhere.columns, strict=True):
+        column = own.copy()
+        column[away] = others[came]
+        columns.append(column)
+    counts = _counts(Table(block.domain, tuple(columns)), sets)
+    return CrossTables(block.domain, tuple(sets), counts, counts, sure=False)
+
+
+def _counts(block: Table, sets: Sequence[Axes]) -> Floats:
+    """The exact counts (k,) of some cross-tables."""
+    return np.concatenate(block.counts(sets)).astype(np.float64)
 
 
 def released(
@@ -100,7 +138,7 @@ def released(
     workload = Workload.marginals(block.domain, [[names[a] for a in axes] for axes in sets])
     with Ledger.open(None, cost, dataset="block", neighbours=Neighbours.REPLACE_ONE) as ledger:
         answers = Curator(block, ledger, entropy).release(mechanism, workload, cost).answers()
-    return CrossTables(block.domain, workload.sets, answers, answers)
+    return CrossTables(block.domain, workload.sets, answers, answers, sure=False)
 
 
 @final
@@ -113,7 +151,8 @@ class Fitted:
     counts : (cells,) int64
         How many of them are in each cell of the universe, in C order.
     certain : int
-        How many of them every table that fits contains; 0 where that was not found out in time.
+        How many of them every table that fits contains; 0 where that was not found out in time, and where the true
+        tables may not fit.
     misfit : float
         The sum of what the tables are off by, a count: 0 where they are not noisy.
     """
@@ -156,8 +195,8 @@ def fit(published: CrossTables, records: int, *, prior: Floats | None = None, se
     """
     cvxpy = load_cvxpy()
     cells = published.domain.size
-    if cells > MAX_CELLS:
-        raise TooLarge(f"a block's universe of {cells:,} cells is too large; at most {MAX_CELLS:,} do")
+    if cells > MAX_BLOCK_CELLS:
+        raise TooLarge(f"a block's universe of {cells:,} cells is too large; at most {MAX_BLOCK_CELLS:,} do")
     limit = {"solver": cvxpy.HIGHS, "time_limit": positive("seconds", seconds)}
     sums = _matrix(published)
     found = cvxpy.Variable(cells, integer=True)
@@ -178,10 +217,13 @@ def fit(published: CrossTables, records: int, *, prior: Floats | None = None, se
     if prior is not None:
         _solve(cvxpy.Problem(cvxpy.Maximize(np.log(prior + _RARE) @ found), fits), limit)
         best = best if found.value is None else np.rint(found.value).astype(np.int64)
+    misfit = misfit if misfit > _SLACK else 0.0
+    if not published.sure:
+        return Fitted(best, 0, misfit)
     others = cvxpy.Problem(*_farthest(cvxpy, found, best, fits))
     _solve(others, limit)
     certain = records - round(float(others.value)) if others.status == cvxpy.OPTIMAL else 0
-    return Fitted(best, certain, misfit if misfit > _SLACK else 0.0)
+    return Fitted(best, certain, misfit)
 
 
 def _solve(problem: Any, limit: dict[str, Any]) -> None:
@@ -234,7 +276,8 @@ class BlockReconstruction(NotPrivate):
     recovered : int
         Records found that are in the block, in all columns and as often.
     certain : int
-        Records of which the attacker knows without looking that they are right; 0 where the tables are noisy.
+        Records of which the attacker knows without looking that they are right; 0 where the tables are noisy or records
+        were exchanged.
     guessed : int
         Records that are right for who asks nothing about the block, and knows the whole population's table.
     """
@@ -254,7 +297,7 @@ def compare(name: str, block: Table, fitted: Fitted, population: Table) -> Block
         name,
         len(block),
         _common(fitted.counts, truth),
-        0 if fitted.misfit else fitted.certain,
+        fitted.certain,
         _common(_apportioned(share, len(block)), truth),
     )
 

@@ -92,7 +92,7 @@ class Study:
         The name of the release among the kinds of answers.
     population : float
         The fraction guessed right by who knows other people's records, and of each person all other columns; NaN where
-        there is nobody else.
+        all people are attacked, so that there is nobody else.
     base_rate : float
         The fraction who have the commoner bit.
     rows : tuple of Recovered
@@ -119,12 +119,18 @@ class Study:
             f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} people; bits guessed right",
             "  ".join(["answers".ljust(width), *(_head(a, people[a]) for a in attacks)]),
             *("  ".join([kind.ljust(width), *row]) for kind, row in zip(kinds, cells, strict=True)),
-            f"{_OTHERS_ALONE.ljust(width)}  {_rate(self.population)}",
+            f"{_OTHERS_ALONE.ljust(width)}  {_rate(self.population)}{self._why_no_others}",
             f"{_COMMONER.ljust(width)}  {_rate(self.base_rate)}",
         ]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def _why_no_others(self) -> str:
+        """Why it is not known what other people's records tell, where it is not."""
+        everybody = f"  (all {self.records:,} people are attacked, which leaves no others: attack fewer, --people)"
+        return everybody if math.isnan(self.population) else ""
 
     def to_json_lines(self) -> str:
         """One JSON object a line for each attack, each with the notice."""

@@ -49,6 +49,7 @@ from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.reader import load
+from qrelease.release.sums import SUMS
 
 _NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
@@ -62,10 +63,11 @@ def folder_seen(folder: Path) -> dict[str, object]:
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return seen
-    seen |= flat(json.loads(manifest.read_text(encoding="utf-8")), MANIFEST)
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    seen |= flat({name: part for name, part in content.items() if name != "id"}, MANIFEST)  # the hash of the others
     with tempfile.TemporaryDirectory() as again:
         load(folder).save(Path(again) / "again")
-        for file in {*files} - {MANIFEST}:
+        for file in {*files} - {MANIFEST, SUMS}:  # `load` has checked the hashes
             encoding = "latin-1" if file.endswith((".npy", ".npz", ".parquet")) else "utf-8"  # any bytes, or texts
             copy, here = Path(again) / "again" / file, (folder / file).read_text(encoding)
             if not copy.is_file() or not alike(copy.read_text(encoding), here):

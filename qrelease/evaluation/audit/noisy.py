@@ -14,7 +14,7 @@ from qrelease.privacy.costs import Neighbours
 
 _BOTH_RELATIONS: Final = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 _ADD_REMOVE: Final = (Neighbours.ADD_REMOVE,)
-_COUNTING_MECHANISMS: Final = ("mwem", "maxent", "iterative", "smalldb")
+_COUNTING_MECHANISMS: Final = ("mwem", "maxent", "iterative", "smalldb", "auto")
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Field:
 _MANIFEST: Final = (
     Field("measurements/*/values/*", "answers with noise"),
     Field("synopsis/total", "the number of records with noise", neighbours=_ADD_REMOVE),
-    Field("synopsis/values/*", "answers with noise, made consistent", ("laplace", "gaussian")),
+    Field("synopsis/values/*", "answers with noise, made consistent", ("laplace", "gaussian", "auto")),
     Field("synopsis/factors/*/logs/*", "fitted to answers with noise", ("mwem", "iterative")),
-    Field("synopsis/histogram/total", "fitted to answers with noise", ("maxent",), _ADD_REMOVE),
-    Field("synopsis/histogram/factors/*/logs/*", "fitted to answers with noise", ("maxent",)),
-    Field("synopsis/widths/*", "error bars of a model that is fitted to answers with noise", ("maxent",)),
+    Field("synopsis/histogram/total", "fitted to answers with noise", ("maxent", "auto"), _ADD_REMOVE),
+    Field("synopsis/histogram/factors/*/logs/*", "fitted to answers with noise", ("maxent", "auto")),
+    Field("synopsis/widths/*", "error bars of a model that is fitted to answers with noise", ("maxent", "auto")),
     Field("synopsis/records/*", "fitted to answers with noise", ("records",), appears=True, coarse=True),
     Field("synopsis/weights/*", "fitted to answers with noise", ("records",), appears=True),
     Field("parameters/fitted rounds", "of the fit to answers with noise", ("records",), coarse=True),
@@ -58,7 +58,9 @@ _MANIFEST: Final = (
     Field("parameters/records", "the number of records with noise", _COUNTING_MECHANISMS, _ADD_REMOVE),
     Field("measurements/*/multiplier", "planned for a noisy number of records", ("maxent", "records"), _ADD_REMOVE),
     Field("measurements/*/noise/scale", "planned for a noisy number of records", ("maxent", "records"), _ADD_REMOVE),
-    Field("parameters/error", "what the plan for a noisy number of records expects", ("maxent",), _ADD_REMOVE),
+    Field("parameters/error", "what the plan for a noisy number of records expects", ("maxent", "auto"), _ADD_REMOVE),
+    Field("parameters/predictions/*/error", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
+    Field("parameters/predictions/*/l1", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
     Field("measurements/*", "chosen with noise, until that says so", ("mwem", "iterative"), appears=True, coarse=True),
     Field(
         "synopsis/factors/*",
@@ -96,6 +98,7 @@ _HTTP: Final = (
 NOISY_FIELDS: Final = (
     *(replace(field, path=f"release.json/{field.path}") for field in _MANIFEST),
     *(replace(field, path=f"http/{field.path}") for field in _HTTP),
+    Field("stdout/1", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
     Field("stdout/2", "how far records are from answers with noise that they are fitted to", ("records",)),
     Field("ledger/charges/*", "bought until the noisy count is precise", ("online",), _ADD_REMOVE, appears=True),
     Field("ledger/spent", "prices for a noisy number of records", ("online",), _ADD_REMOVE),

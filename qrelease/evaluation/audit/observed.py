@@ -37,6 +37,9 @@ BEYOND_MANIFEST: Final = " beyond the manifest"
 SHAPE: Final = {"a": 2, "b": 3}
 """Columns of the tables that are attacked, and their cells."""
 
+_FOREIGN_LOGS: Final = frozenset(["asyncio", "numba"])
+"""Packages whose lines are left out, by the name of the logger: of event loops, and of code that is compiled once."""
+
 _ATTACKED_RECORDS: Final = ((0, 0), (1, 2), (1, 1), (0, 2)) * 10
 
 
@@ -208,7 +211,8 @@ def listening(seen: dict[str, object]) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+            if record.name.partition(".")[0] not in _FOREIGN_LOGS:
+                lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
 
     root, handler = logging.getLogger(), Handler()
     level = root.level
@@ -221,8 +225,8 @@ def listening(seen: dict[str, object]) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-        lines += [f"warning: {w.message}" for w in warned]
-        seen |= flat([line for line in lines if "asyncio" not in line and "numba" not in line], "log")
+        lines += [f"warning: {w.message}" for w in warned if w.category.__module__.partition(".")[0] != "numba"]
+        seen |= flat(lines, "log")
 
 
 def account(ledger: Ledger) -> Iterator[tuple[str, object]]:

@@ -41,8 +41,42 @@ def audit_mechanism(
     """Audit a mechanism of the package at a cost: three records of three binary columns, all their 2-way marginals.
 
     Of the neighbours that differ most in their answers, short audits of a tenth of the runs each pick the one that
-    shows most; the audit itself is `audit`, with its parameters. Small tables are the hard case: the noise does not
-    shrink with the table, and one record moves a large part of it. Raises `InvalidInput` for fewer than 1 000 samples.
+    shows most; the audit itself is `audit`. Small tables are the hard case: the noise does not shrink with the table,
+    and one record moves a large part of it.
+
+    Parameters
+    ----------
+    mechanism
+        What is audited.
+    cost
+        What each of its releases is said to cost.
+    neighbours
+        The relation under which it is said to.
+    samples
+        Releases that are made of each of the two tables.
+    confidence
+        The probability with which a mechanism that keeps its promise is not convicted.
+    entropy
+        The random source; by default the system's.
+
+    Returns
+    -------
+    Audit
+        The verdict, with a bound on the least cost that explains what was seen.
+
+    Raises
+    ------
+    InvalidInput
+        For fewer than 1 000 samples, or where the mechanism cannot be run at this cost.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> verdict = qr.audit_mechanism(
+    ...     qr.Laplace(), qr.PureDP(1), qr.Neighbours.ADD_REMOVE, samples=1_000, entropy=qr.Entropy.insecure(1)
+    ... )
+    >>> verdict.convicted
+    False
     """
     whole("samples", samples, least=1_000)
     source = Entropy() if entropy is None else entropy

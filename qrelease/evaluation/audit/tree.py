@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Floats, Ints
 from qrelease.evaluation.audit.cells import BinnedColumn, log_ratio
 
-Rows = npt.NDArray[np.intp]
+RowIndices = npt.NDArray[np.intp]
 
 _MAX_LEAVES: Final = 16
 _MIN_GAIN: Final = 4.0
@@ -26,7 +26,7 @@ class _Leaf:
     """A box of cells, for each column the range of codes first..last, and the runs of both inputs that fall in it."""
 
     box: dict[int, tuple[int, int]]
-    rows: tuple[Rows, Rows]
+    rows: tuple[RowIndices, RowIndices]
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -143,6 +143,16 @@ class IterativeConstruction:
     References
     ----------
     Dwork & Roth 2014, *The algorithmic foundations of differential privacy*, §5.2 and Algorithm 8.
+
+    Examples
+    --------
+    Its theorem needs many records. What it promises of the worst of 20 answers, as a fraction of a million records:
+
+    >>> import qrelease as qr
+    >>> pairs = qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2)
+    >>> mechanism = qr.IterativeConstruction()
+    >>> round(mechanism.error(pairs, 1_000_000, qr.PureDP(1), qr.Neighbours.REPLACE_ONE, beta=0.05), 3)
+    0.119
     """
 
     rule: BoundedRule[Any] | None = None

@@ -25,7 +25,7 @@ from qrelease.queries.families import Cells, Vectors
 from qrelease.queries.oracles import Oracle
 from qrelease.queries.workload import Group, Workload, single
 
-Choice = Literal["group", "query"]
+Selectable = Literal["group", "query"]
 
 SCORE_BITS: Final = 8
 """Answers of the hypothesis are rounded to multiples of 2^-8 of a unit, so that scores are integers."""
@@ -104,7 +104,7 @@ class Select:
     & Sheldon 2022, *AIM*.
     """
 
-    choice: Choice = "group"
+    choice: Selectable = "group"
     rule: Rule = "exponential"
     confined = True
 

@@ -22,7 +22,7 @@ from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.iterative.construction import MAX_ROUNDS, Round, cheaper_currency, iterate
-from qrelease.mechanisms.iterative.distinguishers import Choice, Select
+from qrelease.mechanisms.iterative.distinguishers import Select, Selectable
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import Rule, calibrated, counting_first
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
@@ -83,10 +83,22 @@ class MWEM:
     References
     ----------
     Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.MWEM(rounds=2), qr.Workload.marginals(domain, 2), cost)
+    >>> release.synthetic(3)["sex"].shape
+    (3,)
     """
 
     rounds: int | None = None
-    choice: Choice = "group"
+    choice: Selectable = "group"
     rule: Rule | None = None
     selection: float = 0.15
     singles: float = 0.1
@@ -203,7 +215,7 @@ class MWEM:
         )
 
 
-def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Choice) -> int:
+def rounds_for(workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, n: float, choice: Selectable) -> int:
     """The default number of rounds, from public facts and the (noisy) number of records n.
 
     More rounds fit more queries, an error that falls as √(ln|X| / T) of n [Hardt, Ligett & McSherry 2012, Thm 2.2]; but

@@ -77,6 +77,18 @@ class PrivateMultiplicativeWeights:
     ----------
     Hardt & Rothblum 2010, *A multiplicative weights mechanism for privacy-preserving data analysis*; Dwork & Roth 2014,
     Algorithm 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> table = qr.Table(qr.Domain.coded({"sex": 2, "age": 10}), (np.arange(50_000) % 2, np.arange(50_000) % 10))
+    >>> cost = qr.PureDP(10)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> with curator.open(qr.PrivateMultiplicativeWeights(queries=100), cost) as session:
+    ...     answer = session.answer("sex = 1 and age <= 4")
+    >>> answer.source
+    'hypothesis'
     """
 
     alpha: float | None = None

@@ -92,7 +92,7 @@ def learn(private: Private, cost: Cost) -> Domain:
             private.spend(what(attribute), share)
             attribute = (_categories if attribute.kind == "category" else _bins)(private, attribute, share)
         made.append(attribute)
-    return Domain(tuple(made), private.domain.impossible)
+    return replace(private.domain, attributes=tuple(made))
 
 
 def _moved(private: Private) -> int:

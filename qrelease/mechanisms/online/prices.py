@@ -45,7 +45,7 @@ from qrelease._util.typing import Axes, Floats
 from qrelease.data.domain import Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import noise_for
-from qrelease.inference.residuals import Plan, on_grid
+from qrelease.inference.residuals import ResidualPlan, on_grid
 from qrelease.noise import tail_bounds
 from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.sparse_vector import SparseVector
@@ -230,7 +230,7 @@ def residual_reach(
     """What to measure, with which variances at σ = 1; and how far off a conjunction then may be with probability β."""
     axes = tuple(a for a in axes if domain.shape[a] > 1)  # a column of one value tells nothing
     whole = [s for s in conjunctions.subsets(axes) if len(s) == min(conjunctions.order, len(axes))]
-    plan = Plan.choose(domain, whole, neighbours=neighbours)
+    plan = ResidualPlan.choose(domain, whole, neighbours=neighbours)
     norms = {s: math.prod(1 - 1 / domain.shape[a] for a in s) for s in plan.variances}
     parts, _ = _variances(domain, axes, conjunctions, plan.variances)
     sizes = np.zeros(parts.shape[1])

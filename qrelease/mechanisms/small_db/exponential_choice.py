@@ -52,7 +52,7 @@ def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, Pu
     return counting, choosing
 
 
-def count(private: Private, counting: PureDP | ZCDP | None) -> tuple[int, tuple[Measurement, ...]]:
+def count_records(private: Private, counting: PureDP | ZCDP | None) -> tuple[int, tuple[Measurement, ...]]:
     """ñ, from 0 to `MAX_COUNT`, and the measurement that it comes from: none where the number of records is public."""
     found, measured = private.count(counting)
     return min(max(round(found), 0), MAX_COUNT), () if measured is None else (measured,)

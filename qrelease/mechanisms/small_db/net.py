@@ -62,6 +62,16 @@ class Net:
     References
     ----------
     Dwork & Roth 2014, Algorithm 7 and Proposition 5.2; Cesar & Rogers 2021, *Bounding, concentrating, and truncating*.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> from qrelease.inference.nets import quantiles
+    >>> line = qr.Domain.coded({"hour": 24})
+    >>> mechanism = qr.Net(quantiles(line, alpha=1 / 4), radius=1 / 4)
+    >>> ranges, neighbours = qr.Workload.ranges(line, "hour"), qr.Neighbours.REPLACE_ONE
+    >>> round(mechanism.error(ranges, 1_000, qr.PureDP(1), neighbours, beta=0.05), 2)
+    0.28
     """
 
     net: Candidates
@@ -101,7 +111,7 @@ class Net:
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then draw one synopsis."""
         counting, choice = exponential_choice.shares(cost, private.neighbours)
-        counted, measured = exponential_choice.count(private, counting)
+        counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
         answers, unit = exponential_choice.exact_answers(private, workload)
         grid = (1 << SCORE_BITS) * int(1 / unit)

@@ -71,6 +71,18 @@ class SmallDB:
     ----------
     Blum, Ligett & Roth 2008, *A learning theory approach to noninteractive database privacy*; Dwork & Roth 2014,
     Algorithm 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
+    >>> cost = qr.PureDP(1)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> release = curator.release(qr.SmallDB(size=4), qr.Workload.marginals(domain, 1), cost)
+    >>> release.answer("sex = 1").value / release.answer("sex in {0, 1}").value in (0, 0.25, 0.5, 0.75, 1)
+    True
     """
 
     size: int | None = None
@@ -116,7 +128,7 @@ class SmallDB:
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then draw one database."""
         counting, choice = exponential_choice.shares(cost, private.neighbours)
-        counted, measured = exponential_choice.count(private, counting)
+        counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
         size = self._size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
         found = _range(workload, size)

@@ -3,68 +3,37 @@
 import asyncio
 import json
 import logging
-import os
 import re
-import signal
-import socket
 import sqlite3
 import threading
 import time
 from dataclasses import astuple, replace
 from importlib.resources import files
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import CAP, GENEROUS, TABLE, Client, Reply, admit, spent, worker
-from worlds import PEOPLE, PROPERTY, coded
+from replies import problem, read
+from serving import CAP, GENEROUS, TABLE, Client, admit, spent, worker
+from worlds import PEOPLE, PROPERTY
 
 from qrelease.apps.cli import main
-from qrelease.apps.server import processes
-from qrelease.apps.server.app import LEAST_BURST, Limits
-from qrelease.apps.server.http_bounds import MAX_HEAD_BYTES, Server, configured
-from qrelease.apps.server.openapi import ENDPOINTS, document
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
-from qrelease.apps.server.rate_limit import Rates, network
 from qrelease.apps.server.service import Service
-from qrelease.apps.server.synthetic import records
 from qrelease.apps.server.transactions import SETTINGS, Transactions
-from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory, TooLarge
-from qrelease.inference.histogram import Histogram
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
 from qrelease.mechanisms.online.session import Online, OnlineSession
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_store
 from qrelease.privacy.analyst_store import RequestRow
 from qrelease.privacy.analysts import AnalystAccount, Analysts, Revoked
-from qrelease.privacy.ledger import Ledger, SharedJournal
+from qrelease.privacy.ledger import Ledger
 from qrelease.queries.classes import Conjunctions
 from qrelease.release.curator import Curator
 
 WOMEN = {"where": "sex = 'F'"}
 YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "people.ledger"
-
-
-@pytest.fixture
-def server(path):
-    """A client of the analyst `ada`."""
-    with worker(path) as app:
-        yield Client(app, admit(path, "ada"))
-
-
-def problem(reply, status):
-    """The one form of every error."""
-    assert reply.status == status, reply.content
-    assert reply.headers["content-type"] == "application/problem+json"
-    assert set(reply.json) == {"title", "status", "detail"}
-    assert "\n" not in reply.json["detail"]
-    return reply.json["detail"]
 
 
 # --- answers
@@ -168,30 +137,6 @@ def test_a_history_is_ones_own(server, path):
     assert [r["queries"] for r in other.get("/v1/history").json["requests"]] == [[YOUNG]]
     problem(other.get("/v1/history/2"), 404)
     assert "bob" not in json.dumps([server.get(p).json for p in ("/v1/history", "/v1/budget", "/v1/schema")])
-
-
-def test_a_universe_too_large_for_a_hypothesis_has_no_synthetic_records(server, monkeypatch):
-    monkeypatch.setattr("qrelease.mechanisms.online.hypothesis.MAX_HYPOTHESIS_CELLS", TABLE.domain.size - 1)
-    assert "no synthetic records: the universe has" in problem(server.get("/v1/synthetic"), 404)
-
-
-def test_whether_there_are_synthetic_records_follows_from_public_sizes_alone(server, monkeypatch, caplog):
-    """A private table takes memory: whatever fails for want of it is one and the same 503, and logs no size."""
-    found = set()
-    for where in ("qrelease.apps.server.app.records", "qrelease.mechanisms.online.session.OnlineSession.synopsis"):
-        for error in (OutOfMemory("64 MiB are free"), MemoryError("of 20 000"), TooLarge("cells"), InvalidInput("no")):
-
-            def full(*_, error=error):
-                raise error
-
-            with monkeypatch.context() as patch:
-                patch.setattr(where, property(full) if "synopsis" in where else full)
-                reply = server.get("/v1/synthetic")
-            found.add((reply.status, reply.content, tuple(sorted(reply.headers.items()))))
-    ((status, content, _),) = found
-    assert (status, json.loads(content)["detail"]) == (503, "not now; ask again")
-    assert not any(c.isdigit() for record in caplog.records for c in record.getMessage())
-    assert server.get("/v1/synthetic?rows=3").status == 200
 
 
 def test_a_query_for_which_there_is_no_memory_is_undone_and_tells_nothing(server, path, monkeypatch):
@@ -379,133 +324,6 @@ def test_requests_have_limits(server, path):
     assert spent(path) == 0
 
 
-def over_sockets(app, *requests):
-    """What a server says to requests, each on a connection of its own, until it or the request ends that."""
-
-    async def talk():
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = Server(configured(app, 1))
-            task = asyncio.create_task(serving.serve(sockets=[listening]))
-            found = []
-            for request in requests:
-                reader, writer = await asyncio.open_connection(*listening.getsockname())
-                writer.write(request)
-                head, _, content = (await asyncio.wait_for(reader.read(), 20)).partition(b"\r\n\r\n")
-                named = (line.decode().lower().split(": ", 1) for line in head.split(b"\r\n")[1:])
-                found.append(Reply(int(head.split()[1]), dict(named), content))
-                writer.close()
-            serving.should_exit = True
-            await task
-            return found
-
-    return asyncio.run(talk())
-
-
-def head(*lines):
-    return "\r\n".join(("GET /health HTTP/1.1", "Host: localhost", "Connection: close", *lines, "", "")).encode()
-
-
-def test_heads_are_bounded_and_what_is_no_http_is_a_problem_too(path, caplog):
-    long = "x: " + "y" * MAX_HEAD_BYTES
-    with worker(path) as app:
-        good, tall, many, wide, cut, odd, what = over_sockets(
-            app,
-            head("x: " + "y" * (MAX_HEAD_BYTES - 200)),
-            head(long),
-            head(*["x: y"] * (MAX_HEAD_BYTES // 5)),
-            head().replace(b"/health", b"/" + b"h" * MAX_HEAD_BYTES),
-            head(long)[:-4],
-            head("Transfer-Encoding: gzip"),
-            b"what?\r\n\r\n",
-        )
-    assert good.status == 200
-    for reply, status in ((tall, 431), (many, 431), (wide, 431), (cut, 431), (odd, 400), (what, 400)):
-        problem(reply, status)
-        assert reply.headers["connection"] == "close"
-    assert caplog.text == ""  # there may be as many as anybody likes
-
-
-def test_what_is_said_twice_is_not_heard(path):
-    """A proxy may have heard the other."""
-
-    def request(*lines):
-        return head(*lines).replace(b"GET /health", b"POST /v1/query") + json.dumps(WOMEN).encode()
-
-    with worker(path) as app:
-        tokens = [f"Authorization: Bearer {admit(path, name)}" for name in ("ada", "bob")]
-        body = ["Content-Type: application/json", f"Content-Length: {len(json.dumps(WOMEN))}"]
-        keys = ["Idempotency-Key: k", "Idempotency-Key: l"]
-        good, two_tokens, two_keys = over_sockets(
-            app,
-            request(tokens[0], keys[0], *body),
-            request(*tokens, keys[0], *body),
-            request(tokens[0], *keys, *body),
-        )
-    assert good.status == 200
-    problem(two_tokens, 401)
-    problem(two_keys, 400)
-
-
-def test_too_many_connections_are_told_to_come_again(path, monkeypatch):
-    monkeypatch.setattr("qrelease.apps.server.http_bounds.MAX_CONNECTIONS", 0)
-    with worker(path) as app:
-        (reply,) = over_sockets(app, head())
-    assert "too many connections" in problem(reply, 503)
-
-
-def test_idle_connections_of_one_address_lock_nobody_out(path, monkeypatch, caplog):
-    """However many are open: the oldest idle one without a good token makes room; one with a good token is kept."""
-    monkeypatch.setattr("qrelease.apps.server.http_bounds.MAX_CONNECTIONS", 8)
-
-    async def talk(app, token):
-        async def asked(reader, writer):
-            writer.write(
-                head(f"Authorization: Bearer {token}").replace(b"/health", b"/v1/schema").replace(b"close", b"x")
-            )
-            status = int((await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)).split()[1])
-            await reader.read(1 << 16)
-            return status
-
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = Server(configured(app, 1, strangers=3))
-            task = asyncio.create_task(serving.serve(sockets=[listening]))
-            where = listening.getsockname()
-            known = await asyncio.open_connection(*where)
-            statuses = [await asked(*known)]
-            idle = [await asyncio.open_connection(*where) for _ in range(40)]
-            late = await asyncio.open_connection(*where)
-            statuses += [await asked(*late), await asked(*known)]
-            open_now = len(serving.server_state.connections)
-            ended = [await asyncio.wait_for(reader.read(), 20) for reader, _ in idle[:36]]
-            for _, writer in (known, late, *idle):
-                writer.close()
-            serving.should_exit = True
-            await task
-            return statuses, open_now, ended
-
-    with worker(path) as app:
-        statuses, open_now, ended = asyncio.run(talk(app, admit(path, "ada")))
-    assert statuses == [200, 200, 200]
-    assert open_now <= 2 + 3
-    assert ended == [b""] * 36
-    assert caplog.text == ""
-
-
-@pytest.mark.parametrize(
-    ("host", "whose"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
-        ("2001:db8:1:3::", "2001:db8:1:3::/64"),
-        ("testclient", "testclient"),
-    ],
-)
-def test_addresses_are_counted_by_whose_they_are(host, whose):
-    assert network(host) == whose
-
-
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_anything_is_bought(
     tmp_path, capsys, neighbours
@@ -533,95 +351,6 @@ def test_a_session_is_gone_on_with_whatever_number_of_records_is_given(path):
         first = curator.open(Online(), CAP, key="k").answer("sex = 'F'")
         again = curator.open(Online(records=20_000), CAP, key="k").answer("sex = 'F'")
         assert (again.value, again.source) == (first.value, "cached")
-
-
-def test_every_problem_is_in_the_document(server):
-    """Of each endpoint; but not of paths and methods that it does not know."""
-    for endpoint in ENDPOINTS:
-        responses = document()["paths"][endpoint.path][endpoint.method.lower()]["responses"]
-        assert {"400", "405", "431", "500", "503"} <= set(responses)
-        assert endpoint.public or {"401", "429"} <= set(responses)
-        for status, response in responses.items():
-            assert status == "200" or list(response["content"]) == ["application/problem+json"]
-
-
-def test_a_body_that_does_not_come_is_not_waited_for(path):
-    with worker(path, limits=Limits(seconds=0.05)) as app:
-        ada = Client(app, admit(path, "ada"))
-        headers = {"content-type": "application/json", "idempotency-key": "k"}
-        problem(asyncio.run(ada.exchange("POST", "/v1/query", [b"{", None], headers)), 408)
-
-
-def test_rates_are_each_tokens_own(path):
-    with worker(path, limits=Limits(rate=0.001, burst=3)) as app:
-        ada, bob = Client(app, admit(path, "ada")), Client(app, admit(path, "bob"))
-        assert [ada.get("/v1/schema").status for _ in range(4)] == [200, 200, 200, 429]
-        assert bob.get("/v1/schema").status == 200  # though from the same address
-
-
-def test_behind_a_proxy_nobodys_guesses_keep_others_out(path):
-    """All come from one address there; what is counted against it is what brings no good token."""
-    with worker(path, limits=Limits(rate=0.001, burst=2)) as app:
-        assert [Client(app, "guess").get("/v1/schema").status for _ in range(4)] == [401, 401, 429, 429]
-        for name in ("ada", "bob", "eve"):
-            assert Client(app, admit(path, name)).get("/v1/schema").status == 200
-        for page in ("/health", "/", "/openapi.json", "/static/page.js"):
-            assert [Client(app).get(page).status for _ in range(5)] == [200] * 5
-        assert [Client(app, "guess", host="192.0.2.9").get("/v1/schema").status for _ in range(3)] == [401, 401, 429]
-
-
-def test_each_query_of_a_batch_counts(path):
-    with worker(path, limits=Limits(rate=0.001, burst=5)) as app:
-        ada = Client(app, admit(path, "ada"))
-        assert ada.post("/v1/quote", {"queries": [WOMEN]}).status == 200
-        assert ada.post("/v1/quote", {"queries": [WOMEN] * 4}).status == 200
-        problem(ada.post("/v1/quote", {"queries": [WOMEN] * 2}), 429)
-        assert ada.get("/v1/budget").status == 429
-
-
-def test_a_batch_may_be_larger_than_what_may_be_asked_at_once(path):
-    """It is waited for after it: else a server of a low rate would never take what its document allows."""
-    with worker(path, limits=Limits(rate=0.1, burst=3)) as app:
-        ada = Client(app, admit(path, "ada"))
-        assert ada.post("/v1/quote", {"queries": [WOMEN] * 8}).status == 200
-        refused = ada.post("/v1/quote", {"queries": [WOMEN]})
-        assert "ask again in 60 s" in problem(refused, 429)
-        assert refused.headers["retry-after"] == "60"
-
-
-@pytest.mark.parametrize(
-    ("rate", "burst"), [(200.0, 400), (1000.0, 2000), (50.0, 100), (1.0, LEAST_BURST), (0.001, LEAST_BURST)]
-)
-def test_what_may_be_asked_at_once_follows_the_rate(rate, burst):
-    limits = Limits.at(rate)
-    assert (limits.rate, limits.burst) == (rate, burst)
-
-
-def test_who_has_a_network_has_one_rate(path):
-    with worker(path, limits=Limits(rate=0.001, burst=2)) as app:
-        guesses = (
-            "2001:db8::1",
-            "2001:db8::2:1",
-            "2001:db8::3",
-            "2001:db8:0:1::1",
-            "::ffff:192.0.2.7",
-            "::ffff:192.0.2.8",
-        )
-        statuses = [Client(app, "guess", host=host).get("/v1/schema").status for host in guesses]
-        assert statuses == [401, 401, 429, 401, 401, 401]
-
-
-def test_a_bucket_fills_up_again():
-    now = [0.0]
-    rates = Rates(2.0, 2.0, lambda: now[0])
-    assert [rates.take("a") for _ in range(3)] == [True, True, False]
-    now[0] = 0.5
-    assert [rates.take("a"), rates.take("a"), rates.take("b", 2), rates.take("b")] == [True, False, True, False]
-    assert rates.wait("b") == 0.5
-    now[0] = 0.75
-    assert rates.wait("b") == 0.25
-    now[0] = 2.0
-    assert rates.wait("b") == rates.wait("c") == 0
 
 
 def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
@@ -661,24 +390,6 @@ def test_the_hypothesis_learns_while_nobody_asks(server, monkeypatch):
     monkeypatch.setattr(Service, "learn", lambda _: 1 / 0)
     assert server.ask(YOUNG).status == 200
     assert server.ask(YOUNG).json["answers"][0]["source"] == "cached"  # it is opened again from the ledger
-
-
-def test_an_idle_worker_keeps_up_with_the_others(path, monkeypatch):
-    """So that it need not read and learn it all when somebody waits."""
-    read, seen = SharedJournal.read, []
-
-    def reading(journal):
-        news = read(journal)
-        seen.extend(news)
-        return news
-
-    with worker(path, seed=1) as one, worker(path, seed=2):
-        monkeypatch.setattr(SharedJournal, "read", reading)
-        Client(one, admit(path, "ada")).ask(WOMEN)
-        deadline = time.monotonic() + 10
-        while len(seen) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert len(seen) == 2  # a purchase and what came of it; who wrote them does not read them
 
 
 def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
@@ -757,65 +468,6 @@ def test_health_does_not_wait_for_the_desk(path, monkeypatch):
         while ada.get("/health").status != 200 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert ada.get("/health").status == 200  # though nobody asked
-
-
-def test_synthetic_records_are_drawn_beside_the_desk_and_one_request_waits_for_another_so_long(path, monkeypatch):
-    begun, going = threading.Event(), threading.Event()
-
-    def slow(*_):
-        begun.set()
-        return b"rows" if going.wait(10) else b""
-
-    monkeypatch.setattr("qrelease.apps.server.app.records", slow)
-    with worker(path, limits=replace(GENEROUS, seconds=0.5)) as app:
-        ada = Client(app, admit(path, "ada"))
-        assert ada.ask(WOMEN).status == 200
-
-        async def meanwhile():
-            drawing = asyncio.create_task(ada.exchange("GET", "/v1/synthetic", [b""], {}))
-            while not begun.is_set():
-                await asyncio.sleep(0.01)
-            headers = {"content-type": "application/json", "idempotency-key": "k"}
-            asked = await ada.exchange("POST", "/v1/query", [json.dumps(YOUNG).encode()], headers)
-            refused = await ada.exchange("GET", "/v1/synthetic", [b""], {})
-            monkeypatch.setattr(Service, "learn", lambda _: learned.append(1))
-            await asyncio.sleep(0.1)
-            learned.append(2)
-            going.set()
-            return asked, refused, await drawing
-
-        learned = []
-        asked, refused, drawn = asyncio.run(meanwhile())
-        assert asked.status == 200
-        assert problem(refused, 503) == "not now; ask again"  # there is no key
-        assert learned[0] == 1  # it is no work for the desk any more
-        assert drawn.content == b"rows"
-
-
-def test_of_many_synthetic_records_too_each_cell_has_its_share(monkeypatch):
-    """Few are settled; of many, each cell of the universe has what it expects, but for two, and they are shuffled."""
-    state = Histogram(PEOPLE, [(0,), (1, 2)], 1.0)
-    state.multiply(np.random.default_rng(0).normal(size=state.logs.shape))
-    whole, expected = 20_000, 20_000 * state.values
-    monkeypatch.setattr("qrelease.apps.server.synthetic.MAX_ROUNDED_WORK", 0)
-    monkeypatch.setattr(Histogram, "sample", lambda *_: 1 / 0)
-    found = records(state, whole, "csv", np.random.default_rng(1)).decode().splitlines()
-    assert found[0] == ",".join(PEOPLE.names)
-    columns = zip(*(row.split(",") for row in found[1:]), strict=True)
-    codes = [[a.encode(text) for text in column] for a, column in zip(PEOPLE, columns, strict=True)]
-    cells = np.ravel_multi_index(codes, PEOPLE.shape)
-    assert (np.abs(np.bincount(cells, minlength=PEOPLE.size) - expected) < 2 + 1e-6).all()
-    assert 0.4 < (np.diff(cells) < 0).mean() < 0.6
-
-
-def test_many_synthetic_records_do_not_fall_on_one_value_of_a_column(monkeypatch):
-    """As they would at equal distances, where these are a multiple of how often its values come round."""
-    monkeypatch.setattr("qrelease.apps.server.synthetic.MAX_ROUNDED_WORK", 0)
-    rows = 1 << 12
-    drawn = json.loads(records(Histogram(coded(*[2] * 16), [(0,)], 1.0), rows, "json", np.random.default_rng(2)))[
-        "rows"
-    ]
-    assert np.abs(np.mean(drawn, axis=0) - 0.5).max() < 5 / np.sqrt(4 * rows)
 
 
 def test_a_response_holds_so_many_values(server, monkeypatch):
@@ -917,42 +569,6 @@ def test_a_queue_has_an_end(path, monkeypatch):
         problem(Client(app, admit(path, "ada")).ask(WOMEN), 503)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"--data": "nothing.csv"}, "nothing.csv cannot be read"),
-        ({"--schema": "nothing.toml"}, "nothing.toml cannot be read"),
-        ({"--port": "taken"}, "cannot listen on 127.0.0.1 port"),
-        ({"--port": "-1"}, "cannot listen on 127.0.0.1 port -1"),
-        ({"--workers": "0"}, "workers must be at least 1, got 0"),
-        ({"--alpha": "2"}, "alpha"),
-        ({"--alpha": "1e-11"}, "alpha * records must be at least 2 counts"),
-        ({"--epsilon": "0"}, "epsilon must be positive"),
-        ({"--epsilon": "1e-9"}, "too few records for answers"),
-        ({"--rate": "nan"}, "rate must be in 0.001..1e+09, got nan"),
-        ({"--rate": "0"}, "rate must be in"),
-        ({"--rate": "-1"}, "rate must be in"),
-        ({"--session": ""}, "session must be a text that is not empty"),
-        ({"--session": "a\udc80"}, "session must be a text that is not empty, got 'a\\udc80'"),
-        ({"--dataset": ""}, "dataset must be a text that is not empty"),
-    ],
-)
-def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, change, said):
-    (tmp_path / "people.csv").write_text("sex\n1\n")
-    (tmp_path / "people.json").write_text('{"sex": 2}')
-    options = {"--data": "people.csv", "--schema": "people.json", "--ledger": "people.ledger", "--epsilon": "1"}
-    options |= {"--port": "0", **change}
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        values = {"taken": str(taken.getsockname()[1])}
-        files_ = {k: str(tmp_path / v) if k in ("--data", "--schema", "--ledger") else v for k, v in options.items()}
-        arguments = [part for k, v in files_.items() for part in (k, values.get(v, v))]
-        assert main(["serve", *arguments]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert not (tmp_path / "people.ledger").exists()
-
-
 @pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])
 @pytest.mark.parametrize("neighbours", [*Neighbours])
 def test_the_outlook_is_what_answers_cost_and_how_many_there_are(path, cap, neighbours):
@@ -966,51 +582,6 @@ def test_the_outlook_is_what_answers_cost_and_how_many_there_are(path, cap, neig
     for _ in range(int(re.search(r"([\d,]+) use up", said)[1].replace(",", ""))):
         holds.spend(cost)
     assert not holds.admits(cost)
-
-
-def test_workers_that_end_at_once_are_not_replaced_for_ever(monkeypatch):
-    started, slept = [], []
-
-    def fork():
-        started.append(1)
-        return len(started)
-
-    def sleep(_):
-        slept.append(1)
-        if len(slept) == 100:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(processes.os, "fork", fork)
-    monkeypatch.setattr(processes.os, "waitpid", lambda process, _: (process, 1 << 8))
-    monkeypatch.setattr(processes.os, "kill", lambda *_: None)
-    monkeypatch.setattr(processes.time, "sleep", sleep)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        processes._supervise(None, None, listening, 2)
-    assert len(started) == 2 + processes.SPARE_WORKERS
-
-
-def test_a_worker_that_was_at_work_is_replaced_at_once_however_often_it_is_killed(monkeypatch, caplog):
-    """And the log says so. Here a worker says that it is at work, and is killed."""
-    pause, until, told = time.sleep, time.monotonic() + 20, []
-
-    def work(*_, begun, **__):
-        begun()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def said():
-        return [r.message for r in caplog.records if "ended by signal 9; another takes its place" in r.message]
-
-    def sleep(_):
-        pause(0.002)
-        if not told and (len(said()) > 2 * processes.SPARE_WORKERS or time.monotonic() > until):
-            told.append("to stop")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(processes, "_work", work)
-    monkeypatch.setattr(processes.time, "sleep", sleep)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        processes._supervise(None, None, listening, 2)
-    assert len(said()) > 2 * processes.SPARE_WORKERS
 
 
 def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
@@ -1074,11 +645,6 @@ def test_a_fault_tells_nothing(server, monkeypatch, caplog):
     monkeypatch.setattr("qrelease.apps.server.app.read_question", fail)
     assert "17" not in problem(server.ask({"where": "grade = 2"}), 500)
     assert caplog.messages == ["a fault: RuntimeError"]
-
-
-def read(ledger, name, key):
-    with Analysts(ledger).account(name) as account:
-        return account.request(key)
 
 
 def test_a_damaged_ledger_is_noticed(path):
@@ -1197,14 +763,6 @@ def test_pages_are_self_contained_and_locked_down(server):
         text = file.read_text(encoding="utf-8")
         assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}
         assert not re.search(r"innerHTML|eval\(|style=|onclick|document\.write", text)
-
-
-def test_the_document_names_every_endpoint_and_its_shapes(server):
-    found = Client(server.app).get("/openapi.json").json
-    assert found == document()
-    assert sum(len(operations) for operations in found["paths"].values()) == len(ENDPOINTS)
-    names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(found)))
-    assert names <= set(found["components"]["schemas"])
 
 
 def test_a_disk_that_is_full_in_the_midst_undoes_all(path):

@@ -5,6 +5,7 @@ from serving import Client, admit, spent, worker
 
 from qrelease.privacy import ApproxDP
 from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.costs import six_digits
 from qrelease.privacy.ledger import Ledger
 
 WOMEN = {"where": "sex = 'F'"}
@@ -34,9 +35,8 @@ def test_no_more_is_taken_than_was_agreed_to(path):
         most = price["takes"]["epsilon"]
         reply = ask(ada, 0.9 * most, WOMEN, "k")
         assert reply.status == 402
-        assert (
-            f"it would take {most:.6g} of your budget by now, and at most {0.9 * most:.6g} may" in reply.json["detail"]
-        )
+        now, allowed = six_digits(most), six_digits(0.9 * most, up=False)
+        assert f"it would take {now} of your budget by now, and at most {allowed} may" in reply.json["detail"]
         assert spent(path) == 0
         assert ask(ada, most, WOMEN, "k").json["answers"][0]["cost"] == price["cost"]
         assert ask(ada, 0.0, WOMEN).json["answers"][0]["cost"] is None  # it is known by now

@@ -46,9 +46,37 @@ def test_hiding_small_counts_hides_little():
     assert found.recovered >= 1.4 * found.guessed
 
 
-def test_a_release_of_the_tables_gives_no_more_than_the_population():
+def test_rounding_to_ten_leaves_more_open_than_rounding_to_two():
+    found = attacked(block_of(40), TRIPLES, census.rounded(10))
+    assert found.certain <= found.recovered
+    assert attacked(block_of(40), TRIPLES, census.rounded(2)).recovered > found.recovered
+
+
+def test_sticky_noise_is_read_where_it_is_less_than_a_person():
     block = block_of(40)
-    tables = census.released(block, PAIRS, qr.Laplace(), qr.PureDP(1.0), Entropy.insecure(0))
+    found = [
+        census.compare("sticky", block, census.fit(tables, 40, prior=PRIOR), POPULATION)
+        for tables in (census.sticky(block, TRIPLES, sd, np.random.default_rng(0)) for sd in (0.3, 20.0))
+    ]
+    assert found[0].recovered > 1.4 * found[0].guessed
+    assert found[1].recovered < found[0].recovered
+    assert found[0].certain == found[1].certain == 0
+
+
+def test_who_was_not_exchanged_is_found_and_nothing_is_certain():
+    block = block_of(40)
+    tables = census.swapped(block, TRIPLES, POPULATION, 0.1, np.random.default_rng(0))
+    found = census.compare("swapped", block, census.fit(tables, 40, prior=PRIOR), POPULATION)
+    assert 36 <= found.recovered <= 40
+    assert found.certain == 0
+    half = census.swapped(block, TRIPLES, POPULATION, 0.5, np.random.default_rng(0))
+    assert census.compare("half", block, census.fit(half, 40, prior=PRIOR), POPULATION).recovered < found.recovered
+
+
+@pytest.mark.parametrize("mechanism", [qr.Laplace(), pytest.param(qr.MaxEnt(), marks=pytest.mark.slow)])
+def test_a_release_of_the_tables_gives_no_more_than_the_population(mechanism):
+    block = block_of(40)
+    tables = census.released(block, PAIRS, mechanism, qr.PureDP(1.0), Entropy.insecure(0))
     found = census.compare("laplace", block, census.fit(tables, len(block), prior=PRIOR), POPULATION)
     assert found.certain == 0
     assert found.recovered <= 1.1 * found.guessed

@@ -1,6 +1,7 @@
 """`qrelease attack`: rounding and hiding give a secret away, a release what other people tell; all marked."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -58,10 +59,11 @@ def test_the_command_prints_and_draws_under_the_notice(folder, tmp_path, capsys)
     drawn = ElementTree.parse(picture).getroot()
     assert NOTICE in drawn.attrib["aria-label"]
     assert NOTICE in [element.text for element in drawn.iter()]
-    assert main([*command, "--people", "80", "--json"]) == 0
+    assert main([*command, "--people", "40,80", "--json"]) == 0
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {o["notice"] for o in objects} == {NOTICE}
     assert {o["attack"] for o in objects} == {"least squares", "linear programme", "differences"}
+    assert {o["people"] for o in objects} == {40, 80}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,7 @@ def test_the_command_prints_and_draws_under_the_notice(folder, tmp_path, capsys)
         (["--secret", "height"], "height"),
         (["--secret", "sex", "--value", "Cat"], "column 'sex' has no value 'Cat'; its values are"),
         (["--secret", "sex", "--people", "0"], "people"),
+        (["--secret", "sex", "--people", "50,few"], "takes whole numbers, as 200,600,2000, got 'few'"),
         (["--secret", "sex", "--picture", "attack.png"], "written as .svg, got 'attack.png'"),
         (["--secret", "sex", "--picture", "nowhere/attack.svg"], "no folder nowhere"),
     ],
@@ -101,10 +104,12 @@ def test_labels_cannot_break_the_picture():
 
 
 def test_everybody_may_be_attacked(release):
-    """Then there is nobody else to learn from, and the text says so by a dash."""
+    """Then there is nobody else to learn from, and the text says so."""
     few = qr.Table(TABLE.domain, tuple(c[:50] for c in TABLE.columns))
     found = study(few, release, "income", people=1000)
     assert found.people == found.records == 50
     assert np.isnan(found.population)
     assert "other people's records alone" in str(found)
-    assert str(found).splitlines()[-2].endswith(" -")
+    assert re.search(r" -  \(all 50 people are attacked, which leaves no others: .*\)$", str(found).splitlines()[-2])
+    some = study(few, release, "income", people=40)
+    assert "no others" not in str(some)

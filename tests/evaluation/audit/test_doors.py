@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import warnings
 from dataclasses import dataclass, replace
 
 import pytest
@@ -14,7 +15,7 @@ from qrelease.apps.server.service import Service
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
 from qrelease.evaluation.audit.noisy import NOISY_FIELDS, allowed
-from qrelease.evaluation.audit.observed import SMALLEST_TABLE, compared, flat, neighbouring
+from qrelease.evaluation.audit.observed import SMALLEST_TABLE, compared, flat, listening, neighbouring
 from qrelease.evaluation.audit.session import server_door
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.laplace import Laplace
@@ -23,7 +24,7 @@ from qrelease.mechanisms.weighted_records import Records
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
-NAMES = [name for name in MECHANISMS if name != "auto"]
+NAMES = [*MECHANISMS]
 ONE = PureDP(1.0)
 PURE = ("mwem", "laplace", "smalldb")
 FEW = {ADD: neighbouring(ADD)[:2], SWAP: neighbouring(SWAP)[:2]}
@@ -62,16 +63,19 @@ def test_on_the_command_line_only_what_is_noisy_differs():
     assert not found.convicted, str(found)
 
 
-@pytest.mark.parametrize("neighbours", [ADD, SWAP])
-def test_of_a_session_over_http_only_what_is_noisy_differs(neighbours):
-    (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), PureDP(100.0), neighbours, in_process, seeds=1)
+@pytest.mark.parametrize(
+    ("neighbours", "cap", "fields"), [(ADD, PureDP(100.0), 300), (SWAP, ONE, 200), (ADD, ApproxDP(1.0, 1e-6), 5)]
+)
+def test_of_a_session_over_http_only_what_is_noisy_differs(neighbours, cap, fields):
+    """A cap that is spent in the middle, too, and one that does not even buy the number of so few records."""
+    (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process, seeds=1)
     assert not found.convicted, str(found)
-    assert found.fields > 300
+    assert found.fields > fields
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
-@pytest.mark.parametrize("cap", [PureDP(100.0), PureDP(1e-3), ApproxDP(50.0, 1e-6)])
+@pytest.mark.parametrize("cap", [PureDP(100.0), ONE, PureDP(1e-3), ApproxDP(50.0, 1e-6), ApproxDP(1.0, 1e-6)], ids=str)
 def test_whatever_the_cap_of_a_session_only_what_is_noisy_differs(neighbours, cap):
     (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process)
     assert not found.convicted, str(found)
@@ -225,6 +229,19 @@ def test_a_field_is_suspicious_unless_it_is_listed_with_a_reason():
         assert not any(allowed(path, name, way) for name in [*NAMES, "online"] for way in Neighbours)
     assert allowed("release.json/synopsis/total", "laplace", ADD)
     assert not allowed("release.json/synopsis/total", "laplace", SWAP)  # where it is public
+
+
+def test_no_line_of_ours_is_taken_for_one_of_another_package():
+    seen = {}
+    with listening(seen):
+        logging.getLogger("qrelease.data").info("numba compiled for 7 records, asyncio too")
+        logging.getLogger("numba.core").debug("compiled")
+        logging.getLogger("asyncio").debug("Using selector")
+        warnings.warn("numba is slow for 7 records", UserWarning, stacklevel=1)
+    assert [v for k, v in seen.items() if k != "log/length"] == [
+        "INFO qrelease.data: numba compiled for 7 records, asyncio too",
+        "warning: numba is slow for 7 records",
+    ]
 
 
 def test_texts_are_alike_but_for_the_last_digits_of_fractions():

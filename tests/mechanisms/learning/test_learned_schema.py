@@ -162,7 +162,7 @@ def test_one_cost_is_divided():
 
 def test_no_rule_is_about_what_is_to_be_learned():
     about = Domain(OPEN.attributes, ("town = 'Ur' and sex = 'f'",))
-    with pytest.raises(InvalidInput, match="impossible 1: .*'town' holds is to be learned first"):
+    with pytest.raises(InvalidInput, match=r"impossible 1: .*'town' holds is to be learned first"):
         Table.from_frame(frame(50), about)
     other = Domain((*OPEN.attributes, Attribute("age", "coded", codes=3)), ("age = 0 and sex = 'f'",))
     made, _ = curator(table=Table.from_frame(frame(500).assign(age=1), other))

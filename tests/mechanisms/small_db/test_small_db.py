@@ -211,7 +211,7 @@ def test_the_choice_is_exactly_private_whatever_the_count_says(relation, records
     if not listing:
         monkeypatch.setattr(small_db, "ENUMERATED", 0)
     if relation is ADD:
-        monkeypatch.setattr(exponential_choice, "count", lambda *_: (records, ()))
+        monkeypatch.setattr(exponential_choice, "count_records", lambda *_: (records, ()))
     cost, worst = PureDP(4.0), {}
     table = table_of(TINY, [[0, 0], [0, 1], [0, 1], [1, 1]])
     choice = exponential_choice.shares(cost, relation)[1]

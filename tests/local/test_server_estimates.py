@@ -1,8 +1,11 @@
 """Estimates from many reports: no bias, the stated spread, intervals that cover; what liars can do, and no more."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
+from qrelease.errors import InvalidInput
 from qrelease.local import (
     Coin,
     Hadamard,
@@ -10,13 +13,17 @@ from qrelease.local import (
     KAry,
     Laplace,
     LocalHashing,
+    Marginals,
+    OneOf,
     OptimisedUnary,
     Piecewise,
     SquareWave,
+    Text,
     Unary,
     serve,
 )
 from qrelease.local.crowd import insecure_reports, places_of
+from qrelease.local.draws import ExactDraws
 from qrelease.noise.entropy import Entropy
 
 SHARES = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
@@ -93,6 +100,57 @@ def test_single_reports_and_batches_say_the_same():
     server = serve(client)
     wire = b"".join(r.to_bytes() for r in reports)
     assert server.estimate(reports).value == server.estimate(server.read(wire)).value
+
+
+@pytest.mark.parametrize(
+    ("client", "question"),
+    [
+        (OneOf(1.0, (Coin(1.0, 0, 1), Coin(1.0, 0, 1), KAry(0.5, 3))), 0),
+        (Marginals(1.0, (2, 3), ((0,), (1,), (0, 1))), 1),
+    ],
+)
+def test_liars_who_all_choose_one_question_move_it_no_further_than_is_said(client, question):
+    """They are past the bound that takes an even share of the reports for each question where that has fewer."""
+    server, rng, k = serve(client), np.random.default_rng(4), 30
+    honest = np.concatenate(
+        [
+            client.offsets[j] + insecure_reports(q, np.zeros(60 if j == question else 120, np.int64), rng)
+            for j, q in enumerate(client.questions)
+        ]
+    )
+    begin, size = client.offsets[question], client.questions[question].size
+    elsewhere = client.offsets[(question + 1) % 3]
+    moved = []
+    for lie, truth, away in product(range(size), range(size), (0, k)):
+        truths = np.append(np.full(k - away, begin + truth), np.full(away, elsewhere))
+        batches = [server.from_codes(np.append(honest, c)) for c in (np.full(k, begin + lie), truths)]
+        found = np.abs(server.estimate(batches[0]).value - server.estimate(batches[1]).value)
+        assert (found <= server.moved_by(k, batches[0]) * (1 + 1e-9)).all()
+        moved.append(found)
+    here = server.moved_by(k, batches[0]) > np.min(server.moved_by(k, batches[0])) * (1 + 1e-9)
+    even_share = (server.reach * 3 * k / len(batches[0]))[here]
+    assert (np.max(moved, axis=0)[here] > 1.1 * even_share).any()
+    with pytest.raises(InvalidInput, match="give the batch"):
+        server.moved_by(k, len(batches[0]))
+
+
+def test_liars_about_a_text_move_its_share_no_further_than_is_said():
+    client = Text(3.0, "ab", 2)
+    server, n, k, draws = serve(client), 1_200, 60, ExactDraws(Entropy.insecure(6))
+    codes = np.array([client.draw(client.place("ab"), draws) for _ in range(n)], np.uint64)
+    mark, hashing, size = client.fingerprint(1, "ab"), client.hashing, client.hashing.size
+    last = [i for i, c in enumerate(codes.tolist()) if c >= size]
+    supports = [hashing.hashed((c := int(codes[i]) - size) // hashing.g, mark) == c % hashing.g for i in last]
+    against = codes[last[supports.index(False)]]
+    liars = [i for i, supporting in zip(last, supports, strict=True) if supporting][:k]
+    lied = codes.copy()
+    lied[liars] = against
+    batches = [server.from_codes(c) for c in (codes, lied)]
+    one, two = (server.estimate(batch).value["ab"] for batch in batches)
+    bound = server.moved_by(k, batches[1])
+    assert 0.8 * bound < abs(one - two) <= bound * (1 + 1e-9)
+    with pytest.raises(InvalidInput, match="give the batch"):
+        server.moved_by(k, n)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""`qrelease card`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from qrelease.apps.cli.shared import check_memory
+from qrelease.errors import InvalidInput
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=_card)
+    parser.add_argument("release", type=Path, help="the folder that `qrelease release` wrote")
+    parser.add_argument(
+        "--fill", type=Path, metavar="TOML", help="what only the holder knows: a line NAME = TEXT for each such field"
+    )
+    parser.add_argument("--json", action="store_true", help="one object; default: Markdown")
+
+
+def _card(arguments: argparse.Namespace) -> None:
+    check_memory()
+    from qrelease.release.card import card, markdown
+    from qrelease.release.reader import load
+
+    filled = {} if arguments.fill is None else _read(arguments.fill)
+    found = card(load(arguments.release), filled)
+    print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else markdown(found), end="")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file}: {error}") from None

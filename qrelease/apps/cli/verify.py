@@ -1,0 +1,52 @@
+"""`qrelease verify`: exit code 0 where nothing was found that does not hold, 1 where something was, 2 for bad input."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qrelease.apps.cli.shared import check_memory, opened
+from qrelease.errors import InvalidInput
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=_verify)
+    parser.add_argument("release", type=Path, help="the folder that `qrelease release` wrote")
+    parser.add_argument("--key", type=Path, help="the holder's public key: the release has to be signed by it")
+    parser.add_argument(
+        "--ledger", type=Path, help="the holder's ledger, or what `qrelease ledger show --json` printed of it"
+    )
+    parser.add_argument("--json", action="store_true", help="one object")
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    check_memory()
+    from qrelease.evaluation.verify import verify
+
+    ledger = None if arguments.ledger is None else _public_part(arguments.ledger)
+    found = verify(arguments.release, key=arguments.key, ledger=ledger)
+    print(json.dumps(found.to_json()) if arguments.json else found)
+    return 0 if found.holds else 1
+
+
+def _public_part(file: Path) -> Mapping[str, Any]:
+    """Of a ledger, or of the JSON that was printed of one."""
+    from qrelease.privacy.draws import public_part
+
+    try:
+        with file.open("rb") as content:
+            listed = content.read(1) == b"{"
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
+    if not listed:
+        with opened(file) as ledger:
+            return public_part(ledger)
+    try:
+        found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidInput(f"{file} is no JSON: {error}") from None
+    return found

@@ -1,0 +1,483 @@
+"""Whether a release is what it says: what a third party can check of a folder, without the table.
+
+`qrelease.load` refuses what contradicts its own hashes. Who forges a release with care writes new hashes, so here is
+checked besides whether its parts agree: whether each measurement has exactly the noise that some part of the cost buys,
+whether the answers follow from the measurements, and, given the holder's public key or the ledger's public part
+(`qrelease ledger show --json`), whether it is the release that the holder made. What cannot be checked is said.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from qrelease.data.table import Table
+from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
+from qrelease.inference.measurement import RECORDS, Measurement
+from qrelease.inference.noisy_answers import Answers
+from qrelease.inference.synopsis import Tabulated
+from qrelease.mechanisms.additive_noise import processed
+from qrelease.noise.calibration import calibrated
+from qrelease.noise.distributions import Noise
+from qrelease.privacy.costs import Cost, Neighbours, Spend
+from qrelease.queries.workload import Group, Workload
+from qrelease.release import sums
+from qrelease.release.answer_table import NUMBERS
+from qrelease.release.manifest import MANIFEST, MOST_ANSWERS
+from qrelease.release.reader import has_its_id, read
+from qrelease.release.release import Release
+from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows
+
+_COUNT, _MEASURE = "count the records", "measure "
+"""How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
+
+_OTHERS = ("select by ", "compare by ")
+"""And those that buy choices."""
+
+_GAUSSIAN = ("discrete Gaussian", "rounded Gaussian")
+
+_MADE: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]] = {
+    "laplace": (("answers",), (), ("discrete Laplace",)),
+    "gaussian": (("answers",), (), _GAUSSIAN),
+    "matrix": (("least squares",), ("certificate",), _GAUSSIAN),
+    "maxent": (("maximum entropy", "residuals"), ("objective", "weights"), ()),
+    "mwem": (("histogram", "scaled"), ("choice", "rounds", "update"), ()),
+    "records": (("weighted codes",), ("at_once", "order"), ()),
+    "smalldb": (("weighted records", "scaled"), ("alpha", "size"), ("discrete Laplace", "discrete Gaussian")),
+    "iterative": ((), ("distinguisher", "rule"), ()),
+    "net": ((), ("net",), ()),
+}
+"""Of each mechanism the stored types of synopsis that it makes, parameters that it has, and laws of noise that it draws
+from; any, where none is named. A mechanism without parameters has none in its manifest."""
+
+_ALWAYS = ("impossible", "no_table")
+"""What a release of any mechanism may have among its parameters."""
+
+_CLOSE, _BAR_CLOSE = 1e-4, 2e-3
+"""Relative differences of answers of six digits, and of error bars of four, that another machine may make."""
+
+_SAME = 1e-7  # a relative difference of scales: the standard deviation for an (ε, δ) is found to ten digits
+
+_FAR_TOTAL = 8.0  # half-widths of its error bar that a total may be from what was measured
+
+_FAR_COUNT = 8.0  # standard deviations that a synthetic table may be from what it was drawn from
+
+
+@final
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: whether it holds, None where that could not be told, and what was found."""
+
+    name: str
+    holds: bool | None
+    found: str
+
+    def __str__(self) -> str:
+        said = {True: "holds", False: "DOES NOT HOLD", None: "not checked"}[self.holds]
+        return f"{said}: {self.name}: {self.found}"
+
+
+@final
+@dataclass(frozen=True)
+class Verification:
+    """What was checked of a release; its text is a line for each.
+
+    Parameters
+    ----------
+    checks
+        What was found of each, in the order in which they were made.
+
+    Examples
+    --------
+    >>> print(Verification((Check("files", True, "4, all of the size and hash that the manifest says"),)))
+    holds: files: 4, all of the size and hash that the manifest says
+    """
+
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that does not hold."""
+        return all(check.holds is not False for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        listed = [{"check": c.name, "holds": c.holds, "found": c.found} for c in self.checks]
+        return {"holds": self.holds, "checks": listed}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.checks))
+
+
+def verify(
+    folder: str | os.PathLike[str],
+    *,
+    key: str | os.PathLike[str] | None = None,
+    ledger: Mapping[str, Any] | None = None,
+) -> Verification:
+    """Check all of a saved release that a third party can check.
+
+    Parameters
+    ----------
+    folder : path
+        Of the release.
+    key : path, optional
+        The holder's public key, PEM: then the release has to be signed by it.
+    ledger : mapping, optional
+        The public part of the holder's ledger, as `qrelease ledger show --json` prints it: then an entry has to name
+        this release.
+
+    Returns
+    -------
+    Verification
+        What holds, what does not, and what could not be checked.
+
+    Raises
+    ------
+    InvalidInput
+        For a folder without a manifest, one that cannot be read although its hashes hold, and a file that is no key.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import qrelease as qr
+    >>> table = qr.data.adult(["sex", "income"])
+    >>> with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger, tempfile.TemporaryDirectory() as folder:
+    ...     workload = qr.Workload.marginals(table.domain, 2)
+    ...     qr.Curator(table, ledger).release(qr.Laplace(), workload, qr.PureDP(1.0)).save(f"{folder}/out")
+    ...     qr.verify(f"{folder}/out").holds
+    True
+    """
+    place = Path(folder)
+    if not (place / MANIFEST).is_file():
+        raise InvalidInput(f"{place} is no folder of a release: it has no {MANIFEST}")
+    public = None if key is None else sums.public_key(Path(key))
+    named = sums.read(place)
+    checks = [*_files(place, named)]
+    if public is not None:
+        good = sums.signed_by(place, public)
+        checks.append(Check("signature", good, f"{sums.SUMS} is {'' if good else 'not '}signed by this key"))
+    elif (place / sums.SIGNATURE).is_file():
+        checks.append(Check("signature", None, "it is signed; give the holder's public key to check by whom"))
+    else:
+        checks.append(Check("signature", None, "it is not signed"))
+    try:
+        release = read(place, checked=False)
+    except BudgetExceeded as error:
+        return Verification((*checks, Check("cost", False, str(error))))
+    except QReleaseError as error:
+        if all(check.holds is not False for check in checks):
+            raise
+        return Verification((*checks, Check("manifest", False, str(error))))
+    content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+    checks.append(_id(content, release))
+    checks.append(Check("cost", True, f"{len(release.spends):,} parts come to at most {release.cost}"))
+    separate = _separate(release)
+    checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
+    checks += [] if separate is None else [separate]
+    checks += [_answers(release, place, named), _records(release, place), _insecure(release, place)]
+    if ledger is None:
+        checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
+    else:
+        checks += _ledger(release, named, ledger)
+    return Verification(tuple(checks))
+
+
+def _files(folder: Path, named: Mapping[str, str] | None) -> Iterator[Check]:
+    content = (folder / MANIFEST).read_bytes()
+    if named is None:
+        earlier = b'"id": ' not in content[:4096]
+        why = "a release of an earlier version has no hashes" if earlier else f"{sums.SUMS} is missing"
+        yield Check("files", None if earlier else False, why)
+        return
+    found = sums.differences(folder, named)
+    if MANIFEST not in named:
+        found.append(f"{sums.SUMS} does not name {MANIFEST}")
+    yield Check("files", not found, "; ".join(found) or f"all {len(named)} are as {sums.SUMS} says")
+    others = sorted({file.name for file in folder.iterdir()} - {*named, sums.SUMS, sums.SIGNATURE})
+    if others:
+        yield Check("files", None, f"{', '.join(others)} did not come with the release")
+
+
+def _id(content: Mapping[str, Any], release: Release) -> Check:
+    if not release.id:
+        return Check("id", None, "a release of an earlier version has none")
+    made = "" if release.date is None else f", made on {release.date}"
+    good = has_its_id(content, release)
+    return Check(
+        "id", good, f"{release.id}{made}" if good else "the manifest says something else than its id stands for"
+    )
+
+
+def _mechanism(release: Release, synopsis: str) -> Check:
+    """Whether what was made is what a mechanism of that name makes."""
+    name = (
+        str(release.parameters.get("chosen", release.mechanism)) if release.mechanism == "auto" else release.mechanism
+    )
+    if name not in _MADE:
+        return Check("mechanism", None, f"{name!r} is none that this version knows")
+    kinds, needed, laws = _MADE[name]
+    wrong = [f"it makes no synopsis of type {synopsis!r}"] if kinds and synopsis not in kinds else []
+    if release.mechanism != "auto":
+        missing = [p for p in needed if p not in release.parameters]
+        wrong += [f"it has a parameter {p!r}" for p in missing]
+        wrong += [f"it has no parameter {p!r}" for p in release.parameters if not needed and p not in _ALWAYS]
+    drawn = sorted({m.noise.law for m in release.measurements})
+    wrong += [f"it draws no noise of the {law} law" for law in drawn if laws and law not in laws]
+    return Check("mechanism", not wrong, f"{name}: {wrong[0]}" if wrong else f"the release is one that {name} makes")
+
+
+def _noise(release: Release) -> Check:
+    """Whether each measurement has the noise that a part of the cost buys, under the neighbours that are named."""
+    payers = [s for s in release.spends if s.what == _COUNT or s.what.startswith(_MEASURE)]
+    foreign = [s.what for s in release.spends if s not in payers and not s.what.startswith(_OTHERS)]
+    unpaid = _unpaid(release, payers)
+    if not unpaid:
+        drawn = f"{len(release.measurements):,} measurements have the noise that their parts of the cost buy"
+        return Check("noise", True, f"{drawn}, under {release.neighbours.value}")
+    if foreign:
+        return Check("noise", None, f"{len(unpaid):,} measurements may be paid for by {foreign[0]!r}, which is unknown")
+    noise = unpaid[0].noise
+    columns = " * ".join(release.domain.names[a] for a in unpaid[0].group.axes) or "all records"
+    found = f"no part of the cost buys {noise.law} noise of scale {noise.scale:.6g} on {columns}"
+    return Check("noise", False, f"{found} under {release.neighbours.value}")
+
+
+def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:
+    """The draws that no part of the cost pays for.
+
+    A part buys one group by its name, or a number of groups at once, which stand in a row; or, where a release has
+    them in another order, some parts buy all that have one noise: then one record moves these together by exactly what
+    the parts allow, or by less if some were left out.
+    """
+    left: dict[Noise, list[Measurement]] = defaultdict(list)
+    for m in release.measurements:
+        left[m.noise] += [m] * min(m.repeats, len(payers) + 1)
+    together = []
+    for spend in payers:
+        groups = _groups(spend)
+        if not _bought(release, spend, groups, left) and groups > 1:
+            together.append((spend, groups))
+    for noise, draws in left.items():
+        able = [(s, g, moved) for s, g in together if (moved := _allowed(noise, s.cost)) is not None]
+        paid, most = sum(g for _, g, _ in able), sum(moved for *_, moved in able)
+        moves = _moves(release, draws)
+        exact = math.isclose(moves, most, rel_tol=_SAME)
+        if draws and (exact if paid == len(draws) else paid > len(draws) and (exact or moves < most)):
+            draws.clear()
+            together = [(s, g) for s, g in together if all(s is not other for other, *_ in able)]
+    return [m for draws in left.values() for m in draws]
+
+
+def _bought(release: Release, spend: Spend, groups: int, left: Mapping[Noise, list[Measurement]]) -> bool:
+    """Take away what a part of the cost bought by itself; False where it is not there."""
+    for noise, draws in left.items():
+        allowed = _allowed(noise, spend.cost)
+        if allowed is None:
+            continue
+        starts = [0] if groups > 1 else [i for i, m in enumerate(draws) if _called(release, m.group) == spend.what]
+        for start in starts:
+            some = draws[start : start + groups]
+            if len(some) == groups and math.isclose(_moves(release, some), allowed, rel_tol=_SAME):
+                del draws[start : start + groups]
+                return True
+    return False
+
+
+def _groups(spend: Spend) -> int:
+    """How many groups a part of a cost measured."""
+    number, _, rest = spend.what.removeprefix(_MEASURE).partition(" ")
+    return int(number) if rest == "groups of queries" and number.isdecimal() else 1
+
+
+def _called(release: Release, group: Group) -> str:
+    """What the part of the cost is called that measures a group by itself."""
+    if group == RECORDS:
+        return _COUNT
+    return f"{_MEASURE}{group.queries.to_json()['type']} of {' * '.join(release.domain.names[a] for a in group.axes)}"
+
+
+def _moves(release: Release, draws: Sequence[Measurement]) -> float:
+    """How far one record moves some measurements, in units of their noise's grid; squared, for Gaussian noise."""
+    if not draws:
+        return 0.0
+    noise, once = draws[0].noise, dict.fromkeys(m.group for m in draws)
+    workload = Workload(release.domain, tuple(once))
+    order = 1 if noise.law == "discrete Laplace" else 2
+    unit = min(g.queries.unit for g in workload.groups)
+    moved = max(workload.moved(order, replace=release.neighbours is Neighbours.REPLACE_ONE), 1)
+    twice = [m for m in draws if once.pop(m.group, m) is not None]  # what is measured once more moves as far again
+    return moved * (unit / noise.unit) ** order + _moves(release, twice)
+
+
+def _allowed(noise: Noise, cost: Cost) -> float | None:
+    """How far one record may move what is measured with a noise at a cost; None where the cost buys no such noise."""
+    try:
+        least, _ = calibrated(1, cost, noise.unit)
+    except InvalidInput:
+        return None
+    if least.law != noise.law:
+        return None
+    return (noise.scale / least.scale) ** (1 if noise.law == "discrete Laplace" else 2)
+
+
+def _total(release: Release) -> Check:
+    """Whether the number of records is near what was measured of it."""
+    asked = Workload(release.domain, (RECORDS,))
+    try:
+        noisy, widths = (float(part[0]) for part in release.error_bars(asked))
+    except QReleaseError:
+        noisy, widths = math.nan, math.nan
+    total = release.synopsis.total
+    if math.isnan(widths):
+        return Check("total", None, f"the number of records, {total:,.0f}, was not measured")
+    good = abs(total - max(noisy, 0.0)) <= _FAR_TOTAL * widths + 1
+    measured = f"{noisy:,.1f} ± {widths:,.1f} were measured"
+    return Check("total", good, f"it stands for {total:,.1f} records, and {measured}")
+
+
+def _separate(release: Release) -> Check | None:
+    """Whether separate answers are those that their measurements give; None where the answers come of a model."""
+    if not isinstance(release.synopsis, Answers) or release.mechanism not in ("laplace", "gaussian"):
+        return None
+    public = release.synopsis.total if release.neighbours is Neighbours.REPLACE_ONE else None
+    same = processed(release.workload, release.measurements, public)
+    good = np.allclose(release.answers(), same.answer(release.workload), rtol=_CLOSE, atol=1e-6)
+    good = good and math.isclose(release.synopsis.total, same.total, rel_tol=_CLOSE)
+    return Check("measurements", bool(good), f"the answers are {'' if good else 'not '}what the measurements give")
+
+
+def _answers(release: Release, folder: Path, named: Mapping[str, str] | None) -> Check:
+    """Whether the file of answers has the answers that the manifest gives."""
+    file = next((f for f in (folder / "answers.csv", folder / "answers.parquet") if f.is_file()), None)
+    if file is None:
+        few = named is None and len(release.workload) <= MOST_ANSWERS
+        why = "there is no file of answers" + (", and mostly there is one" if few else "; the manifest gives each")
+        return Check("answers", None, why)
+    close = 1e-6 * max(1.0, release.synopsis.total)
+    wanted = answer_rows(release)
+    if file.suffix == ".parquet":
+        from pyarrow import parquet
+
+        table = parquet.read_table(file)
+        found = iter([table.column_names, *map(list, zip(*(c.to_pylist() for c in table.columns), strict=True))])
+        return _compared(file, found, wanted, close)
+    with file.open(encoding="utf-8", newline="") as lines:
+        return _compared(file, csv.reader(lines), wanted, close)
+
+
+def _compared(file: Path, found: Iterator[Sequence[object]], wanted: Iterator[Sequence[object]], close: float) -> Check:
+    header: list[str] = []
+    rows = 0
+    for rows, (here, there) in enumerate(zip_longest(found, wanted, fillvalue=()), 0):
+        if not rows:
+            header = [str(name) for name in there]
+        if len(here) != len(there):
+            return Check("answers", False, f"{file.name}: it has not the lines that the manifest gives")
+        for name, one, other in zip(header, here, there, strict=True):
+            if not _same(name, one, other, close):
+                said = f"the manifest gives {other!s} and not {one!s}"
+                return Check("answers", False, f"{file.name}, line {rows + 1}, {name}: {said}")
+    return Check("answers", True, f"{file.name}: its {rows:,} lines are those that the manifest gives")
+
+
+def _same(name: str, one: object, other: object, close: float) -> bool:
+    """Whether two fields are the same; numbers but for their last digits."""
+    if str("" if one is None else one) == str("" if other is None else other):
+        return True
+    if name not in NUMBERS:
+        return False
+    try:
+        return math.isclose(
+            float(str(one)), float(str(other)), rel_tol=_BAR_CLOSE if name.endswith("_95") else _CLOSE, abs_tol=close
+        )
+    except ValueError:
+        return False
+
+
+def _records(release: Release, folder: Path) -> Check:
+    """Whether the synthetic table is one that the synopsis may have given."""
+    file = next((f for f in (folder / "synthetic.csv", folder / "synthetic.parquet") if f.is_file()), None)
+    if file is None:
+        return Check("synthetic records", None, "there is no table of them")
+    try:
+        table = Table.read(file, release.domain)
+    except QReleaseError as error:
+        return Check("synthetic records", False, f"they are none of this universe: {error}")
+    if _weighted(file):
+        return Check("synthetic records", None, f"{len(table):,} weighted rows of this universe; the weights are free")
+    n, total = len(table), release.synopsis.total
+    if not n or not total > 0:
+        return Check("synthetic records", None, f"there are {n}")
+    source = release.synopsis.histogram if isinstance(release.synopsis, Tabulated) else release.synopsis
+    for axis, name in enumerate(release.domain.names):
+        expected = np.clip(source.answer(Workload.marginals(release.domain, [[name]])) / source.total, 0.0, 1.0)
+        counts = np.bincount(table.columns[axis], minlength=len(expected))
+        far = np.abs(counts - n * expected) - _FAR_COUNT * np.sqrt(n * expected * (1 - expected)) - _FAR_COUNT
+        if (far > 0).any():
+            label = release.domain.attributes[axis].labels[int(far.argmax())]
+            return Check("synthetic records", False, f"{name} = {label} is far from what the manifest gives")
+    return Check("synthetic records", True, f"the columns of {n:,} records are distributed as the manifest gives")
+
+
+def _weighted(file: Path) -> bool:
+    return WEIGHT in _header(file)
+
+
+def _header(file: Path) -> list[str]:
+    if file.suffix == ".parquet":
+        from pyarrow import parquet
+
+        return [str(name) for name in parquet.read_schema(file).names]
+    with file.open(encoding="utf-8", newline="") as lines:
+        return next(csv.reader(lines), [])
+
+
+def _insecure(release: Release, folder: Path) -> Check:
+    """Whether the noise is said to be secret, and the tables say the same."""
+    tables = [
+        f for kind in ("synthetic", "answers") for f in folder.glob(f"{kind}.*") if f.suffix in (".csv", ".parquet")
+    ]
+    marked = [file.name for file in tables if INSECURE_MARK in _header(file)[-1:]]
+    if release.insecure:
+        return Check("noise source", False, "INSECURE: the noise did not come from the system's entropy")
+    if marked and INSECURE_MARK not in release.domain.names:
+        return Check("noise source", False, f"{marked[0]} is marked as insecure, and the manifest is not")
+    return Check("noise source", True, "the system's entropy, by the manifest's word; nobody can check it afterwards")
+
+
+def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[str, Any]) -> Iterator[Check]:
+    """Whether the holder's ledger names this release."""
+    try:
+        entries = [e for e in ledger["entries"] if (e.get("release") or {}).get("release") == (release.id or None)]
+        dataset, relation = ledger["dataset"], ledger["neighbours"]
+    except (KeyError, TypeError, AttributeError):
+        raise InvalidInput("the ledger is none that `qrelease ledger show --json` prints") from None
+    if not entries:
+        yield Check("ledger", False, "no entry of the ledger names this release")
+        return
+    entry = entries[0]
+    wrong = []
+    if (dataset, relation) != (release.dataset, release.neighbours.value):
+        wrong.append(f"it is the ledger of {dataset!r} under {relation}")
+    if entry.get("cost") != release.cost.to_json():
+        wrong.append(f"{entry.get('cost')} was charged")
+    if str(entry.get("label", "")).partition(":")[0] != release.mechanism:
+        wrong.append(f"it was charged for {entry.get('label')!r}")
+    if entry["release"].get("date") != release.date:
+        wrong.append(f"it was made on {entry['release'].get('date')}")
+    files = entry["release"].get("files")
+    if files is not None and files != named:
+        wrong.append("the ledger names other files")
+    held = f"charged at {entry.get('time')}"
+    yield Check("ledger", not wrong, "; ".join(wrong) or f"{held}; {'its files too' if files else 'by its id alone'}")

@@ -1,0 +1,217 @@
+"""The deployment card of a release: what public registries of differential privacy ask, filled in from the manifest.
+
+The questions are those that registries of deployments ask (Dwork, Kohli & Mulligan 2019, "Differential Privacy in
+Practice: Expose Your Epsilons!") and the words those of NIST SP 800-226 (2025). What the manifest does not know, the
+holder of the data has to say: these fields are marked, and can be given by their names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from qrelease.data.domain import Attribute, readable
+from qrelease.errors import InvalidInput
+from qrelease.privacy.conversions import zcdp_epsilon
+from qrelease.privacy.costs import ZCDP, Neighbours
+from qrelease.queries.families import Cells
+from qrelease.release.release import Release
+
+TO_FILL_IN = "TO FILL IN"
+
+HOLDERS: Mapping[str, str] = {
+    "name": "what the data product is called",
+    "data_controller": "who is responsible for the data, and whom to write to",
+    "purpose": "why it is released, and for whom",
+    "data_subjects": "whose data they are, when and how they were collected, under which law or consent",
+    "records_per_person": "how many records one person may have: the guarantee is for one record",
+    "parameter_choice": "who chose the privacy parameters, by what argument",
+    "unprotected_quantities_elsewhere": "what about these data was published without differential privacy",
+    "budget_policy": "the total budget of these data, over what time, and who may raise it",
+    "access_control": "who can reach the records, the ledger and the machine that drew the noise",
+    "retention": "how long the records are kept after the release",
+    "publication": "where the release is published, and under what licence",
+}
+"""Fields that only the holder of the data knows, and what each asks."""
+
+_DELTA = 1e-9  # at which a rho is put into words
+
+
+def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """The card as plain types, section by section.
+
+    Parameters
+    ----------
+    release
+        Made by this or an earlier version.
+    filled
+        Texts for some of `HOLDERS`, by name.
+
+    Raises
+    ------
+    InvalidInput
+        For a field that is none of `HOLDERS`, and for what is no text.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> table = qr.data.adult(["sex", "income"])
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)))
+    >>> made = curator.release(qr.Laplace(), qr.Workload.marginals(table.domain, 1), qr.PureDP(1.0))
+    >>> card(made, {"name": "Adult"})["privacy guarantee"]["privacy parameters"]
+    {'epsilon': 1.0}
+    """
+    told = dict(filled or {})
+    for name, value in told.items():
+        if name not in HOLDERS:
+            raise InvalidInput(f"a card has no field {name!r} to fill in; there are {', '.join(HOLDERS)}")
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidInput(f"{name} must be a text, got {value!r}")
+    holder = {name: told.get(name, f"{TO_FILL_IN}: {asked}") for name, asked in HOLDERS.items()}
+    return {
+        "release": {
+            "id": release.id or "none: it was made by an earlier version",
+            "date": release.date or "not recorded",
+            "dataset": release.dataset,
+            "verification": "qrelease verify FOLDER; the files are named in SHA256SUMS",
+        },
+        "from the holder of the data": holder,
+        "privacy guarantee": _guarantee(release),
+        "data": _data(release),
+        "unprotected quantities": _unprotected(release),
+        "mechanism": _mechanism(release),
+        "accounting": _accounting(release),
+        "implementation": _implementation(release),
+        "utility": _utility(release),
+    }
+
+
+def _guarantee(release: Release) -> dict[str, Any]:
+    added = release.neighbours is Neighbours.ADD_REMOVE
+    variant = {1: "pure differential privacy", 2: "approximate differential privacy"}
+    cost = release.cost
+    parameters: dict[str, Any] = dict(cost.to_json())
+    kind = "zero-concentrated differential privacy" if isinstance(cost, ZCDP) else variant[len(parameters)]
+    if isinstance(cost, ZCDP):
+        parameters[f"epsilon at delta {_DELTA:g}"] = float(f"{zcdp_epsilon(cost.rho, _DELTA):.4g}")
+    relation = "unbounded" if added else "bounded"
+    differ = "there or not" if added else "another"
+    marked = {"warning": "INSECURE: the noise came from a seeded generator, and protects nobody"}
+    return {
+        "variant": kind,
+        "privacy parameters": parameters,
+        "unit of privacy": "one record: event-level, and user-level only where each person has one record",
+        "neighbouring relation": f"{release.neighbours.value}: {relation} differential privacy, tables that differ by"
+        f" one record that is {differ}",
+        "trust model": "central: a trusted curator holds the records",
+        "query model": "non-interactive: one release, from which further queries are answered by post-processing",
+        "holds": not release.insecure,
+        **(marked if release.insecure else {}),
+    }
+
+
+def _data(release: Release) -> dict[str, Any]:
+    return {
+        "universe": f"{readable(release.domain.size)} cells, public before the data were read",
+        "columns": {a.name: _column(a) for a in release.domain.attributes},
+    }
+
+
+def _column(attribute: Attribute) -> str:
+    kinds = {"coded": "whole numbers", "category": "categories", "number": "bins of numbers", "date": "bins of dates"}
+    missing = ", one of them missing" if attribute.missing else ""
+    outside = "" if attribute.outside == "error" else f"; values outside: {attribute.outside}"
+    return f"{attribute.size:,} cells of {kinds.get(attribute.kind, attribute.kind)}{missing}{outside}"
+
+
+def _unprotected(release: Release) -> list[str]:
+    """What a reader may take for protected and is not."""
+    found = ["the schema: names of columns, categories and bins, which must come from public knowledge"]
+    if release.neighbours is Neighbours.REPLACE_ONE:
+        found.append("the number of records, which neighbouring tables share")
+    if release.domain.impossible:
+        found.append(f"public rules on what no record can be: {'; '.join(release.domain.impossible)}")
+    given = [name for name in ("records", "weights", "rounds") if release.parameters.get(name) is not None]
+    if given:
+        found.append("the parameters of the mechanism, as far as its user gave them, see below")
+    found.append("that the release was made, when, and how large its files are")
+    return found
+
+
+def _mechanism(release: Release) -> dict[str, Any]:
+    families = Counter(
+        "marginals" if isinstance(g.queries, Cells) else "other queries" for g in release.workload.groups
+    )
+    noise = Counter((m.noise.law, f"{m.noise.scale:.4g}") for m in release.measurements)
+    hidden = ("promise", "predictions", "certificate")
+    return {
+        "name": release.mechanism,
+        "parameters": {k: v for k, v in release.parameters.items() if k not in hidden},
+        "workload": f"{len(release.workload):,} queries: "
+        + ", ".join(f"{number:,} {name}" for name, number in families.items()),
+        "noise": [
+            f"{law}, scale {scale}, on {number:,} group{'s' * (number > 1)} of answers"
+            for (law, scale), number in noise.most_common(20)
+        ],
+        "different noises": len(noise),
+    }
+
+
+def _accounting(release: Release) -> dict[str, Any]:
+    kinds = Counter(f"{spend.what.partition(' ')[0]}: {spend.cost}" for spend in release.spends)
+    return {
+        "composition": "adaptive sequential composition by a privacy filter over exact sums, before each draw",
+        "parts": [f"{number:,} × {what}" for what, number in kinds.most_common(20)],
+        "all parts": len(release.spends),
+        "budget": f"a durable ledger of dataset {release.dataset!r}; `qrelease ledger show --json` publishes it",
+        "post-processing": "synthetic records, answers, error bars and the report are functions of the noisy answers",
+    }
+
+
+def _implementation(release: Release) -> dict[str, Any]:
+    return {
+        "software": {"name": "qrelease", "licence": "Apache-2.0", **dict(release.versions)},
+        "random source": "a seeded generator: INSECURE"
+        if release.insecure
+        else "AES-256 in counter mode, keyed from the operating system (os.urandom)",
+        "finite precision": "discrete noise by exact integer samplers on integer data; no floating point is drawn from",
+        "side channels": "no defence against timing: the running time may depend on the records; keep it private",
+        "security of the records": "as the holder says above; qrelease keeps no copy of them",
+    }
+
+
+def _utility(release: Release) -> dict[str, Any]:
+    promise = release.parameters.get("promise")
+    return {
+        "error bars": "each answer has a 95 % half-width, of its noise and of what a model smooths over (`model_95`)",
+        "promised error": promise if isinstance(promise, Mapping) else "none by theorem",
+        "bias": "tables have no negative counts, so small cells are biased upwards; `noisy` is unbiased",
+    }
+
+
+def markdown(content: Mapping[str, Any]) -> str:
+    """A card as text."""
+    return "\n".join(["# Deployment card of a differentially private release", *_lines(content, 2)]) + "\n"
+
+
+def _lines(content: Mapping[str, Any], level: int) -> list[str]:
+    found: list[str] = []
+    for name, value in content.items():
+        title = name.replace("_", " ")
+        if level == 2:
+            found += ["", f"{'#' * level} {title[:1].upper()}{title[1:]}", ""]
+            found += _lines(value, level + 1) if isinstance(value, Mapping) else [f"- {_plain(v)}" for v in value]
+        elif isinstance(value, Mapping):
+            found += [f"- **{title}**", *(f"    - {_plain(k)}: {_plain(v)}" for k, v in value.items())]
+        elif isinstance(value, list):
+            found += [f"- **{title}**", *(f"    - {_plain(v)}" for v in value)]
+        else:
+            found.append(f"- **{title}**: {_plain(value)}")
+    return found
+
+
+def _plain(value: object) -> str:
+    """One line, in which nothing but words is meant: names of columns are untrusted."""
+    text = " ".join(str(value).split())
+    return "".join(f"\\{c}" if c in "\\`*_<>[]#|" else c for c in text)

@@ -1,0 +1,37 @@
+"""The command that compares with the truth."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qrelease.apps.cli import main
+
+
+def test_evaluate_names_the_dataset_and_draws_only_what_it_can(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--workload", "marginals:1"]
+    assert main([*command, "--json"]) == 0
+    assert {json.loads(line)["dataset"] for line in capsys.readouterr().out.splitlines()} == {"people"}
+    assert main([*command, "--dataset", "census"]) == 0
+    assert "\ncensus: " in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("qrelease.data.table.Table.read_csv", lambda *_: pytest.fail("it reads before it looks"))
+    assert main([*command, "--plot", "error.svg"]) == 2
+    assert capsys.readouterr().err == "qrelease: a picture needs matplotlib: pip install matplotlib\n"
+
+
+def test_a_matplotlib_that_does_not_load_is_one_line(folder: Path) -> None:
+    (folder / "matplotlib").mkdir()
+    (folder / "matplotlib" / "__init__.py").write_text("raise RuntimeError('built\\nfor another numpy')")
+    command = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--plot", "error.svg"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "qrelease", *command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "qrelease: matplotlib is installed and does not load: built for another numpy\n"

@@ -1,0 +1,81 @@
+"""The commands of a ledger: what was spent, and what is left of which total."""
+
+from pathlib import Path
+
+import pytest
+from commands import release
+
+from qrelease.apps.cli import main
+from qrelease.privacy import ZCDP, ApproxDP, PureDP
+from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.ledger import Ledger
+
+
+def test_a_spent_ledger_refuses_until_its_total_is_raised(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release() == 0
+    capsys.readouterr()
+    assert release(out="second") == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    for part in ("total epsilon=1", "spent epsilon=1", "requested epsilon=1"):
+        assert part in message
+    assert not (folder / "second").exists()
+    assert main(["ledger", "raise", "people.ledger", "--epsilon", "2"]) == 0
+    assert release(out="second") == 0
+
+
+def test_the_charges_of_a_session_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", PureDP(1.0)) as ledger:
+        ledger.charge(PureDP(0.125), "mwem: 16 queries")
+        ledger.charge(PureDP(0.125), "mwem: 16 queries")
+        journal = ledger.session(PureDP(0.5), "online: a session", "server")
+        for cost, label in [(0.01, "count"), (0.01, "answers"), (0.02, "answers"), (0.03, "answers"), (0.01, "count")]:
+            with journal.writing():
+                journal.buy(PureDP(cost), f"online: {label}")
+        ledger.charge(PureDP(0.02), "online: count")
+    lines = []
+    for options in ([], ["--all"]):
+        assert main(["ledger", "show", "l", *options]) == 0
+        lines.append([line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines()[4:]])
+    grouped, whole = lines
+    assert grouped == [
+        "total   epsilon=1  created",
+        "charge  epsilon=0.125  mwem: 16 queries",
+        "charge  epsilon=0.125  mwem: 16 queries",
+        "session epsilon=0.5  online: a session",
+        "charge  epsilon=0.01  online: count",
+        "charge  epsilon=0.06  online: answers (3 charges)",
+        "charge  epsilon=0.03  online: count (2 charges)",
+    ]
+    assert whole[5:8] == [f"charge  epsilon={cost}  online: answers" for cost in (0.01, 0.02, 0.03)]
+    assert len(whole) == 10
+
+
+def test_where_rho_was_spent_it_is_said_why_spent_and_left_are_less_than_the_total(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Ledger.open(folder / "l", ApproxDP(1.0, 1e-9)) as ledger:
+        for cost, told in ((ApproxDP(0.1, 1e-10), False), (ZCDP(0.001), True)):
+            ledger.charge(cost, "something")
+            assert main(["ledger", "show", "l"]) == 0
+            assert ("spent and left come to less than the total" in capsys.readouterr().out) == told
+        assert ledger.spent
+        assert ledger.remaining
+        assert ledger.spent.to_json()["epsilon"] + ledger.remaining.to_json()["epsilon"] < 1
+
+
+def test_a_request_is_counted_in_the_singular(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", PureDP(1.0)) as ledger:
+        analysts = Analysts(ledger)
+        for requests, name in enumerate(("ada", "ben", "cyd")):
+            analysts.add(name, PureDP(0.1 + 0.2))
+            with analysts.account(name) as account:
+                for number in range(requests):
+                    account.record(f"{number}", "{}", b"{}")
+    assert main(["analyst", "list", "--ledger", "l"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines() == [
+        "ada  budget epsilon=0.3, spent nothing, 0 requests",
+        "ben  budget epsilon=0.3, spent nothing, 1 request",
+        "cyd  budget epsilon=0.3, spent nothing, 2 requests",
+    ]

@@ -1,0 +1,512 @@
+"""The command that releases: what it writes, and that every mistake is one line, exit code 2 and no charge."""
+
+import csv
+import errno
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import ROWS, SCHEMA, release
+
+from qrelease.apps.cli import main
+from qrelease.data.schema import load
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.forecasts import forecast
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.privacy import ZCDP, ApproxDP, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+
+
+def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--delta", "1e-6") == 0
+    assert sorted(f.name for f in (folder / "out").iterdir()) == [
+        "SHA256SUMS",
+        "answers.csv",
+        "release.json",
+        "report.html",
+        "synthetic.csv",
+    ]
+    assert (folder / "out" / "synthetic.csv").read_text().startswith("sex,age,city\n")
+    with Ledger.open(folder / "people.ledger") as ledger:
+        assert str(ledger.spent) == "epsilon=1, delta=1e-06"
+    capsys.readouterr()
+    assert main(["answer", "out", "age in 30..39 and sex = 'F'", "city is missing"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert 0 < float(first.split()[0]) < 100
+    assert second.endswith("city is missing")
+    assert main(["ledger", "show", "people.ledger"]) == 0
+    assert "left    nothing" in capsys.readouterr().out
+
+
+def test_the_same_insecure_seed_gives_the_same_files(folder: Path) -> None:
+    assert release("--insecure-seed", "5") == 0
+    assert release("--insecure-seed", "5", out="again") == 0
+    assert release("--insecure-seed", "6", out="other") == 0
+    for name in ("synthetic.csv", "answers.csv", "release.json", "report.html"):
+        assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes(), name
+    assert (folder / "out" / "answers.csv").read_bytes() != (folder / "other" / "answers.csv").read_bytes()
+    assert not list(folder.glob("*.ledger")), "a test's noise is no reason to charge the dataset's budget"
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "mwem"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_every_mechanism_under_both_relations(folder: Path, mechanism: str, neighbours: str) -> None:
+    assert release("--mechanism", mechanism, "--neighbours", neighbours, "--delta", "1e-6") == 0
+
+
+def test_a_private_pgm_domain_is_a_schema(folder: Path) -> None:
+    (folder / "coded.csv").write_text("a,b\n" + "0,1\n1,2\n" * 50)
+    (folder / "coded.json").write_text('{"b": 3, "a": 2}')
+    assert (
+        main(
+            [
+                "release",
+                "coded.csv",
+                "--schema",
+                "coded.json",
+                "--workload",
+                "marginals:1",
+                "--epsilon",
+                "1",
+                "--out",
+                "out",
+            ]
+        )
+        == 0
+    )
+    assert (folder / "out" / "synthetic.csv").read_text().startswith("a,b\n")
+
+
+def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "draft", "people.csv", "--out", "draft.toml"]) == 0
+    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 2
+    assert "not reviewed" in capsys.readouterr().err
+    text = (folder / "draft.toml").read_text()
+    (folder / "draft.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
+
+
+BAD_FILES = {
+    "empty": b"",
+    "ragged": b"sex,age,city\nF,20,Ulm\nF,20\n",
+    "wrong encoding": b"sex,age,city\nF,20,K\xf6ln\n",
+    "outside the schema": b"sex,age,city\nF,20,Ulm\nX,20,Ulm\n",
+    "duplicate column": b"sex,age,city,sex\nF,20,Ulm,F\n",
+    "missing column": b"sex,age\nF,20\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_one_line_and_costs_nothing(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "people.csv").write_bytes(BAD_FILES[name])
+    before = sorted(folder.iterdir())
+    assert release() == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert message.startswith("qrelease: ")
+    assert "people.csv" in message
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "0"], "epsilon must be positive"),
+        (["--epsilon", "-1"], "epsilon must be positive"),
+        (["--epsilon", "nan"], "epsilon must be finite"),
+        (["--epsilon", "inf"], "epsilon must be finite"),
+        (["--delta", "nan"], "delta"),
+        (["--delta", "1"], "delta"),
+        (["--mechanism", "gaussian"], "delta"),
+        (["--rounds", "0"], "--rounds belongs to mwem, auto has none"),
+        (["--mechanism", "mwem", "--rounds", "0"], "rounds must"),
+        (["--mechanism", "auto", "--records", "0"], "records"),
+        (["--mechanism", "laplace", "--records", "5"], "belongs to auto and maxent and mwem"),
+        (["--mechanism", "auto", "--workload", "marginals:sex*sex"], "twice"),
+        (["--mechanism", "auto", "--workload", "marginals:sex*nobody"], "nobody"),
+        (["--mechanism", "laplace", "--rounds", "3"], "rounds"),
+        (["--mechanism", "mwem", "--weighted-records", "9"], "--weighted-records belongs to records, mwem has none"),
+        (["--mechanism", "maxent", "--order", "2"], "--order belongs to records, maxent has none"),
+        (["--mechanism", "records", "--records", "400"], "belongs to auto and maxent and mwem, records has none"),
+        (["--mechanism", "records", "--delta", "1e-6", "--order", "1"], "order must be"),
+        (["--mechanism", "records", "--delta", "1e-6", "--weighted-records", "0"], "records must be"),
+        (["--columns", "sex,nobody"], "nobody"),
+        (["--workload", "marginals:9"], "marginals"),
+        (["--workload", "ranges:sex"], "order"),
+        (["--workload", "where:age = 35"], "age"),
+        (["--workload", "nonsense"], "nonsense"),
+        (["--workload", "marginals:2"], "twice"),
+        (["--schema", "nowhere.toml"], "nowhere.toml"),
+        (["--rows", "0"], "rows"),
+        (["--rows", "100000000000000"], "rows"),
+        (["--total-epsilon", "2", "--total-delta", "0", "--delta", "1e-9"], "cannot hold"),
+        (["--out", "no/such/folder"], "no/such/folder"),
+        (["--ledger", "no/such/ledger"], "no/such"),
+        (["--total-delta", "0.1"], "total-epsilon"),
+        (["--total-epsilon", "0.5"], "budget exceeded"),
+        (["--epsilon", "15", "--delta", "0.1", "--total-epsilon", "10"], "budget exceeded"),  # no warning on top
+        (["--dataset", "a/b"], "--ledger"),
+        (["--dataset", ""], "--ledger"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_costs_nothing(
+    options: list[str], words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.iterdir())
+    assert release(*options) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert message.startswith("qrelease: ")
+    assert words in message
+    assert sorted(folder.iterdir()) == before, "a refusal leaves nothing behind, not even a ledger"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("net", "is used from Python: qrelease.Net"), ("pmw", "PrivateMultiplicativeWeights")]
+)
+def test_a_mechanism_that_the_command_line_does_not_have_is_shown_the_way(
+    name: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        release("--mechanism", name)
+    assert words in capsys.readouterr().err
+
+
+def test_a_universe_too_large_is_refused_with_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"c{i}" for i in range(11)]
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + ",".join("0" * 11) + "\n")
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
+    command = [
+        "release",
+        "wide.csv",
+        "--schema",
+        "wide.json",
+        "--workload",
+        "marginals:2",
+        "--epsilon",
+        "1",
+        "--out",
+        "out",
+    ]
+    assert main([*command, "--mechanism", "mwem"]) == 2
+    message = capsys.readouterr().err
+    assert "2^55 cells" in message
+    assert "--mechanism records" in message
+    assert not list(folder.glob("*.ledger"))
+    assert main([*command, "--mechanism", "gaussian", "--delta", "1e-6"]) == 0
+
+
+def test_another_relation_than_the_ledgers_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--total-epsilon", "5") == 0
+    assert release("--neighbours", "replace-one", out="second") == 2
+    assert "counts under add-remove, not under replace-one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "mwem"])
+def test_an_insecure_release_is_marked_in_every_file(folder: Path, mechanism: str) -> None:
+    assert release("--mechanism", mechanism, "--delta", "1e-6", "--insecure-seed", "1") == 0
+    assert release("--mechanism", mechanism, "--delta", "1e-6", out="secure") == 0
+    files = sorted(file.name for file in (folder / "out").iterdir())
+    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"]
+    for name in files[1:]:
+        assert "INSECURE" in (folder / "out" / name).read_text(), name
+        assert "INSECURE" not in (folder / "secure" / name).read_text(), name
+    for name in ("answers.csv", "synthetic.csv"):  # in a column of its own, so that rows keep it
+        with (folder / "out" / name).open(newline="") as rows:
+            assert {row["INSECURE"] for row in csv.DictReader(rows)} == {"1"}
+    assert len(Table.read_csv(folder / "out" / "synthetic.csv", folder / "people.toml")) > 0
+
+
+def test_auto_says_what_it_took_and_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--records", "400") == 0  # it is the default
+    shown = capsys.readouterr()
+    assert shown.err == "qrelease: auto would take maxent (-v: why)\n"
+    printed = shown.out.splitlines()
+    assert printed[1].startswith("chosen maxent: ")
+    assert not any(line.startswith(("not ", "to choose")) for line in printed)
+    assert main(["answer", "out", "sex = F"]) == 0
+    capsys.readouterr()
+    assert release("--records", "400", "-v", "--total-epsilon", "1", "--ledger", "other", out="again") == 0
+    shown = capsys.readouterr()
+    assert "qrelease: auto would take maxent, with a synthetic table: for 400 records a mean L1 of" in shown.err
+    printed = shown.out.splitlines()
+    assert printed[1].startswith("chosen maxent: ")
+    assert any(line.startswith("not gaussian: cannot run: Gaussian noise needs a delta") for line in printed)
+    assert "to choose: nothing was spent" in printed
+
+
+@pytest.mark.parametrize("link", [None, os.link, os.symlink])
+def test_the_data_are_no_code_list(
+    link: Callable[..., None] | None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By none of their names: what they hold would be the public universe."""
+    Path("in.csv").write_text("sex,secret\nF,ada\nM,bob\n")
+    if link:
+        link("in.csv", "list.csv")
+    listed = "list.csv" if link else "in.csv"
+    text = (
+        f'[[attribute]]\nname = "secret"\nkind = "category"\ncategories = {{ file = "{listed}", column = "secret" }}\n'
+    )
+    Path("s.toml").write_text(text)
+    Path("jobs.toml").write_text(
+        'data = "in.csv"\nschema = "s.toml"\n[total]\nepsilon = 1\n[[release]]\nout = "o"\nepsilon = 1\n'
+    )
+    before = sorted(folder.iterdir())
+    for words in (
+        "release in.csv --schema s.toml --epsilon 1",
+        "run jobs.toml",
+        "evaluate in.csv --schema s.toml --epsilon 1 --mechanism laplace",
+        "serve --data in.csv --schema s.toml --ledger in.ledger --epsilon 1 --port 0",
+    ):
+        assert main(words.split()) == 2
+        said = capsys.readouterr()
+        assert "which is the file of the private records" in said.err
+        assert "ada" not in said.out + said.err
+        assert sorted(folder.iterdir()) == before
+    for domain in (load(folder / "s.toml"), load(folder / "s.toml").project([0])):
+        with pytest.raises(InvalidInput, match="the file of the private records"):
+            Table.read(folder / "in.csv", domain)
+    shutil.copy("in.csv", "copy.csv")
+    Path("s.toml").write_text(text.replace(listed, "copy.csv"))  # whose content nobody can judge
+    assert len(Table.read(folder / "in.csv", folder / "s.toml")) == 2
+
+
+def test_the_first_release_of_nobody_leaves_a_ledger_only_with_its_charge(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under replace-one the number of records is public, and may be 0."""
+    (folder / "people.csv").write_text("sex,age,city\n")
+    assert release("--neighbours", "replace-one", "--mechanism", "auto") == 0
+    with Ledger.open(folder / "people.ledger") as ledger:
+        assert ledger.spent == PureDP(1.0)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_refused_first_release_leaves_no_file(
+    neighbours: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise TooLarge("it is refused")
+
+    for where in ("qrelease.mechanisms.auto.foretold", "qrelease.apps.cli.release._check_disk"):
+        with monkeypatch.context() as patched:
+            patched.setattr(where, refuse)
+            assert release("--neighbours", neighbours) == 2
+        assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_private(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disk, and a memory, that are large enough but for the synthetic records of so many people."""
+    from qrelease.apps.cli import release as command
+    from qrelease.release import release as released
+
+    queries = 2 * 3 + 2 * 4 + 3 * 4
+    monkeypatch.setattr(command, "_SOME", 1 << 22)
+    usage = shutil.disk_usage(folder)
+    room = (1 << 22) + (24 + 64) * queries + 8 * 3 * 400 - 1
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=room))
+    assert release("--mechanism", "laplace", out="one") == 0
+    assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "two.ledger", out="two") == 2
+    assert "this release may take" in capsys.readouterr().err
+    assert release("--mechanism", "maxent", "--records", "400", "--ledger", "three.ledger", out="three") == 2
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+
+    def tight(domain: object, rows: int, *, ahead: bool = True) -> None:
+        if ahead and rows >= 400:
+            raise TooLarge(f"{rows} synthetic records are too many")
+
+    monkeypatch.setattr(released, "check_fit", tight)
+    capsys.readouterr()
+    assert release("--mechanism", "laplace", "--ledger", "four.ledger", out="four") == 0
+    assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "five.ledger", out="five") == 2
+    assert "400 synthetic records are too many" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mechanism", ["maxent", "mwem", "gaussian", "smalldb"])
+def test_a_weighted_table_sums_to_the_number_of_records(folder: Path, mechanism: str) -> None:
+    small = [] if mechanism != "smalldb" else ["--size", "3"]
+    options = ["--mechanism", mechanism, "--delta", "1e-6", "--insecure-seed", "3", *small]
+    assert release("--weighted", *options) == 0
+    with (folder / "out" / "synthetic.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["sex", "age", "city", "weight", "INSECURE"]
+    assert 300 < sum(float(row["weight"]) for row in rows) < 500
+    assert len(rows) <= 2 * 3 * 4
+
+
+def test_a_weighted_table_needs_a_name_for_its_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bodies.csv").write_text("sex,weight\n" + "0,1\n1,2\n" * 50)
+    (folder / "bodies.json").write_text('{"sex": 2, "weight": 3}')
+    command = ["release", "bodies.csv", "--schema", "bodies.json", "--epsilon", "1", "--out", "out"]
+    assert main([*command, "--weighted"]) == 2
+    assert "rename that of the schema" in capsys.readouterr().err
+    assert not list(folder.glob("*.ledger"))
+    assert main(command) == 0
+
+
+def test_maxent_over_too_large_a_universe_says_why_there_is_no_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"c{i}" for i in range(11)]
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + (",".join("0" * 11) + "\n") * 9)
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
+    command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:1", "--epsilon", "1"]
+    assert main([*command, "--delta", "1e-6", "--mechanism", "maxent", "--out", "out"]) == 0
+    assert "no synthetic.csv: the universe has 2^55 cells and a histogram holds" in capsys.readouterr().out
+    with (folder / "out" / "answers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["noisy"] and row["error_95"] == row["model_95"] for row in rows)
+
+
+@pytest.mark.parametrize("asked", [["--weighted"], ["--rows", "9"]], ids=lambda options: options[0])
+@pytest.mark.parametrize("mechanism", ["maxent", "laplace", "auto"])
+def test_a_table_that_cannot_be_is_refused_before_the_charge(
+    folder: Path, capsys: pytest.CaptureFixture[str], mechanism: str, asked: list[str]
+) -> None:
+    names = [f"c{i}" for i in range(11)]
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + (",".join("0" * 11) + "\n") * 9)
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 32' for n in names) + "}")
+    command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:1", "--epsilon", "1"]
+    command += ["--mechanism", mechanism, "--out", "out"]
+    if mechanism != "auto":  # which would take records
+        command += ["--delta", "1e-6"]
+    assert main([*command, *asked]) == 2
+    assert "a synthetic table is wanted, and" in capsys.readouterr().err
+    assert not list(folder.glob("*.ledger"))
+    assert not (folder / "out").exists()
+    assert main(command) == 0
+    assert release("--mechanism", "matrix", "--delta", "1e-6", *asked, out="none") == 2
+    assert "matrix would give none: least squares give answers alone" in capsys.readouterr().err
+    assert not (folder / "people.ledger").exists()
+
+
+def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr("qrelease.release.writer.LISTED_ANSWERS", 1000)
+    names = [f"c{i}" for i in range(24)]
+    rows = "".join(",".join(str((i * j) % 4) for j in range(24)) + "\n" for i in range(200))
+    (folder / "wide.csv").write_text(",".join(names) + "\n" + rows)
+    (folder / "wide.json").write_text("{" + ", ".join(f'"{n}": 4' for n in names) + "}")
+    command = ["release", "wide.csv", "--schema", "wide.json", "--workload", "marginals:3", "--epsilon", "5"]
+    command += ["--delta", "1e-6", "--mechanism", "maxent", "--total-epsilon", "10", "--total-delta", "1e-5"]
+    assert main([*command, "--no-answers", "--out", "few"]) == 0
+    said = capsys.readouterr().out
+    assert "wrote SHA256SUMS, measurements.npy, release.json, report.html in few" in said
+    assert "no synthetic.csv: the universe has 2^48 cells" in said
+    assert "no answers.csv: not wanted; the release gives each answer that is asked for" in said
+    assert main(["answer", "few", "c1 = 3 and c7 = 2 and c9 in 1..3"]) == 0
+    assert "±" in capsys.readouterr().out
+    monkeypatch.setattr("qrelease.release.writer.MOST_ANSWERS", 1000)
+    command[command.index("--total-epsilon") :] = ["--out", "many", "--answers"]
+    assert main(command) == 0
+    with (folder / "many" / "answers.csv").open() as file:
+        assert sum(1 for _ in file) == 129_537
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_what_a_long_release_takes_is_said_before_it_starts(
+    neighbours: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the number of records is private, the line is the same for any number of them."""
+    said = []
+    monkeypatch.setattr(
+        "qrelease.release.curator.Curator.pay", lambda *_, **__: said.append(capsys.readouterr().err) or 1 / 0
+    )
+    for rows in (1, 2):
+        (folder / "people.csv").write_text("sex,age,city\n" + rows * ROWS)
+        with pytest.raises(ZeroDivisionError):
+            release("--mechanism", "records", "--delta", "1e-6", "--neighbours", neighbours, out=f"out{rows}")
+    for line in said:
+        assert re.fullmatch(r"qrelease: records takes about \d.* of memory\n", line)
+        assert line.count("\n") == 1
+    table = Table.read_csv(folder / "people.csv", folder / "people.toml")
+    told = len(table) if neighbours == "replace-one" else None
+    line = forecast(Records(), Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-6), told)
+    assert said[1] == f"qrelease: {line}\n"
+    assert neighbours == "replace-one" or said[0] == said[1]
+    assert release("--mechanism", "records", out="none") == 2  # without a delta
+    assert "takes" not in capsys.readouterr().err
+
+
+def test_weighted_records_and_order_are_those_of_the_mechanism(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken: list[Any] = []
+    monkeypatch.setattr("qrelease.release.curator.Curator.pay", lambda _, *given, **__: taken.append(given) or 1 / 0)
+    rules = '\n[[impossible]]\nwhere = "sex = F and city = Rom"\n'
+    (folder / "people.toml").write_text(SCHEMA + rules)
+    options = ["--mechanism", "records", "--delta", "1e-6"]
+    for more in ([], ["--weighted-records", "2000", "--order", "2"]):
+        with pytest.raises(ZeroDivisionError):
+            release(*options, *more)
+    assert [mechanism for mechanism, *_ in taken] == [Records(), Records(records=2000, order=2)]
+    assert {workload.domain.impossible for _, workload, _ in taken} == {("sex = F and city = Rom",)}
+    assert "impossible" not in capsys.readouterr().err
+    with pytest.raises(ZeroDivisionError):
+        release("--mechanism", "auto", "--rows", "9")
+    assert taken[2][0] == Auto(table=True)
+    assert "kept by --mechanism records alone, if it is chosen" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    default = Records()
+    assert default.records is None
+    assert "the less their scatter; default: by the noisy number of records and the cost" in said
+    assert f"that may be measured; default: {default.order}" in said
+
+
+def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--epsilon", "10", "--delta", "0.1") == 0
+    assert capsys.readouterr().err.count("warning: ") == 1
+
+
+def test_an_epsilon_that_protects_nobody_is_asked_for_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--epsilon", "50") == 2
+    assert "nothing was charged; say --weak if it is meant" in capsys.readouterr().err
+    command = ["release", "people.csv", "--schema", "people.toml", "--out", "out"]
+    assert main([*command, "--rho", "10"]) == 2, "the same in rho"
+    assert not (folder / "people.ledger").exists()
+    assert main([*command, "--rho", "0.1", "--ledger", "in-rho"]) == 0
+    with Ledger.open(folder / "in-rho") as ledger:
+        assert ledger.spent == ZCDP(0.1)
+    assert release("--epsilon", "50", "--weak", out="weak") == 0
+
+
+def test_a_full_disk_is_one_line_and_says_that_the_charge_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("qrelease.release.writer.write_csv", full)
+    assert release() == 2
+    foretold, message = capsys.readouterr().err.splitlines(keepends=True)
+    assert foretold.startswith("qrelease: auto would take")
+    assert message.startswith(
+        "qrelease: out cannot be written: No space left on device; epsilon=1 was charged, and the"
+    )
+    assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.ledger", "people.toml"]
+
+
+def test_why_there_is_no_table(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qrelease.inference.histogram.MAX_HISTOGRAM_CELLS", 20)
+    assert release("--mechanism", "laplace") == 0
+    assert "no synthetic.csv: the universe has 24 cells" in capsys.readouterr().out
+    files = sorted(f.name for f in (folder / "out").iterdir())
+    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html"]
+
+
+def test_the_folder_has_a_default_name(folder: Path) -> None:
+    assert main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1"]) == 0
+    assert (folder / "people-release" / "synthetic.csv").exists()

@@ -1,0 +1,235 @@
+"""Records of CSV files, read and written: lines, quotes, encodings, and what is refused."""
+
+import bz2
+import datetime as dt
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from sources import CODES, PEOPLE, TEXT, codes
+from strategies import domains
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.schema_draft import draft
+from qrelease.data.sources import csv as csv_module
+from qrelease.data.sources.compression import written
+from qrelease.data.sources.csv import write_csv
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+
+@pytest.mark.parametrize("pack", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_read_csv(file, pack, mark):
+    suffix, compress = pack
+    path = file(compress(mark + TEXT.encode()), "people.csv" + suffix)
+    found = Table.read_csv(path, PEOPLE)
+    assert codes(found) == CODES
+    assert found.domain == PEOPLE
+    assert len(found) == 3
+
+
+def test_read_csv_line_ends_blank_lines_and_columns(file):
+    path = file(TEXT.replace("\n", "\r\n") + "\r\n\r\n")
+    assert codes(Table.read_csv(path, PEOPLE, columns=["sex", "age"])) == [CODES[1], CODES[0]]
+    assert Table.read_csv(path, PEOPLE, columns=["sex", "age"]).domain.names == ("sex", "age")
+    schema = file('[[attribute]]\nname="sex"\nkind="category"\ncategories=["F", "M"]\n', "s.toml")
+    assert codes(Table.read_csv(path, schema)) == [CODES[1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("age\n30\n\n10\n", [1, 3, 0]),
+        ("age\n30\n\n10", [1, 3, 0]),
+        ("age\r\n\r\n10\r\n", [3, 0]),
+        ("\n\nage\n10\n\n", [0, 3]),  # one line break ends the last record, here an empty one
+        ("age\n\n", [3]),
+        ('age\n""', [3]),
+        ("age\n  \n?\n", [3, 3]),
+    ],
+)
+def test_a_blank_line_is_a_record_where_there_is_one_column(file, monkeypatch, content, expected):
+    domain = Domain((Attribute("age", "number", edges=(0, 20, 40, 60), integer=True, missing=("?", "")),))
+    assert codes(Table.read_csv(file(content), domain)) == [expected]
+    monkeypatch.setattr(csv_module, "CHUNK", 1)
+    assert codes(Table.read_csv(file(content), domain)) == [expected]
+
+
+def test_a_blank_line_that_the_schema_does_not_know_is_an_error_with_its_line(file):
+    with pytest.raises(InvalidInput, match=r"line 4: column 'sex': value '' is not one of the 2 categories"):
+        Table.read_csv(file("\nsex\nF\n\nM\n"), PEOPLE.project([1]))
+
+
+@given(st.lists(st.sampled_from(["F", "M", ""]), min_size=1), st.sampled_from(["\n", "\r\n"]))
+def test_no_value_makes_its_record_vanish(tmp_path_factory, values, end):
+    path = tmp_path_factory.mktemp("rows") / "plain.csv"
+    path.write_bytes("".join(f"{value}{end}" for value in ["sex", *values]).encode())
+    domain = Domain((Attribute("sex", "category", categories=("F", "M"), missing=("",)),))
+    expected = [("F", "M", "").index(value) for value in values]
+    assert codes(Table.read_csv(path, domain)) == [expected]
+    write_csv(path, domain, [np.array(expected)], np.random.default_rng(0))
+    assert codes(Table.read_csv(path, domain)) == [expected]
+
+
+def test_an_empty_value_is_written_in_quotes_where_there_is_one_column():
+    out = io.StringIO()
+    domain = Domain((Attribute("sex", "category", categories=("F",), missing=("",)),))
+    write_csv(out, domain, [np.array([1, 0, 1])], np.random.default_rng(0))
+    assert out.getvalue() == 'sex\n""\nF\n""\n'
+
+
+def test_read_csv_spans_chunks(file, monkeypatch):
+    monkeypatch.setattr(csv_module, "CHUNK", 2)
+    assert codes(Table.read_csv(file(TEXT), PEOPLE)) == CODES
+
+
+def test_many_distinct_values_are_not_all_remembered(file, monkeypatch):
+    monkeypatch.setattr("qrelease.data.sources.encoder._REMEMBERED_VALUES", 3)
+    domain = Domain((Attribute("x", "number", edges=(0, 500, 1000)),))
+    path = file("x\n" + "".join(f"{i}\n" for i in range(1000)))
+    assert np.bincount(Table.read_csv(path, domain).columns[0]).tolist() == [500, 500]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "people.csv is empty; it needs a header row"),
+        ("\n\n", "people.csv is empty; it needs a header row"),
+        ("age,sex\n1,F\n", "people.csv has no column 'day'; it has age, sex"),
+        ("age;sex;day\n1;F;\n", "people.csv line 1: columns are separated by ';'; save it with commas"),
+        ("age\tsex\tday\n1\tF\t\n", "people.csv line 1: columns are separated by '\\t'; save it with commas"),
+        ("age,sex,age,day\n", "people.csv line 1: column 'age' appears twice"),
+        ("age,sex,day\n1,F,\n\n1,F\n", "people.csv line 4: 2 values, the header has 3"),
+        ('age,sex,day\n"1\n",F,\n1,F,,\n', "people.csv line 4: 4 values, the header has 3"),
+        ('age,sex,day\n"1,F,\n', "people.csv line 2: not CSV, unexpected end of data"),
+        ('age,sex,day\n"1"2,F,\n', "people.csv line 2: not CSV, ',' expected after '\"'"),
+        (b"age,sex,day\n1,F,\n1,\xe9,\n", "people.csv line 3: byte 0xe9 is not UTF-8; save it as UTF-8"),
+        ("age,sex,day\n".encode("utf-16"), "people.csv line 1: byte 0xff is not UTF-8; save it as UTF-8"),
+        (
+            "age,sex,day\n1,F,\n61,F,\n",
+            "people.csv line 3: column 'age': value '61' is not within the bins 0..59",
+        ),
+        (
+            'age,sex,day\n"1\n",F,\n\n1,X,\n',
+            "line 5: column 'sex': value 'X' is not one of the 2 categories 'F', 'M'",
+        ),
+        ("age,sex,day\nold,F,\n", "line 2: column 'age': value 'old' is not a whole number"),
+        ("age,sex,day\n1,F,soon\n", "line 2: column 'day': value 'soon' is not an ISO date (YYYY-MM-DD)"),
+    ],
+)
+def test_read_csv_refuses(file, content, message):
+    with pytest.raises(InvalidInput) as caught:
+        Table.read_csv(file(content), PEOPLE)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files(file, tmp_path):
+    with pytest.raises(InvalidInput, match=r"absent\.csv cannot be read: No such file"):
+        Table.read_csv(tmp_path / "absent.csv", PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
+        Table.read_csv(tmp_path, PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Not a gzipped file"):
+        Table.read_csv(file(TEXT, "people.csv.gz"), PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Input format not supported"):
+        Table.read_csv(file(TEXT, "people.csv.xz"), PEOPLE)
+    with pytest.raises(InvalidInput, match="cannot be read: Compressed file ended"):
+        Table.read_csv(file(gzip.compress(TEXT.encode() * 50)[:-20], "cut.csv.gz"), PEOPLE)
+    with pytest.raises(InvalidInput, match=r"line 1: not CSV, field larger than field limit \(131072\)"):
+        Table.read_csv(file("x" * 200_000), PEOPLE)
+    with pytest.raises(InvalidInput, match="no attribute 'x'; the domain has age, sex, day"):
+        Table.read_csv(file(TEXT), PEOPLE, columns=["x"])
+
+
+FRAME = {
+    "age": [19, None, 40],
+    "sex": ["F", "M", "F"],
+    "day": [dt.date(2020, 1, 31), None, dt.date(2020, 2, 1)],
+    "extra": [1.5, 2.5, 3.5],
+}
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.pq"])
+def test_reading_shows_its_progress_on_a_terminal_only(tmp_path, name):
+    termios = pytest.importorskip("termios", reason="a terminal as on Unix")
+    (tmp_path / "people.csv").write_text(TEXT, encoding="utf-8")
+    parquet.write_table(pa.table(FRAME), tmp_path / "people.pq")
+    code = f"from qrelease.data.schema_draft import draft; draft({str(tmp_path / name)!r})"
+    silent = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert silent.stderr == silent.stdout == b""
+    terminal, end = os.openpty()
+    os.set_blocking(terminal, False)
+    termios.tcsetwinsize(end, (24, 80))
+    subprocess.run([sys.executable, "-c", code], stderr=end, check=True)
+    assert b"reading: 0.00 rows" in os.read(terminal, 1000)
+    os.close(terminal)
+    os.close(end)
+
+
+@pytest.mark.parametrize("name", ["a;b", "a\tb", "|"])
+def test_a_single_column_may_be_named_with_a_mark_that_separates_elsewhere(file, name):
+    domain = Domain((Attribute(name, "category", categories=("x", "y")),))
+    path = file(f'"{name}"\nx\ny\n')
+    assert codes(Table.read_csv(path, domain)) == [[0, 1]]
+    with pytest.raises(InvalidInput, match="columns are separated by"):
+        draft(path)
+
+
+@settings(deadline=None)  # files
+@given(domains(), st.integers(0, 2**32 - 1))
+def test_written_rows_read_back_to_their_codes(tmp_path_factory, domain, seed):
+    rng = np.random.default_rng(seed)
+    records = [rng.integers(0, a.size, 12) for a in domain]
+    path = tmp_path_factory.mktemp("rows") / "synthetic.csv"
+    write_csv(path, domain, records, rng)
+    assert codes(Table.read_csv(path, domain)) == [column.tolist() for column in records]
+
+
+def test_write_csv_shows_header_labels_and_further_columns():
+    out = io.StringIO()
+    domain = PEOPLE.project([1, 0])
+    write_csv(
+        out, domain, [np.array([0, 1]), np.array([3, 3])], np.random.default_rng(0), {"weight": np.array([0.5, 2])}
+    )
+    assert out.getvalue() == "sex,age,weight\nF,?,0.5\nM,?,2.0\n"
+    with pytest.raises(InvalidInput, match="would collide with the attribute 'weight'"):
+        write_csv(out, Domain.coded({"weight": 2}), [np.array([0])], np.random.default_rng(0), {"weight": np.ones(1)})
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
+def test_write_csv_compresses_by_extension(tmp_path, suffix):
+    path = tmp_path / f"s.csv{suffix}"
+    records = [np.arange(5000) % 2]
+    write_csv(path, PEOPLE.project([1]), records, np.random.default_rng(0))
+    assert codes(Table.read_csv(path, PEOPLE.project([1]))) == [records[0].tolist()]
+    first = path.read_bytes()
+    write_csv(path, PEOPLE.project([1]), records, np.random.default_rng(0))
+    assert path.read_bytes() == first
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("old")
+
+    def interrupted():
+        with written(path) as out:
+            out.write("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        interrupted()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["s.csv"]
+    with pytest.raises(InvalidInput, match=r"s\.csv cannot be written: No such file or directory"):
+        write_csv(tmp_path / "absent" / "s.csv", PEOPLE.project([1]), [np.array([0])], np.random.default_rng(0))

@@ -1,0 +1,42 @@
+"""Records of parquet files."""
+
+import datetime as dt
+import sys
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from sources import CODES, PEOPLE, TEXT, codes
+
+from qrelease.data.domain import Domain
+from qrelease.data.sources import parquet as parquet_module
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+FRAME = {
+    "age": [19, None, 40],
+    "sex": ["F", "M", "F"],
+    "day": [dt.date(2020, 1, 31), None, dt.date(2020, 2, 1)],
+    "extra": [1.5, 2.5, 3.5],
+}
+
+
+def test_read_parquet(tmp_path, monkeypatch):
+    path = tmp_path / "people.parquet"
+    parquet.write_table(pa.table(FRAME), path)
+    assert codes(Table.read_parquet(path, PEOPLE)) == CODES
+    monkeypatch.setattr(parquet_module, "BATCH", 2)
+    assert codes(Table.read_parquet(path, PEOPLE, columns=["sex"])) == [CODES[1]]
+    parquet.write_table(pa.table(FRAME | {"sex": ["F", "M", "X"]}), path)
+    with pytest.raises(InvalidInput, match=r"people\.parquet row 2 \(from 0\): column 'sex': value 'X'"):
+        Table.read_parquet(path, PEOPLE)
+    with pytest.raises(InvalidInput, match=r"people\.parquet has no column 'x'; it has age, sex, day, extra"):
+        Table.read_parquet(path, Domain.coded({"x": 2}))
+    path.write_text(TEXT)
+    with pytest.raises(InvalidInput, match=r"people\.parquet cannot be read"):
+        Table.read_parquet(path, PEOPLE)
+    with pytest.raises(InvalidInput, match=r"absent\.parquet cannot be read"):
+        Table.read_parquet(tmp_path / "absent.parquet", PEOPLE)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidInput, match="Parquet needs pyarrow: pip install pyarrow"):
+        Table.read_parquet(path, PEOPLE)

@@ -1,0 +1,367 @@
+"""Releases that are forged by clumsy hands, by careful ones, and by ones that write all hashes anew."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import qrelease as qr
+from qrelease.apps.cli import main
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.evaluation.verify import verify
+from qrelease.privacy.draws import public_part, releases
+from qrelease.release import sums
+from tests.pinned.releases import COSTS, MECHANISMS
+
+DOMAIN = Domain.coded({"sex": 2, "age": 4, "grade": 3})
+
+ROWS = np.random.default_rng(5).integers(0, 12, size=(3, 600))
+
+TABLE = Table(DOMAIN, tuple((row % n).astype(np.uint8) for row, n in zip(ROWS, DOMAIN.shape, strict=True)))
+
+PAIRS = qr.Workload.marginals(DOMAIN, 2)
+
+
+def saved(folder, mechanism=None, neighbours="add-remove", cost=None, **options):
+    """A release with secret noise in `folder`/out, the public part of its ledger, and the release."""
+    cost = cost or qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost, dataset="people", neighbours=neighbours) as ledger:
+        release = qr.Curator(TABLE, ledger).release(mechanism or qr.Laplace(), PAIRS, cost)
+        release.save(folder / "out", **options)
+        return folder / "out", public_part(ledger), release
+
+
+def failed(found):
+    return {check.name for check in found.checks if check.holds is False}
+
+
+# --- the nine falsifications --------------------------------------------------------------------------------------
+
+
+def edit(change):
+    """A forgery that changes the manifest by a function of its content."""
+
+    def forge(folder):
+        file = folder / "release.json"
+        content = json.loads(file.read_text())
+        change(content)
+        file.write_text(json.dumps(content))
+
+    return forge
+
+
+def less_noise(content):
+    for m in content["measurements"]:
+        m["noise"]["scale"] /= 10
+
+
+def other_measurements(content):
+    for m in content["measurements"]:
+        m["values"] = [v + 40.0 for v in m["values"]]
+
+
+def other_neighbours(content):
+    content["neighbours"] = "replace-one" if content["neighbours"] == "add-remove" else "add-remove"
+
+
+def altered_answers(folder):
+    lines = (folder / "answers.csv").read_text().splitlines()
+    fields = lines[3].split(",")
+    fields[-4] = str(float(fields[-4]) + 25)
+    lines[3] = ",".join(fields)
+    (folder / "answers.csv").write_text("\n".join(lines) + "\n")
+
+
+FORGERIES = {
+    "a noise scale divided by ten": (edit(less_noise), {"noise"}),
+    "changed measurements": (edit(other_measurements), {"measurements", "answers"}),
+    "another mechanism's name": (edit(lambda c: c.update(mechanism="mwem")), {"mechanism"}),
+    "swapped neighbours": (edit(other_neighbours), {"noise"}),
+    "another dataset": (edit(lambda c: c.update(dataset="others")), set()),
+    "a changed total": (
+        edit(lambda c: c["synopsis"].update(total=c["synopsis"]["total"] * 2)),
+        {"total", "measurements"},
+    ),
+    "altered answers": (altered_answers, {"answers"}),
+    "deleted answers": (lambda folder: (folder / "answers.csv").unlink(), set()),
+    "another synthetic table": (
+        lambda folder: (folder / "synthetic.csv").write_text("sex,age,grade\n" + "0,0,0\n" * 600),
+        {"synthetic records"},
+    ),
+}
+"""How a release is forged, and what does not hold of it even if all hashes are written anew and nothing is signed."""
+
+
+def rehash(folder):
+    """What a careful forger does: a new id, and new hashes."""
+    file = folder / "release.json"
+    content = json.loads(file.read_text())
+    content["id"] = sums.identity(content, (np.array(m["values"]) for m in content["measurements"]))
+    file.write_text(json.dumps(content))
+    sums.write(folder)
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_clumsy_forgery_is_refused_by_load_and_found_by_verify(name, tmp_path):
+    folder, ledger, _ = saved(tmp_path)
+    assert verify(folder, ledger=ledger).holds
+    FORGERIES[name][0](folder)
+    with pytest.raises(qr.InvalidInput, match="qrelease verify"):
+        qr.load(folder)
+    assert "files" in failed(verify(folder))
+    assert main(["verify", str(folder)]) == 1
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_with_new_hashes_is_found_by_what_contradicts_itself(name, tmp_path):
+    forge, contradicted = FORGERIES[name]
+    folder, _, _ = saved(tmp_path)
+    forge(folder)
+    rehash(folder)
+    qr.load(folder)  # its hashes are its own
+    assert failed(verify(folder)) >= contradicted
+    assert bool(failed(verify(folder))) == bool(contradicted)
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_any_forgery_is_found_by_the_signature(name, tmp_path):
+    qr_key, public = sums.new_key(tmp_path / "holder")
+    folder, _, _ = saved(tmp_path, sign=qr_key)
+    assert verify(folder, key=public).holds
+    FORGERIES[name][0](folder)
+    rehash(folder)
+    assert "signature" in failed(verify(folder, key=public))
+    other, stranger = sums.new_key(tmp_path / "stranger")
+    sums.sign(folder, sums.private_key(other))
+    assert "signature" in failed(verify(folder, key=public))
+    assert "signature" not in failed(verify(folder, key=stranger))
+
+
+IN_THE_ID = ["a noise scale divided by ten", "changed measurements", "another mechanism's name", "swapped neighbours"]
+
+
+@pytest.mark.parametrize("name", [*IN_THE_ID, "another dataset"])
+def test_what_was_drawn_and_said_is_found_by_the_ledger_although_the_release_was_saved_later(name, tmp_path):
+    folder, ledger, _ = saved(tmp_path)
+    FORGERIES[name][0](folder)
+    rehash(folder)
+    assert "ledger" in failed(verify(folder, ledger=ledger))
+
+
+SCHEMA = '{"sex": 2, "age": 4, "grade": 3}'
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A folder with a release by the command line, signed, and its ledger."""
+    folder = tmp_path_factory.mktemp("released")
+    (folder / "schema.json").write_text(SCHEMA)
+    lines = ["sex,age,grade", *(",".join(map(str, row)) for row in np.stack(TABLE.columns, axis=1).tolist())]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        assert main(["key", "holder"]) == 0
+        words = "release people.csv --schema schema.json --workload marginals:2 --epsilon 1 --mechanism laplace"
+        assert main([*words.split(), "--out", "out", "--sign", "holder.key"]) == 0
+    finally:
+        os.chdir(here)
+    return folder
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_any_forgery_of_what_the_command_wrote_is_found_by_the_ledger(name, released, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(released / "out", folder)
+    with qr.Ledger.open(released / "people.ledger") as ledger:
+        public = public_part(ledger)
+    assert verify(folder, ledger=public).holds
+    FORGERIES[name][0](folder)
+    rehash(folder)
+    assert "ledger" in failed(verify(folder, ledger=public))
+
+
+def test_the_command_says_what_holds_and_ends_with_0_1_or_2(released, tmp_path, capsys):
+    capsys.readouterr()
+    out, ledger = str(released / "out"), str(released / "people.ledger")
+    assert main(["ledger", "show", ledger, "--json"]) == 0
+    listed = capsys.readouterr().out
+    (tmp_path / "ledger.json").write_text(listed)
+    assert json.loads(listed)["entries"][1]["release"]["files"].keys() == {
+        "answers.csv",
+        "release.json",
+        "report.html",
+        "synthetic.csv",
+    }
+    for given in (ledger, str(tmp_path / "ledger.json")):
+        assert main(["verify", out, "--ledger", given, "--key", str(released / "holder.pub"), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["holds"] is True
+        assert all(check["holds"] for check in found["checks"]), found
+    assert main(["verify", out]) == 0
+    assert "not checked: ledger" in capsys.readouterr().out
+    (tmp_path / "text").write_text("{no")
+    (tmp_path / "list").write_text('{"entries": [1]}')
+    for bad in (
+        ["verify", str(tmp_path)],
+        ["verify", out, "--key", str(released / "holder.key")],
+        ["verify", out, "--key", str(tmp_path / "none")],
+        ["verify", out, "--ledger", str(tmp_path / "none")],
+        ["verify", out, "--ledger", str(tmp_path / "text")],
+        ["verify", out, "--ledger", str(tmp_path / "list")],
+        ["key", str(released / "holder")],
+    ):
+        assert main(bad) == 2, bad
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_private_key_is_for_its_owner_alone_and_no_key_is_charged_nothing(released, tmp_path, capsys):
+    assert (released / "holder.key").stat().st_mode & 0o077 == 0
+    with qr.Ledger.open(released / "people.ledger") as ledger:
+        before = ledger.spent
+    words = ["release", str(released / "people.csv"), "--schema", str(released / "schema.json"), "--epsilon", "1"]
+    assert main([*words, "--sign", str(released / "holder.pub"), "--out", str(tmp_path / "no")]) == 2
+    assert "holds no private Ed25519 key" in capsys.readouterr().err
+    with qr.Ledger.open(released / "people.ledger") as ledger:
+        assert ledger.spent == before
+
+
+def test_other_tools_check_the_hashes_and_the_signature(released):
+    openssl = "openssl pkeyutl -verify -pubin -inkey ../holder.pub -rawin -in SHA256SUMS -sigfile SHA256SUMS.sig"
+    for text in ("sha256sum -c SHA256SUMS", openssl):
+        words = text.split()
+        if shutil.which(words[0]) is None:
+            pytest.skip(f"there is no {words[0]}")
+        done = subprocess.run(words, cwd=released / "out", capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A mechanism of somebody's own."""
+
+    name = "columns"
+
+    def check(self, workload, cost, neighbours):
+        qr.check_fitted(workload)
+
+    def release(self, private, workload, cost):
+        measured = private.measure(qr.Workload.marginals(workload.domain, 1), cost)
+        return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), tuple(measured))
+
+
+# --- what holds of every release ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("mechanism", [qr.Laplace(), qr.MWEM(rounds=3), qr.MaxEnt()], ids=lambda m: m.name)
+def test_swapped_neighbours_and_scales_contradict_the_cost(mechanism, neighbours, tmp_path):
+    folder, _, _ = saved(tmp_path, mechanism, neighbours)
+    assert not failed(verify(folder))
+    for forge in (edit(other_neighbours), edit(less_noise)):
+        copy = tmp_path / forge.__qualname__ / str(id(forge))
+        shutil.copytree(folder, copy)
+        forge(copy)
+        rehash(copy)
+        assert "noise" in failed(verify(copy))
+
+
+def test_too_much_noise_contradicts_the_cost_too(tmp_path):
+    folder, _, _ = saved(tmp_path)
+    edit(lambda c: [m["noise"].update(scale=m["noise"]["scale"] * 1.3) for m in c["measurements"]])(folder)
+    rehash(folder)
+    assert failed(verify(folder)) == {"noise", "answers"}  # whose error bars are others
+
+
+def test_an_insecure_release_does_not_hold(tmp_path):
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        release = qr.Curator(TABLE, ledger, qr.Entropy.insecure(1)).release(qr.Laplace(), PAIRS, qr.PureDP(1.0))
+        assert not releases(ledger)  # it is nothing to keep
+    assert release.date is None
+    release.save(tmp_path / "out")
+    assert failed(verify(tmp_path / "out")) == {"noise source"}
+    edit(lambda c: c.update(insecure=None, insecure_seed=None))(tmp_path / "out")
+    rehash(tmp_path / "out")
+    assert {"noise source", "answers"} <= failed(verify(tmp_path / "out"))  # the tables are still marked
+
+
+def test_a_release_keeps_its_id_when_it_is_loaded_and_saved_again(tmp_path):
+    folder, ledger, release = saved(tmp_path, qr.MaxEnt())
+    loaded = qr.load(folder)
+    assert loaded.id == release.id == ledger["entries"][1]["release"]["release"]
+    assert loaded.date == release.date
+    loaded.save(tmp_path / "again", rows=50)
+    assert qr.load(tmp_path / "again").id == release.id
+    assert verify(tmp_path / "again", ledger=ledger).holds
+
+
+def test_parquet_and_apart_and_left_out_answers_hold(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from qrelease.release import writer
+
+    monkeypatch.setattr(writer, "LISTED_ANSWERS", 10)
+    folder, _, release = saved(tmp_path, format="parquet")
+    assert not failed(verify(folder))
+    release.save(tmp_path / "none", answers=False)
+    found = {c.name: c.holds for c in verify(tmp_path / "none").checks}
+    assert found["answers"] is None
+    assert not failed(verify(tmp_path / "none"))
+    release.save(tmp_path / "weighted", weighted=True)
+    assert not failed(verify(tmp_path / "weighted"))
+
+
+def test_a_manifest_by_itself_has_to_have_its_id(tmp_path):
+    folder, _, _ = saved(tmp_path)
+    alone = tmp_path / "alone.json"
+    shutil.copy(folder / "release.json", alone)
+    qr.load(alone)
+    alone.write_text(alone.read_text().replace('"dataset": "people"', '"dataset": "others"'))
+    with pytest.raises(qr.InvalidInput, match="id: it says something else"):
+        qr.load(alone)
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", f"{'0' * 64}  ../up\n"])
+def test_hashes_that_are_none_are_one_clear_error(text, tmp_path):
+    folder, _, _ = saved(tmp_path)
+    (folder / "SHA256SUMS").write_text(text)
+    with pytest.raises(qr.InvalidInput, match="SHA256SUMS"):
+        qr.load(folder)
+    (folder / "SHA256SUMS").unlink()
+    with pytest.raises(qr.InvalidInput, match="SHA256SUMS is missing"):
+        qr.load(folder)
+    assert failed(verify(folder)) == {"files"}
+
+
+def test_a_ledger_names_what_a_mechanism_of_ones_own_released(tmp_path):
+    """Such a charge cannot be gone on with, so no draws are kept with it."""
+
+    with qr.Ledger.open(tmp_path / "own.ledger", qr.PureDP(1.0)) as ledger:
+        release = qr.Curator(TABLE, ledger).release(Columns(), PAIRS, qr.PureDP(1.0))
+        assert [r["release"] for r in releases(ledger).values()] == [release.id]
+        release.save(tmp_path / "out")
+        found = {c.name: c.holds for c in verify(tmp_path / "out", ledger=public_part(ledger)).checks}
+        assert (found["mechanism"], found["noise"], found["ledger"]) == (None, True, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_what_every_mechanism_releases_holds(name, tmp_path):
+    """But that the noise of a test is no secret. Each at one of the costs, which take turns."""
+    make, private, asked = MECHANISMS[name]
+    cost = [*COSTS][[*MECHANISMS].index(name) % 3]
+    for relation in qr.Neighbours:
+        with qr.Ledger.open(None, COSTS[cost], neighbours=relation) as ledger:
+            curator = qr.Curator(private, ledger, qr.Entropy.insecure(7))
+            try:
+                release = curator.release(make(), asked(private.domain), COSTS[cost])
+            except qr.QReleaseError:
+                continue
+        release.save(tmp_path / relation.value, 200)
+        found = verify(tmp_path / relation.value)
+        assert failed(found) == {"noise source"}, str(found)
+        assert {c.name: c.holds for c in found.checks}["noise"] is True

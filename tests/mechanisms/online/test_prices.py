@@ -1,0 +1,190 @@
+"""Prices: quotes are what is charged, and synopses are bought when they are the cheaper way."""
+
+import itertools
+import math
+from functools import partial
+
+import pytest
+from sessions import ADD, CAPS, DOMAIN, SWAP, box, curator, opened, spent, subsets
+from worlds import BOTH, coded, random_table
+
+from qrelease.errors import TooLarge
+from qrelease.mechanisms.online.prices import ALONE, Prices
+from qrelease.mechanisms.online.purchasing import POLICY
+from qrelease.mechanisms.online.session import Online
+from qrelease.privacy import ZCDP, ApproxDP, zcdp_epsilon
+from qrelease.queries.classes import Conjunctions, Everything, Parities
+from qrelease.queries.workload import Workload
+
+BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_a_quote_is_what_is_charged(cap):
+    ledger_costs = []
+    with opened(cap=cap, neighbours=ADD) as session:
+        for query, _ in BOXES[::3]:
+            before = len(session._journal._ledger.history())
+            quote = session.quote(query)
+            assert len(session._journal._ledger.history()) == before
+            answer = session.answer(query)
+            charged = [e.cost for e in session._journal._ledger.history()[before:]]
+            assert answer.cost == quote.cost
+            assert charged == ([quote.cost] if quote.cost else [])
+            ledger_costs += charged
+            assert answer.source == quote.source or quote.source == "hypothesis"
+    assert len(ledger_costs) > 3
+
+
+def test_a_synopsis_is_bought_when_the_rent_is_due():
+    with opened(neighbours=ADD) as session:
+        start, paid = spent(session), 0.0
+        for query, _ in BOXES:
+            answer = session.answer(query)
+            if answer.source == "synopsis":
+                break
+            paid += answer.cost.epsilon if answer.cost else 0.0
+        price = answer.cost.epsilon
+        assert POLICY.synopsis_share * price <= paid <= POLICY.synopsis_share * price + session._state.prices.alone
+        for query, _ in BOXES:
+            session.answer(query)
+        assert spent(session) == pytest.approx(start + paid + price)
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_for_a_declared_class_it_is_bought_with_the_first_query(cap):
+    with opened(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
+        quote = session.quote("a = 0 and c = 1")
+        first = session.answer("a = 0 and c = 1")
+        assert (first.source, first.cost) == ("synopsis", quote.cost) == (quote.source, quote.cost)
+        assert session.answer("b = 0 and c = 1").cost is None
+        assert session.answer("a = 0 and b = 0 and c = 1").source == "measured"  # not of the class
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_in_epsilon_and_delta_a_declared_synopsis_is_bought_outright(tmp_path, neighbours):
+    """Cheaper than by way of ρ; what is spent in ρ afterwards has the δ that is left."""
+    cap, domain = ApproxDP(40.0, 1e-6), coded(*[3] * 6)
+    table = random_table(domain, 4_000, seed=1)
+    mechanism = Online(0.1, 0.01, Conjunctions(2))
+    with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as session:
+        quote = session.quote("a = 0 and c = 1")
+        session.answer("a = 0 and c = 1")
+        bought = session._state.purchases[-1]
+        assert quote.cost == bought.cost == ApproxDP(bought.cost.epsilon, 0.875e-6)
+        state = session._state
+        assert bought.cost.epsilon < state.prices.table(0, tuple(range(6)), Conjunctions(2)).cost.epsilon
+        by_rho = state.prices.residuals(0, tuple(range(6)), Conjunctions(2)).cost
+        assert bought.cost.epsilon < 0.95 * zcdp_epsilon(by_rho.rho, 1e-6)
+        more = session.answer("a = 0 and b = 0 and c = 1")
+        assert isinstance(more.cost, ZCDP)
+        after = session.spent
+        assert bought.cost.epsilon < after.epsilon < cap.epsilon
+        assert after.delta == cap.delta
+    with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as again:
+        assert again.spent == after
+        assert again.answer("b = 2 and f = 1").source == "synopsis"
+
+
+def test_where_something_was_spent_in_rho_a_declared_synopsis_is_too():
+    cap = ApproxDP(40.0, 1e-6)
+    source = curator(cap)
+    with source.open(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
+        assert isinstance(session.answer("a = 0 and b = 0 and c = 1").cost, ZCDP)
+        assert isinstance(session.answer("a = 0 and c = 1").cost, ZCDP)
+    source.ledger.charge(ZCDP(1e-6), "something else")
+    with source.open(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
+        assert isinstance(session.answer("a = 0 and c = 1").cost, ZCDP)  # the ledger has no δ for more
+
+
+def test_a_quote_of_several_kinds_of_cost_is_what_they_come_to():
+    cap = ApproxDP(40.0, 1e-6)
+    with opened(Online(0.1, 0.01, Conjunctions(1)), cap, table=random_table(coded(3, 3, 3), 4_000, seed=1)) as session:
+        texts = "a = 0", "b = 0 and c = 1"
+        both = session.quote(Workload.predicates(session.domain, *texts))
+        costs = [session.quote(text).cost for text in texts]
+        for text in texts:
+            session.answer(text)
+        kinds = {type(cost) for cost in costs}
+        assert ZCDP in kinds
+        assert len(kinds) == 2
+        assert both.cost == session.spent
+
+
+def test_a_quote_has_each_synopsis_once():
+    cap = ApproxDP(40.0, 1e-6)
+    table = random_table(coded(*[3] * 6), 4_000, seed=1)
+    with opened(Online(0.1, 0.01, Conjunctions(2)), cap, table=table) as session:
+        texts = "a = 0", "b = 0", "a = 0 and b = 0 and c = 1"
+        assert session.quote(Workload.predicates(session.domain, *texts[:2])).cost == session.quote(texts[0]).cost
+        quote = session.quote(Workload.predicates(session.domain, *texts))
+        session.answers(Workload.predicates(session.domain, *texts))
+        assert quote.cost == session.spent
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_a_synopsis_costs_no_less_than_one_for_some_of_its_columns_and_queries(gaussian, neighbours):
+    """By which most need no price; up to what the search for the best residuals leaves open."""
+    domain = coded(4, 3, 2)
+    prices = Prices(domain, neighbours, 400.0, 0.01, gaussian)
+    offer = prices.residuals if gaussian else prices.table
+    nested = [Conjunctions(k) for k in (1, 2, 3)] + ([] if gaussian else [Parities(), Everything()])
+    sets = [axes for k in (1, 2, 3) for axes in itertools.combinations(range(3), k)]
+    prices = {(axes, i): offer(0, axes, c).cost for axes in sets for i, c in enumerate(nested)}
+    numbers = {name: cost.rho if gaussian else cost.epsilon for name, cost in prices.items()}
+    for (axes, i), price in numbers.items():
+        least = i if nested[i] == Everything() else 0
+        assert all(price >= 0.999 * p for (some, k), p in numbers.items() if least <= k <= i and {*some} <= {*axes})
+
+
+def test_few_synopses_have_to_be_priced(monkeypatch):
+    """Though most queries are on other columns than those before: without a bound, three prices for each union."""
+    table, priced = Prices.table, []
+    monkeypatch.setattr(Prices, "table", lambda *a: (priced.append(a[2]), table(*a))[1])
+    domain = coded(*[3] * 8)
+    with opened(table=random_table(domain, 4_000, seed=1)) as session:
+        for i in range(16):
+            names = {domain.names[i % 8], domain.names[i // 2]}
+            text = " and ".join(f"{name} = {i % 3}" for name in sorted(names))
+            assert session.quote(text).source in ("measured", "cached")
+            session.answer(text)
+        assert len(session._state.purchases) > 8
+    assert 1 <= len(priced) <= 6
+
+
+def test_what_noise_cannot_be_drawn_for_is_not_offered():
+    """Else it would be paid for, and never answer."""
+    domain = coded(300, 200, 10, 10)
+    for records, offered in ((1e7, True), (1e8, False)):
+        prices = Prices(domain, ADD, 0.1 * records, 0.001, True)
+        for offer in (prices.residuals, partial(prices.approximate, delta=1e-7)):
+            if offered:
+                offer(0, (0, 1, 2, 3), Conjunctions(2))
+            else:
+                with pytest.raises(TooLarge, match=r"cannot be drawn: .* beyond 2\^40"):
+                    offer(0, (0, 1, 2, 3), Conjunctions(2))
+
+
+def test_prices_are_those_of_the_tails():
+    prices = Prices(DOMAIN, ADD, 400.0, 0.01, False)
+    assert prices.alone == pytest.approx(-math.log(ALONE * 0.01) / 400.5)
+    everything = prices.table(0, (0, 1, 2), Everything())
+    conjunctions = prices.table(0, (0, 1, 2), Conjunctions(3))
+    assert prices.alone < conjunctions.cost.epsilon < everything.cost.epsilon
+    swapped = Prices(DOMAIN, SWAP, 400.0, 0.01, False)
+    assert swapped.alone == prices.alone
+    assert swapped.table(0, (0, 1, 2), Everything()).cost.epsilon == pytest.approx(2 * everything.cost.epsilon)
+    assert sum(prices.share(i) for i in range(10_000)) < 0.25 * 0.01
+    with pytest.raises(TooLarge, match="cells"):
+        Prices(coded(2000, 2000), ADD, 400.0, 0.01, False).table(0, (0, 1), Everything())
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_the_worst_box_is_that_of_the_least_largest_variance(neighbours):
+    """Eight columns of four values: the certified optimum of the worst box is 9.71 times σ."""
+    prices = Prices(coded(*[4] * 8), neighbours, 2000.0, 0.001, True)
+    offer = prices.residuals(0, tuple(range(8)), Conjunctions(3, ranges=True))
+    worst = {ADD: 9.71, SWAP: 9.71 * math.sqrt(2)}[neighbours]
+    z = 2000 * math.sqrt(2 * offer.cost.rho) / worst
+    assert 5.4 < z < 5.75

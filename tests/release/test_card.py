@@ -1,0 +1,79 @@
+"""What a deployment card says is what the manifest says, and what only the holder knows is marked."""
+
+import json
+
+import pytest
+
+import qrelease as qr
+from qrelease.apps.cli import main
+from qrelease.release.card import HOLDERS, TO_FILL_IN, card, markdown
+
+ADULT = qr.data.adult(["sex", "income"])
+
+PAIR = qr.Workload.marginals(ADULT.domain, 2)
+
+
+def released(cost=None, neighbours="add-remove", entropy=None, mechanism=None):
+    cost = cost or qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost, dataset="adult", neighbours=neighbours) as ledger:
+        return qr.Curator(ADULT, ledger, entropy).release(mechanism or qr.MWEM(rounds=1), PAIR, cost)
+
+
+def test_a_card_says_what_the_manifest_says():
+    release = released()
+    found = card(release)
+    guarantee = found["privacy guarantee"]
+    assert found["release"] | {"id": release.id, "date": release.date, "dataset": "adult"} == found["release"]
+    assert guarantee["privacy parameters"] == {"epsilon": 1.0}
+    assert guarantee["neighbouring relation"].startswith("add-remove: unbounded")
+    assert guarantee["holds"] is True
+    assert found["data"]["columns"].keys() == {"sex", "income"}
+    assert found["mechanism"]["name"] == "mwem"
+    assert found["accounting"]["all parts"] == len(release.spends)
+    assert found["implementation"]["random source"].startswith("AES-256")
+    assert not any("number of records" in line for line in found["unprotected quantities"])
+    assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("cost", "kind"),
+    [(qr.PureDP(1.0), "pure"), (qr.ApproxDP(1.0, 1e-6), "approximate"), (qr.ZCDP(0.1), "zero-concentrated")],
+)
+def test_each_kind_of_guarantee_has_its_name(cost, kind):
+    found = card(released(cost, "replace-one", mechanism=qr.MaxEnt()))
+    assert found["privacy guarantee"]["variant"].startswith(kind)
+    assert found["privacy guarantee"]["neighbouring relation"].startswith("replace-one: bounded")
+    assert any("number of records" in line for line in found["unprotected quantities"])
+
+
+def test_an_insecure_release_does_not_hold_on_its_card():
+    guarantee = card(released(entropy=qr.Entropy.insecure(1)))["privacy guarantee"]
+    assert guarantee["holds"] is False
+    assert "INSECURE" in guarantee["warning"]
+
+
+def test_what_only_the_holder_knows_is_marked_until_it_is_given():
+    release = released()
+    assert markdown(card(release)).count(TO_FILL_IN) == len(HOLDERS)
+    filled = card(release, dict.fromkeys(HOLDERS, "as *we* say"))
+    assert TO_FILL_IN not in markdown(filled)
+    assert "as \\*we\\* say" in markdown(filled)
+    for wrong in ({"nonsense": "x"}, {"name": 3}, {"name": " "}):
+        with pytest.raises(qr.InvalidInput):
+            card(release, wrong)
+
+
+def test_the_command_writes_markdown_or_json(tmp_path, capsys):
+    released().save(tmp_path / "out")
+    (tmp_path / "card.toml").write_text('name = "Adult, 1994"\n')
+    assert main(["card", str(tmp_path / "out"), "--fill", str(tmp_path / "card.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("# Deployment card")
+    assert "- **name**: Adult, 1994" in shown
+    assert shown.count(TO_FILL_IN) == len(HOLDERS) - 1
+    assert main(["card", str(tmp_path / "out"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mechanism"]["name"] == "mwem"
+    (tmp_path / "bad.toml").write_text("name = ")
+    for file in ("bad.toml", "none.toml"):
+        assert main(["card", str(tmp_path / "out"), "--fill", str(tmp_path / file)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,177 @@
+"""Error bars of a release cover 95 %, and there is none where nothing was measured."""
+
+import math
+
+import numpy as np
+import pytest
+from releases import COST, PAIRS, TABLE, released
+from worlds import (
+    BOTH,
+    PEOPLE,
+    mixed,
+    random_table,
+    true_answers,
+)
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.inference.measurement import RECORDS, Measurement
+from qrelease.inference.noisy_answers import Answers
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.weighted_records import Records
+from qrelease.noise.distributions import CONFIDENCE, Noise
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.release import Release
+
+REPEATS = 250
+ASKED_LATER = (
+    Workload.marginals(PEOPLE, [["sex", "age"], ["sex"], ["age"], ["grade"]])
+    + Workload.ranges(PEOPLE, "grade")
+    + Workload.predicates(PEOPLE, "sex = F and age in 0..39", "sex = F or grade = 2", "age is missing")
+    + Workload.vectors(PEOPLE, [[0.5, 0.25, 1.0]], ["grade"])
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "asked", "cost"),
+    [
+        (Laplace(), PAIRS, PureDP(0.5)),
+        (Gaussian(), PAIRS, COST),
+        (Laplace(), mixed(), PureDP(0.5)),
+        (Gaussian(), mixed(), COST),
+        (MWEM(rounds=6, sweeps=1), PAIRS, PureDP(0.5)),
+        (MWEM(rounds=6, sweeps=1), PAIRS, COST),
+    ],
+    ids=str,
+)
+def test_error_bars_cover_95_per_cent(mechanism, asked, cost):
+    """Of what was measured, and of sums over what was measured; whatever the mechanism then made of it."""
+    covered, tight, number = 0, 0, 0
+    truths = [(later, true_answers(later, TABLE)) for later in (asked, ASKED_LATER)]
+    for seed in range(REPEATS):
+        found = released(mechanism, asked=asked, cost=cost, seed=seed)
+        for later, truth in truths:
+            noisy, half = found.error_bars(later)
+            known = ~np.isnan(half)
+            assert (known == ~np.isnan(noisy)).all()
+            covered += int((np.abs(noisy - truth)[known] <= half[known]).sum())
+            tight += int((np.abs(noisy - truth)[known] <= half[known] / 1.3).sum())
+            number += int(known.sum())
+    # Queries of one release share noise: the cautious sample size is the number of releases, not of answers.
+    assert CONFIDENCE - 3 * math.sqrt(0.05 * 0.95 / REPEATS) < covered / number < CONFIDENCE + 0.025
+    assert tight / number < CONFIDENCE - 0.015
+
+
+def test_what_was_not_measured_has_no_error_bar():
+    found = released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"]]), cost=PureDP(1.0))
+    noisy, half = found.error_bars(Workload.marginals(PEOPLE, [["grade"], ["sex"]]))
+    assert np.isnan(noisy[:3]).all()
+    assert np.isnan(half[:3]).all()
+    assert np.isfinite(noisy[3:]).all()
+    assert (half[3:] > 0).all()
+
+
+def by_hand(*measurements, total=100.0):
+    """A release of measurements that were never drawn."""
+    asked = Workload(PEOPLE, tuple(m.group for m in measurements))
+    answers = Answers(asked, np.concatenate([m.values for m in measurements]), total, measurements)
+    return Release(answers, asked, COST, BOTH[0], "none", "hand", {}, measurements, ())
+
+
+def marginal(columns, values, scale, law="discrete Gaussian", repeats=1):
+    (group,) = Workload.marginals(PEOPLE, [columns]).groups
+    return Measurement(group, np.asarray(values, float), Noise(law, scale), repeats)
+
+
+def test_the_best_measurement_is_taken():
+    wide = marginal(["sex", "age"], np.arange(8), 1.0)
+    rough, fine = marginal(["sex"], [7, 20], 3.0), marginal(["sex"], [7, 20], 1.5)
+    half = 1.959963984540054
+    noisy, bars = by_hand(wide, rough).error_bars(Workload.marginals(PEOPLE, [["sex"]]))
+    assert noisy.tolist() == [6, 22]  # four cells of variance 1, against 9
+    np.testing.assert_allclose(bars, 2 * half + 0.5)
+    noisy, bars = by_hand(wide, fine).error_bars(Workload.marginals(PEOPLE, [["sex"]]))
+    assert noisy.tolist() == [7, 20]  # variance 2.25
+    np.testing.assert_allclose(bars, 1.5 * half + 0.5)
+
+
+def test_repeats_narrow_an_error_bar():
+    one, four = (marginal(["sex"], [7, 20], 3.0, repeats=r) for r in (1, 4))
+    asked = Workload.marginals(PEOPLE, [["sex"]])
+    wide, narrow = (by_hand(m).error_bars(asked)[1] for m in (one, four))
+    np.testing.assert_allclose(wide, 3 * 1.959963984540054 + 0.5)
+    np.testing.assert_allclose(narrow, (2 * 3 * 1.959963984540054 + 0.5) / 4)
+
+
+def test_a_sum_over_cells_has_the_bar_of_the_sum():
+    found = by_hand(marginal(["age"], [10, 20, 30, 40], 2.0, "discrete Laplace"))
+    (noisy,), (half,) = found.error_bars(Workload.predicates(PEOPLE, "age in 0..59"))
+    assert noisy == 60
+    assert half == pytest.approx(Noise("discrete Laplace", 2.0).half_width(3))
+    answer = found.answer("age in 20..59")
+    assert (answer.value, answer.noisy) == (50.0, 50.0)
+    assert answer.error == pytest.approx(Noise("discrete Laplace", 2.0).half_width(2))
+    (noisy,), (half,) = found.error_bars(Workload.predicates(PEOPLE, "age in {}"))
+    assert (noisy, half) == (0.0, 0.5)
+
+
+def test_the_number_of_records_is_measured_and_has_an_error_bar():
+    """Where a query weighs all records alike, and no other measurement tells it better."""
+    records = Measurement(RECORDS, np.array([90.0]), Noise("discrete Laplace", 5.0))
+    found = by_hand(records, marginal(["age"], [10, 20, 30, 40], 100.0))
+    everyone = Workload.predicates(PEOPLE, "sex in {F, M}", "age >= 0 or age is missing", "age >= 0")
+    half = Noise("discrete Laplace", 5.0).half_width()
+    noisy, bars = found.error_bars(everyone)
+    assert noisy.tolist() == [90, 90, 60]  # the second as a sum over the ages would be 100, with four times the noise
+    assert bars[:2].tolist() == [half, half]
+    assert bars[2] > 100
+    quarters = Workload.vectors(PEOPLE, [[0.25, 0.25], [0.25, 0.5]], ["sex"]) + Workload.prefixes(PEOPLE, "grade")
+    noisy, bars = found.error_bars(quarters)
+    np.testing.assert_array_equal(noisy, [22.5, np.nan, np.nan, np.nan, 90])
+    assert bars[0] == pytest.approx(Noise("discrete Laplace", 5.0).half_width(1 / 16))
+    assert bars[4] == half
+
+
+@pytest.mark.parametrize("mechanism", [MWEM(), MWEM(rounds=4)], ids=str)
+def test_the_noisy_count_is_among_the_measurements(mechanism):
+    (count,) = [m for m in released(mechanism).measurements if m.group == RECORDS]
+    assert (count.noise.law, count.noise.scale) == ("discrete Laplace", pytest.approx(100))  # 1/100 of epsilon = 1
+    assert count.values.shape == (1,)
+    assert not [m for m in released(mechanism, relation=Neighbours.REPLACE_ONE).measurements if m.group == RECORDS]
+
+
+TYPED = Domain(
+    (
+        Attribute("sex", "category", categories=("F", "M"), missing=("",)),
+        Attribute("age", "number", edges=(18, 30, 40, 70), integer=True, missing=("-1",)),
+        Attribute("born", "date", edges=(0, 100, 365), missing=("?",)),
+        Attribute("height", "number", edges=(1.0, 1.5, 2.0)),
+        Attribute("code", "coded", codes=4),
+    )
+)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("mechanism", [MWEM(rounds=2), MWEM(rounds=4, choice="query"), Records(order=2, records=200)])
+def test_every_answer_has_an_error_bar_that_holds(mechanism, neighbours):
+    """Measured or not: 19 times out of 20 the truth lies within; those that nothing measured are bounded by margins."""
+    within, unmeasured = [], 0
+    table = random_table(TYPED, 400, 0)
+    asked = Workload.marginals(TYPED, 3) + Workload.predicates(
+        TYPED, "age in 18..29 and sex = F", "code = 1 or code = 2"
+    )
+    truth = true_answers(asked, table)
+    for seed in range(8):
+        with Ledger.open(None, ApproxDP(1.0, 1e-6), neighbours=neighbours) as ledger:
+            made = Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, asked, ApproxDP(1.0, 1e-6))
+        bars = made.model_bars()
+        assert np.isfinite(bars).all()
+        unmeasured += np.isnan(made.error_bars()[1]).sum()
+        within.append(np.mean(np.abs(made.answers() - truth) <= bars))
+    assert np.mean(within) > 0.95
+    assert unmeasured

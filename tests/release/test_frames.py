@@ -1,0 +1,78 @@
+"""Synthetic columns with types, and marginals as data frames."""
+
+import numpy as np
+import pytest
+from releases import PAIRS
+from worlds import (
+    random_table,
+)
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+
+TYPED = Domain(
+    (
+        Attribute("sex", "category", categories=("F", "M"), missing=("",)),
+        Attribute("age", "number", edges=(18, 30, 40, 70), integer=True, missing=("-1",)),
+        Attribute("born", "date", edges=(0, 100, 365), missing=("?",)),
+        Attribute("height", "number", edges=(1.0, 1.5, 2.0)),
+        Attribute("code", "coded", codes=4),
+    )
+)
+
+
+def typed(mechanism=None):
+    table = random_table(TYPED, 400, 0)
+    with Ledger.open(None, PureDP(5.0)) as ledger:
+        asked = Workload.marginals(TYPED, 2)
+        return Curator(table, ledger, Entropy.insecure(3)).release(mechanism or MWEM(rounds=3), asked, PureDP(5.0))
+
+
+def test_synthetic_columns_have_types_and_missing_values():
+    found = typed()
+    arrays = found.synthetic(200, seed=1)
+    kinds = {name: column.dtype.kind for name, column in arrays.items()}
+    assert kinds == {"sex": "O", "age": "f", "born": "M", "height": "f", "code": "i"}
+    assert any(v is None for v in arrays["sex"].tolist())
+    assert np.isnan(arrays["age"]).any()
+    assert np.isnat(arrays["born"]).any()
+    pandas = found.synthetic(200, seed=1, frame="pandas")
+    assert str(pandas["age"].dtype) == "Int64"
+    assert pandas["age"].mean() == pytest.approx(np.nanmean(arrays["age"]))
+    polars = found.synthetic(200, seed=1, frame="polars")
+    assert [str(kind) for kind in polars.dtypes] == ["String", "Int64", "Date", "Float64", "Int64"]
+    arrow = found.synthetic(200, seed=1, frame="arrow")
+    assert [str(kind) for kind in arrow.schema.types] == ["string", "int64", "date32[day]", "double", "int64"]
+    nulls = [int(n) for n in pandas.isna().sum()]
+    assert nulls == [polars[name].null_count() for name in TYPED.names] == [arrow[n].null_count for n in TYPED.names]
+    assert nulls[0] > 0
+    tables = [Table.from_frame(frame, TYPED) for frame in (pandas, polars, arrow)]
+    for columns in zip(*(t.columns for t in tables), found.codes(200, np.random.default_rng(1)), strict=True):
+        assert all(np.array_equal(columns[-1], column) for column in columns)
+
+
+@pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
+def test_a_marginal_is_a_tidy_frame(frame):
+    found = typed()
+    table = found.marginal(["age", "sex"], frame=frame)
+    names = list(table.column_names if frame == "arrow" else table.columns)
+    assert names == ["sex", "age", "answer", "noisy", "error_95", "model_95"]
+    assert len(table) == 3 * 4
+    answers = np.asarray(table["answer"], np.float64)
+    np.testing.assert_allclose(answers, found.answer(Workload.marginals(TYPED, [["sex", "age"]])))
+    labels = table["sex"].to_pylist() if frame == "arrow" else table["sex"].to_list()
+    assert labels == ["F"] * 4 + ["M"] * 4 + ["(missing)"] * 4
+
+
+def test_frames_of_another_kind_are_refused():
+    with pytest.raises(InvalidInput, match="frame must be one of pandas, polars, arrow, got 'excel'"):
+        typed().marginal(["sex"], frame="excel")
+    with pytest.raises(InvalidInput, match="another domain"):
+        typed().answers_frame(PAIRS)
