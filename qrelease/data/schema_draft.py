@@ -23,7 +23,7 @@ import tomlkit
 from tomlkit.items import Table
 
 from qrelease._util.validate import whole
-from qrelease.data.bins_draft import number_bins
+from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date
 from qrelease.data.domain import MAX_POINT_CELLS, Attribute
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
@@ -247,9 +247,9 @@ def _classified(text: str) -> tuple[str, float | None]:
         return "whole", float(text)
     if _DATE.fullmatch(text):
         day = _AS_DATE.parse(text)
-        return ("text", None) if day is None or text.startswith("9999") else ("date", day)
+        return ("text", None) if day is None or text.startswith("9999") else ("date", float(day))
     number = None if _LABEL.fullmatch(text) else _AS_NUMBER.parse(text)
-    return ("text", None) if number is None or abs(number) > 1e300 else ("number", number)
+    return ("text", None) if number is None or abs(number) > 1e300 else ("number", float(number))
 
 
 def _entry(column: _Column) -> tuple[Table, int]:
@@ -314,8 +314,7 @@ def _propose_bins(entry: Table, column: _Column) -> int:
 
 def _propose_grid(entry: Table, column: _Column) -> int:
     """Limits and a step, and bins that are to be learned where the grid has many points."""
-    even = number_bins(column.low, column.high, {}, whole=column.kind == "whole")
-    low, high, width = (Fraction(str(even[key])) for key in ("start", "stop", "width"))
+    low, high, width = even(column.low, column.high, whole=column.kind == "whole")
     step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
     entry.add("kind", "number")
     entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))

@@ -365,7 +365,7 @@ def _selected(
 
 def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
     """The texts of the columns whose categories are to be learned."""
-    return {e.attribute.name: tuple(e.keys) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
+    return {e.attribute.name: tuple(e.texts) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
 
 
 def _of_texts(attribute: Attribute, texts: Sequence[str], codes: Codes) -> Codes:

@@ -34,7 +34,7 @@ class Encoder(dict[str, int]):
         # Listed words that a null may stand for: of the schema alone, whatever was read before.
         self._nulls = {code for text in NAN for code in attribute.listed(text)}
         self._nulls |= {code for text in (*NAN, attribute.blank) if (code := self.get(text)) is not None}
-        self.keys: dict[str, int] = {}  # of categories that are to be learned
+        self.texts: dict[str, int] = {}  # of categories that are to be learned
         self._typed: dict[tuple[type, object], int] = {}  # by type, for True and 1 are one key and not one value
 
     def __missing__(self, text: str) -> int:
@@ -55,7 +55,7 @@ class Encoder(dict[str, int]):
         if bare in attribute.missing or attribute.listed(means) or (attribute.missing and bare in NAN):
             return attribute.values
         spelled = bare if isinstance(means, str) else text_of(means)
-        code = self.keys.setdefault("" if bare in NAN or spelled is None else spelled, len(self.keys))
+        code = self.texts.setdefault("" if bare in NAN or spelled is None else spelled, len(self.texts))
         if code >= MAX_KEYS:
             raise InvalidInput(f"column {attribute.name!r}: more than {MAX_KEYS:,} different texts")
         return code
