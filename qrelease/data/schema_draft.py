@@ -24,7 +24,7 @@ from tomlkit.items import Table
 
 from qrelease._util.validate import whole
 from qrelease.data.bins_draft import even, number_bins
-from qrelease.data.dates import iso_date
+from qrelease.data.dates import iso_date, moment
 from qrelease.data.domain import MAX_POINT_CELLS, Attribute
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.csv import CsvReader
@@ -249,7 +249,7 @@ def _classified(text: str) -> tuple[str, float | None]:
         day = _AS_DATE.parse(text)
         return ("text", None) if day is None or text.startswith("9999") else ("date", float(day))
     number = None if _LABEL.fullmatch(text) else _AS_NUMBER.parse(text)
-    return ("text", None) if number is None or abs(number) > 1e300 else ("number", float(number))
+    return ("number", float(number)) if number is not None and -1e300 <= number <= 1e300 else ("text", None)
 
 
 def _entry(column: _Column) -> tuple[Table, int]:
@@ -331,13 +331,14 @@ def _propose_grid(entry: Table, column: _Column) -> int:
 
 
 def _propose_moments(entry: Table, column: _Column) -> int:
-    """Whole months around the moments that occur, by the minute."""
+    """Whole months around the moments that occur, by the minute, or by the hour where that seems to be enough."""
     steps = _date_steps(column)
     last = steps["stop"] - timedelta(days=1)
     entry.add("kind", "date")
     entry.add(tomlkit.comment("limits rounded outwards from the moments that occur: replace by public limits"))
     entry.add("within", [steps["start"], last])
-    entry.add("step", "minute")
+    places = filter(None, map(moment, column.values))
+    entry.add("step", "hour" if all((place * 24).denominator == 1 for place in places) else "minute")
     entry.add("bins", _inline({"learn": _LEARNED_BINS}))
     entry.add(tomlkit.comment("moments beyond the limits count as the nearest; error refuses them instead"))
     entry.add("outside", "clip")
