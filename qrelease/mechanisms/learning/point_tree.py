@@ -1,13 +1,13 @@
 """How records lie on a grid of points: a tree of noisy counts that is finer where there are more records.
 
-The grid is cut into eight parts, each of these into eight, and so on to single points: L levels, of which one record is
-in one part each. All parts of a level that are looked at are counted with discrete Laplace noise of scale L/ε, so the
-whole costs ε however many they are. (Where replacing a record moves two counts, the scale is 2L/ε.) Which parts are cut
-further is decided from the noisy counts above alone. PrivTree (Zhang, Xiao & Xie 2016) pays for its tree independently
-of the depth, but its counts are paid for once more; here they are the tree, and L is 4 for 4 096 points.
+The grid is cut into some parts, each of these into as many, and so on to single points: L levels, of each of which one
+record is in one part. All parts of a level that are looked at are counted with discrete Laplace noise of scale L/ε, so
+the whole costs ε however many they are. (Where replacing a record moves two counts, the scale is 2L/ε.) Which parts are
+cut further is decided from the noisy counts above alone. PrivTree (Zhang, Xiao & Xie 2016) pays for its tree
+independently of the depth, but its counts are paid for once more; here they are the tree, and L is 3 for 4 096 points.
 
-The counts of a part and of its eighths are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010), and no
-part is left with less than nobody.
+The counts of a part and of its parts are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010), and
+parts that may be of noise alone get nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ import numpy as np
 
 from qrelease._util.typing import Floats, Ints
 
-BRANCHES = 8
-"""Into how many parts a part is cut."""
+MOST_BRANCHES = 16
+"""Into how many parts a part is cut, at most."""
 
-_CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its eighths would be noise
+_CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
+_SEEN = 2  # scales of noise: fewer records may be noise, and many such parts far away would be a false tail
 _ROOT = float("inf")
 
 Draw = Callable[[Fraction, int], Ints]
@@ -58,13 +59,24 @@ def levels(size: int) -> int:
 
     Examples
     --------
-    >>> levels(8), levels(9), levels(2**53)
-    (1, 2, 18)
+    >>> levels(16), levels(17), levels(2**53)
+    (1, 2, 14)
     """
     found = 1
-    while BRANCHES**found < size:
+    while MOST_BRANCHES**found < size:
         found += 1
     return found
+
+
+def branches(size: int) -> int:
+    """The least number of parts that so many cuts need.
+
+    Examples
+    --------
+    >>> branches(16), branches(17), branches(1501)
+    (16, 5, 12)
+    """
+    return next(b for b in range(2, MOST_BRANCHES + 1) if b ** levels(size) >= size)
 
 
 def measured(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int, draw: Draw) -> Pieces:
@@ -88,7 +100,7 @@ def measured(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int,
     root = _Node(0, size, 0.0, _ROOT)
     open_, total = [root], 0.0
     for level in range(depth):
-        width = BRANCHES ** (depth - level - 1)
+        width = branches(size) ** (depth - level - 1)
         spans = [
             (start, min(start + width, node.stop), node)
             for node in open_
@@ -111,7 +123,7 @@ def measured(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int,
     _gather(root)
     root.estimate = max(root.noisy, 0.0)
     leaves: list[_Node] = []
-    _spread(root, leaves)
+    _spread(root, _SEEN * float(scale), leaves)
     return Pieces(
         np.array([leaf.start for leaf in leaves], np.int64),
         np.array([leaf.stop for leaf in leaves], np.int64),
@@ -132,8 +144,11 @@ def _gather(node: _Node) -> None:
     node.variance = (1 - own) * variance
 
 
-def _spread(node: _Node, leaves: list[_Node]) -> None:
-    """What is left of a part's count goes to its eighths by their variances, and none falls below 0."""
+def _spread(node: _Node, least: float, leaves: list[_Node]) -> None:
+    """What is left of a part's count goes to its parts by their variances, and those that fall below `least` get 0.
+
+    Where all do, nothing can be told of them, and they share it by their lengths.
+    """
     if not node.children:
         leaves.append(node)
         return
@@ -142,9 +157,12 @@ def _spread(node: _Node, leaves: list[_Node]) -> None:
     kept = np.ones(len(values), bool)
     while kept.any():
         fitted = values + (node.estimate - values[kept].sum()) * shares / shares[kept].sum()
-        if (fitted[kept] >= 0).all():
+        if (fitted[kept] >= least).all():
             break
-        kept &= fitted >= 0
+        kept &= fitted >= least
+    if not kept.any():
+        lengths = np.array([child.stop - child.start for child in node.children])
+        fitted, kept = node.estimate * lengths / lengths.sum(), np.ones(len(values), bool)
     for child, estimate in zip(node.children, np.where(kept, fitted, 0.0).tolist(), strict=True):
         child.estimate = estimate
-        _spread(child, leaves)
+        _spread(child, least, leaves)

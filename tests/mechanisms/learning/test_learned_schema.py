@@ -106,7 +106,7 @@ def test_each_column_is_charged_before_it_is_drawn_for(monkeypatch, neighbours, 
     learn(private, COST)
     assert private.filter.spent == COST
     tree = {given[0] for paid, given in drawn if paid == 1}
-    assert tree == {4 * times}  # four levels, at an epsilon of 1
+    assert tree == {3 * times}  # three levels, at an epsilon of 1
     ((epsilon, _, count, _),) = [given for paid, given in drawn if paid == 2]
     assert (epsilon, count) == (1 / times, 5)
     assert {paid for paid, _ in drawn} == {1, 2}
