@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 from qrelease import data as data
+from qrelease.apps.synthesizer import Synthesizer as Synthesizer
 from qrelease.data.domain import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
 from qrelease.data.schema_draft import draft as draft
@@ -50,6 +51,40 @@ from qrelease.release.curator import Curator as Curator
 from qrelease.release.curator import Learned as Learned
 from qrelease.release.reader import load as load
 from qrelease.release.release import Release as Release
+from qrelease.statistics.base import EstimateResult as EstimateResult
+from qrelease.statistics.base import Measured as Measured
+from qrelease.statistics.base import Statistic as Statistic
+from qrelease.statistics.chi_squared import FitTest as FitTest
+from qrelease.statistics.chi_squared import IndependenceTest as IndependenceTest
+from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
+from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
+from qrelease.statistics.estimate import Estimate as Estimate
+from qrelease.statistics.local_sensitivity import Median as Median
+from qrelease.statistics.local_sensitivity import StableMean as StableMean
+from qrelease.statistics.local_sensitivity import TrimmedMean as TrimmedMean
+from qrelease.statistics.mean import Mean as Mean
+from qrelease.statistics.mean import TextbookMean as TextbookMean
+from qrelease.statistics.private_columns import PrivateColumns as PrivateColumns
+from qrelease.statistics.propose_test_release import ProposeTestRelease as ProposeTestRelease
+from qrelease.statistics.quantile import Quantile as Quantile
+from qrelease.statistics.quantiles import RecursiveQuantiles as RecursiveQuantiles
+from qrelease.statistics.quantiles import TreeQuantiles as TreeQuantiles
+from qrelease.statistics.regression import AdaSSP as AdaSSP
+from qrelease.statistics.regression import FunctionalMechanism as FunctionalMechanism
+from qrelease.statistics.regression import NoisyDescent as NoisyDescent
+from qrelease.statistics.regression import regression_from_marginals as regression_from_marginals
+from qrelease.statistics.sample_and_aggregate import SampleAndAggregate as SampleAndAggregate
+from qrelease.statistics.selection import MostCommon as MostCommon
+from qrelease.statistics.smooth_sensitivity import SmoothSensitivity as SmoothSensitivity
+from qrelease.statistics.sparse_mean import PeelingMean as PeelingMean
+from qrelease.statistics.sparse_mean import SparseMean as SparseMean
+from qrelease.statistics.sums import Sum as Sum
+from qrelease.statistics.thresholds import AboveThresholds as AboveThresholds
+from qrelease.statistics.uniformity import EfficientTester as EfficientTester
+from qrelease.statistics.uniformity import GaussianMeanTest as GaussianMeanTest
+from qrelease.statistics.uniformity import UniformityTest as UniformityTest
+from qrelease.statistics.vector_mean import TruncatedMean as TruncatedMean
+from qrelease.statistics.vector_mean import VectorMean as VectorMean
 
 def read_csv(
     path: str | os.PathLike[str], schema: Domain | str | os.PathLike[str], columns: Sequence[str] | None = None

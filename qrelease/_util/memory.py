@@ -16,18 +16,18 @@ from pathlib import Path
 
 from qrelease.errors import OutOfMemory, TooLarge
 
-_ROOT = Path("/")
+FILE_SYSTEM = Path("/")
 
 ANSWER_BYTES = 160
 """Bytes that an answer takes until it is written, exact, noisy, processed, and as text in the manifest: measured."""
 
-_USABLE_SHARE = 0.8
+USABLE_SHARE = 0.8
 """The share of the memory left that may be taken: the rest is for whatever else is running."""
 
 LIBRARY_BYTES = 128 << 20
 """Bytes of numpy, scipy, numba and LLVM. Without them they fail in many ways, few of which are one line."""
 
-_LATER_BYTES = 128 << 20
+LATER_BYTES = 128 << 20
 """Bytes for what is loaded, compiled and written besides whatever a caller counts."""
 
 _LIBRARY_ADDRESS_BYTES = 128 << 20
@@ -59,7 +59,7 @@ def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
     `TooLarge` if they are more than the machine and its limits have, which is public; `OutOfMemory`, which names both
     sizes, if they are more than this process may take now.
     """
-    needed += _LATER_BYTES * ahead
+    needed += LATER_BYTES * ahead
     needs = f"{what}: about {size(needed)} are needed"
     if needed > _left(room(), ahead=ahead, empty=True):
         raise TooLarge(f"{needs}, more than this machine has; {advice}")
@@ -74,17 +74,17 @@ def _left(left: int, *, ahead: bool, empty: bool) -> int:
     empty  whether to go by what there would be if nobody had taken any
     """
     spaces = (limit - (0 if empty else used) - _reserved() for limit, used in _of_process()) if ahead else ()
-    return min([left, *(max(0, int(_USABLE_SHARE * space)) for space in spaces)])
+    return min([left, *(max(0, int(USABLE_SHARE * space)) for space in spaces)])
 
 
 def free() -> int:
     """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves."""
-    return max(0, int(_USABLE_SHARE * min(limit - used for limit, used in _limits())))
+    return max(0, int(USABLE_SHARE * min(limit - used for limit, used in _limits())))
 
 
 def room() -> int:
     """Bytes that might be taken if nobody had taken any: of the machine and the limits alone, so public."""
-    return max(0, int(_USABLE_SHARE * min(limit for limit, _ in _limits())))
+    return max(0, int(USABLE_SHARE * min(limit for limit, _ in _limits())))
 
 
 def size(count: int) -> str:
@@ -100,7 +100,7 @@ def _limits() -> Iterator[tuple[int, int]]:
 
 
 def _of_machine() -> Iterator[tuple[int, int]]:
-    fields = _fields(_ROOT / "proc/meminfo")
+    fields = _fields(FILE_SYSTEM / "proc/meminfo")
     available = fields.get("MemAvailable:")
     if available is not None:
         total = fields.get("MemTotal:", available)
@@ -116,7 +116,7 @@ def _of_groups() -> Iterator[tuple[int, int]]:
 
     Cached pages of files count as used there and are given back under pressure: the inactive ones are free.
     """
-    for line in _text(_ROOT / "proc/self/cgroup").splitlines():
+    for line in _text(FILE_SYSTEM / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             root, limit, used, cached = "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
@@ -125,12 +125,12 @@ def _of_groups() -> Iterator[tuple[int, int]]:
             limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
         else:
             continue
-        group = _ROOT / root / path.lstrip("/")
+        group = FILE_SYSTEM / root / path.lstrip("/")
         for folder in (group, *group.parents):
             texts = _text(folder / limit).strip(), _text(folder / used).strip()
             if all(map(str.isdecimal, texts)):
                 yield int(texts[0]), int(texts[1]) - _fields(folder / "memory.stat").get(cached, 0)
-            if folder == _ROOT / root:
+            if folder == FILE_SYSTEM / root:
                 break
 
 
@@ -140,7 +140,7 @@ def _of_process() -> Iterator[tuple[int, int]]:
         import resource
     except ImportError:  # Windows
         return
-    used = _fields(_ROOT / "proc/self/status")
+    used = _fields(FILE_SYSTEM / "proc/self/status")
     for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY and name in used:

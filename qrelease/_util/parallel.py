@@ -41,7 +41,7 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
     """The results of `work` on each item, in order, on threads: numba kernels release the interpreter lock."""
     if len(items) == 1 or cores() == 1:
         return [work(item) for item in items]
-    return [*_pool(os.getpid()).map(work, items)]
+    return [*pool(os.getpid()).map(work, items)]
 
 
 def cores() -> int:
@@ -50,7 +50,7 @@ def cores() -> int:
 
 
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:  # a forked child has none of its parent's threads
+def pool(process: int) -> ThreadPoolExecutor:  # a forked child has none of its parent's threads
     return ThreadPoolExecutor(cores(), thread_name_prefix="qrelease")
 
 

@@ -32,7 +32,7 @@ Schema = Domain | str | os.PathLike[str]
 
 MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
-_MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
 _BLOCK = 1 << 16  # records whose bins are compared with their points at a time
 
@@ -306,9 +306,9 @@ class Table:
         flat = cover.count(self.columns, self.domain.names)
         flat.setflags(write=False)
         counted = {axes: flat[a:b] for axes, (a, b) in zip(new, pairwise(cover.offsets), strict=True)}
-        if len(flat) <= _MAX_REMEMBERED_CELLS:
+        if len(flat) <= MAX_REMEMBERED_CELLS:
             before = self._cells
-            if before + len(flat) > _MAX_REMEMBERED_CELLS:
+            if before + len(flat) > MAX_REMEMBERED_CELLS:
                 self._known.clear()
                 before = 0
             self._known.update(counted)

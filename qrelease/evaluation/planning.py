@@ -265,7 +265,7 @@ def plan(
     trials = whole("trials", trials, least=0)
     target = None if target_error is None else positive_probability("target_error", target_error)
     relation = Neighbours.parse(neighbours)
-    found = _Setting(workload, whole("n", n, least=1), relation, positive_probability("beta", beta), delta)
+    found = Setting(workload, whole("n", n, least=1), relation, positive_probability("beta", beta), delta)
     if epsilon is None:
         if target is None:
             raise InvalidInput("a plan needs a target error, an epsilon, or both")
@@ -281,7 +281,7 @@ def plan(
         simulation = Simulation.of(workload, n) if trials else None
     except (TooLarge, OutOfMemory) as error:  # a plan reads no data
         trials, note = 0, f"typical errors are not simulated: {error}"
-    names = tqdm(_CONTENDERS, desc="mechanisms", disable=None, leave=False)
+    names = tqdm(CONTENDERS, desc="mechanisms", disable=None, leave=False)
     forecasts = tuple(found.quote(name, cost, target, simulation, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
@@ -292,7 +292,7 @@ def plan(
 
 @final
 @dataclass(frozen=True)
-class _Setting:
+class Setting:
     """Who is promised what: n `records`, but for a probability of β, at a δ."""
 
     workload: Workload
@@ -302,12 +302,13 @@ class _Setting:
     delta: float | None
 
     def cost(self, epsilon: float) -> PureDP | ApproxDP:
+        """An ε with the δ of the plan."""
         return cost_of(epsilon, self.delta)
 
     def promised(self, name: str, cost: Cost) -> float | None:
         """What the mechanism of a name promises; None if it has no theorem, or none for such a cost."""
         try:
-            found = _CONTENDERS[name](self, cost)
+            found = CONTENDERS[name](self, cost)
             if not isinstance(found, Promising):
                 return None
             return self.error(found, cost)
@@ -315,6 +316,7 @@ class _Setting:
             return None
 
     def error(self, found: Promising, cost: Cost) -> float:
+        """What a mechanism promises here, a fraction of the records."""
         return found.error(self.workload, self.records, cost, self.neighbours, beta=self.beta)
 
     def check(self, found: Trial, cost: Cost) -> None:
@@ -327,14 +329,17 @@ class _Setting:
 
     def least_epsilon(self, name: str, target: float) -> float | None:
         """The least ε at which a target is promised; None if there is none."""
-        return _least(lambda epsilon: self._reaches(name, target, self.cost(epsilon)), math.ldexp(1, -LIMITS.doublings))
+        return least_enough(
+            lambda epsilon: self.reaches(name, target, self.cost(epsilon)), math.ldexp(1, -LIMITS.doublings)
+        )
 
     def least_records(self, name: str, target: float, cost: Cost) -> int | None:
         """The least n at which a target is promised; None if there is none."""
-        found = _least(lambda n: replace(self, records=math.ceil(n))._reaches(name, target, cost), 1.0)
+        found = least_enough(lambda n: replace(self, records=math.ceil(n)).reaches(name, target, cost), 1.0)
         return None if found is None else math.ceil(found)
 
-    def _reaches(self, name: str, target: float, cost: Cost) -> bool:
+    def reaches(self, name: str, target: float, cost: Cost) -> bool:
+        """Whether a mechanism promises no more than the target."""
         promised = self.promised(name, cost)
         return promised is not None and promised <= target
 
@@ -342,12 +347,12 @@ class _Setting:
         """Whether any mechanism promises a target, at some ε or to some number of records."""
         return any(
             self.least_epsilon(name, target) is not None or self.least_records(name, target, cost) is not None
-            for name in _CONTENDERS
+            for name in CONTENDERS
         )
 
     def cheapest(self, target: float) -> float:
         """The least ε at which any mechanism promises a target."""
-        found = [e for name in _CONTENDERS if (e := self.least_epsilon(name, target)) is not None]
+        found = [e for name in CONTENDERS if (e := self.least_epsilon(name, target)) is not None]
         if not found:
             raise InvalidInput(f"no theorem promises an error of {target:g} at any epsilon; give an epsilon")
         return min(found)
@@ -391,7 +396,7 @@ class _Setting:
         typical, seconds, needed, note = None, None, None, _NOTES.get(name, "")
         promised = self.promised(name, cost)
         try:
-            found = _CONTENDERS[name](self, cost)
+            found = CONTENDERS[name](self, cost)
             needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
             self.check(found, cost)
             seconds = found.seconds(self.workload, cost, self.records) if isinstance(found, Forecasting) else None
@@ -423,7 +428,7 @@ def _joined(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _least(enough: Callable[[float], bool], low: float) -> float | None:
+def least_enough(enough: Callable[[float], bool], low: float) -> float | None:
     """The least number from `low` that is enough, where larger ones are too, rounded up to four digits."""
     high = max(low, 1.0)
     while not enough(high):
@@ -437,7 +442,7 @@ def _least(enough: Callable[[float], bool], low: float) -> float | None:
     return float(f"{math.ceil(high / step) * step:.4g}")
 
 
-def _net(setting: _Setting, cost: Cost) -> Net:
+def _net(setting: Setting, cost: Cost) -> Net:
     """Of the nets with a theorem, by their numbers of records, the one that promises most."""
     nets = _nets(setting.workload)
     if not nets:
@@ -466,7 +471,7 @@ def _growing(size: int) -> Iterator[int]:
         size = max(size + 1, size * 21 // 20)
 
 
-_CONTENDERS: Final[dict[str, Callable[[_Setting, Cost], Trial]]] = {
+CONTENDERS: Final[dict[str, Callable[[Setting, Cost], Trial]]] = {
     "laplace": lambda setting, cost: Laplace(),
     "gaussian": lambda setting, cost: Gaussian(),
     "mwem": lambda setting, cost: MWEM(),

@@ -36,7 +36,7 @@ from qrelease.release.answer_table import NUMBERS
 from qrelease.release.manifest import MANIFEST, MOST_ANSWERS
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
-from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows
+from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows, header
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
@@ -371,22 +371,28 @@ def _answers(release: Release, folder: Path, named: Mapping[str, str] | None) ->
 
         table = parquet.read_table(file)
         found = iter([table.column_names, *map(list, zip(*(c.to_pylist() for c in table.columns), strict=True))])
-        return _compared(file, found, wanted, close)
+        return _compared(file, found, wanted, close, earlier=not release.id)
     with file.open(encoding="utf-8", newline="") as lines:
-        return _compared(file, csv.reader(lines), wanted, close)
+        return _compared(file, csv.reader(lines), wanted, close, earlier=not release.id)
 
 
-def _compared(file: Path, found: Iterator[Sequence[object]], wanted: Iterator[Sequence[object]], close: float) -> Check:
-    header: list[str] = []
+def _compared(
+    file: Path, found: Iterator[Sequence[object]], wanted: Iterator[Sequence[object]], close: float, *, earlier: bool
+) -> Check:
+    """Line by line; of an earlier version, which named its queries otherwise, the numbers that all versions write."""
+    here, there = ([str(name) for name in next(rows, ())] for rows in (found, wanted))
+    if here != there and not earlier:
+        return Check("answers", False, f"{file.name}: its columns are not those that the manifest gives")
+    names = [n for n in there if n in (NUMBERS[:3] if earlier else here)]
+    places = [(name, here.index(name), there.index(name)) for name in names]
     rows = 0
-    for rows, (here, there) in enumerate(zip_longest(found, wanted, fillvalue=()), 0):
-        if not rows:
-            header = [str(name) for name in there]
-        if len(here) != len(there):
-            return Check("answers", False, f"{file.name}: it has not the lines that the manifest gives")
-        for name, one, other in zip(header, here, there, strict=True):
-            if not _same(name, one, other, close):
-                said = f"the manifest gives {other!s} and not {one!s}"
+    for rows, (one, other) in enumerate(zip_longest(found, wanted, fillvalue=()), 1):
+        if len(one) != len(here) or len(other) != len(there):
+            return Check("answers", False, f"{file.name}: it has not as many lines as the manifest gives")
+        for name, i, j in places:
+            ours, theirs = one[i], other[j]
+            if not _same(name, ours, theirs, close):
+                said = f"the manifest gives {theirs!s} and not {ours!s}"
                 return Check("answers", False, f"{file.name}, line {rows + 1}, {name}: {said}")
     return Check("answers", True, f"{file.name}: its {rows:,} lines are those that the manifest gives")
 
@@ -431,16 +437,7 @@ def _records(release: Release, folder: Path) -> Check:
 
 
 def _weighted(file: Path) -> bool:
-    return WEIGHT in _header(file)
-
-
-def _header(file: Path) -> list[str]:
-    if file.suffix == ".parquet":
-        from pyarrow import parquet
-
-        return [str(name) for name in parquet.read_schema(file).names]
-    with file.open(encoding="utf-8", newline="") as lines:
-        return next(csv.reader(lines), [])
+    return WEIGHT in header(file)
 
 
 def _insecure(release: Release, folder: Path) -> Check:
@@ -448,7 +445,7 @@ def _insecure(release: Release, folder: Path) -> Check:
     tables = [
         f for kind in ("synthetic", "answers") for f in folder.glob(f"{kind}.*") if f.suffix in (".csv", ".parquet")
     ]
-    marked = [file.name for file in tables if INSECURE_MARK in _header(file)[-1:]]
+    marked = [file.name for file in tables if INSECURE_MARK in header(file)[-1:]]
     if release.insecure:
         return Check("noise source", False, "INSECURE: the noise did not come from the system's entropy")
     if marked and INSECURE_MARK not in release.domain.names:

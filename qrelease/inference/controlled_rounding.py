@@ -26,8 +26,8 @@ from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.marginals.plan import MarginalPlan
 
 _ORDER = 3
-_CELLS = 1 << 22  # of all marginals
-_WORK = 1 << 29  # records times marginals: a second or two
+MAX_MARGINAL_CELLS = 1 << 22  # of all marginals
+MAX_WORK = 1 << 29  # records times marginals: a second or two
 _PASSES = 3
 _ROWS = 1 << 16  # records that are moved at a time
 
@@ -36,10 +36,10 @@ def marginals(shape: tuple[int, ...], rows: int) -> list[Axes]:
     """The sets of columns whose marginals are settled: all of up to three, two, or one, and always the first column."""
     sets: list[Axes] = [(0,)]
     for order in range(1, min(_ORDER, len(shape)) + 1):
-        if rows * comb(len(shape), order) > _WORK:
+        if rows * comb(len(shape), order) > MAX_WORK:
             break
         more = list(combinations(range(len(shape)), order))
-        if sum(prod(shape[a] for a in s) for s in more) > _CELLS:
+        if sum(prod(shape[a] for a in s) for s in more) > MAX_MARGINAL_CELLS:
             break
         sets = list(dict.fromkeys([*sets, *more]))
     return sets

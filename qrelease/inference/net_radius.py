@@ -163,7 +163,7 @@ def _searched(net: Candidates, workload: Workload, limits: _Limits) -> Radius:
     distances = len(net) * len(workload) * workload.domain.size
     if distances > MAX_DISTANCES:
         raise TooLarge(f"a net with {distances:,} distances is too large to be checked; at most {MAX_DISTANCES:,} fit")
-    most, solved = _across(net, workload, limits.programs) if isinstance(net, Product) else (math.inf, 0)
+    most, solved = across_nets(net, workload, limits.programs) if isinstance(net, Product) else (math.inf, 0)
     search = _Search(net, workload, most)
     while search.upper - search.lower > limits.gap and search.programs < limits.programs:
         if limits.goal is not None and not search.lower <= limits.goal < search.upper:
@@ -189,7 +189,7 @@ def _parts(net: Product, workload: Workload) -> list[tuple[Product, Workload]]:
     return found
 
 
-def _across(net: Product, workload: Workload, programs: int) -> tuple[float, int]:
+def across_nets(net: Product, workload: Workload, programs: int) -> tuple[float, int]:
     """A bound on the α of a product from those of its nets, infinite where there is none, and the programs it took."""
     if len(net.nets) == 1:
         return math.inf, 0
@@ -212,10 +212,10 @@ def _across(net: Product, workload: Workload, programs: int) -> tuple[float, int
             own = Workload.vectors(factor.domain, np.unique(told[some], axis=0).astype(np.float64))
             found = radius(factor, own, programs=programs)
             r, solved = max(r, found.upper), solved + found.programs
-    return _furthest(r, int(factors.max())), solved
+    return farthest_of_products(r, int(factors.max())), solved
 
 
-def _furthest(r: float, p: int) -> float:
+def farthest_of_products(r: float, p: int) -> float:
     """The module's bound for products of at most p queries, each about a net of radius at most r."""
     if p <= 1:
         return r

@@ -82,10 +82,10 @@ def promised_error(workload: Workload, records: int, cost: Cost, neighbours: Nei
         return noise.largest_of(len(workload), beta) / n
     if neighbours is Neighbours.REPLACE_ONE:
         return 2 * noise.largest_of(len(workload), beta) / n
-    return (2 * noise.largest_of(len(workload), beta / 2) + _off_total(noise, cells, beta / 2)) / n
+    return (2 * noise.largest_of(len(workload), beta / 2) + off_total(noise, cells, beta / 2)) / n
 
 
-def _off_total(noise: Noise, cells: Sequence[int], beta: float) -> float:
+def off_total(noise: Noise, cells: Sequence[int], beta: float) -> float:
     """d, a count, such that `_total` of marginals of so many cells is off by more with probability at most β.
 
     It is a sum of independent noises with weights a, of which each marginal's are alike: A = Σ a² = 1 / Σ 1/cells.

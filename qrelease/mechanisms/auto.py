@@ -292,7 +292,7 @@ def _weighed(prediction: Prediction, mechanism: Mechanism, workload: Workload) -
     return prediction.measure * (1.0 if why_no_table(mechanism, workload) is None else _TABLE)
 
 
-def _candidates(records: int) -> dict[str, Mechanism]:
+def candidate_mechanisms(records: int) -> dict[str, Mechanism]:
     """By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
     return {
         "maxent": MaxEnt(records),
@@ -311,7 +311,7 @@ def _able(
     """The candidates that can be chosen, and why the others cannot; `InvalidInput` where none can."""
     able: dict[str, Mechanism] = {}
     refusals: dict[str, QReleaseError] = {}
-    for name, mechanism in _candidates(records).items():
+    for name, mechanism in candidate_mechanisms(records).items():
         refusal = _refusal(mechanism, workload, cost, neighbours, table=table)
         if refusal is None:
             able[name] = mechanism
@@ -347,7 +347,7 @@ def _predicted(
             return _simulated(able, Simulation.of(workload, records), cost, neighbours)
         except TooLarge:
             pass
-    found = [_in_closed_form(name, workload, records, cost, neighbours) for name in able]
+    found = [in_closed_form(name, workload, records, cost, neighbours) for name in able]
     if all(p.error is None for p in found):
         return [Prediction(name, None, "the only one that can run") for name in able] if len(able) == 1 else found
     return found
@@ -357,7 +357,8 @@ def _rehearsed(able: Mapping[str, Mechanism], workload: Workload) -> bool:
     return len(able) > 1 and not marginals_alone(workload) and workload.domain.size <= MAX_SIMULATED
 
 
-def _in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Prediction:
+def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neighbours: Neighbours) -> Prediction:
+    """What a mechanism whose error has a formula is predicted to do."""
     match name:
         case "maxent":
             mechanism = MaxEnt(records)

@@ -35,7 +35,7 @@ from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
 
-_SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
+SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
     "discrete Laplace": samplers_module.discrete_laplace,
     "discrete Gaussian": samplers_module.discrete_gaussian,
     "rounded Gaussian": samplers_module.rounded_gaussian,
@@ -225,7 +225,7 @@ def digest(workload: Workload) -> str:
 
 
 def _draw(law: Noise, parameter: Fraction, size: int, source: WordSource) -> Ints:
-    return _SAMPLERS[law.law](parameter, size, source)
+    return SAMPLERS[law.law](parameter, size, source)
 
 
 def _applied(groups: Sequence[Group], marginals: Mapping[Axes, Ints], unit: float) -> Iterator[Ints]:

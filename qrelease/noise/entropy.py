@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from qrelease._util.typing import Words
 from qrelease.errors import InvalidInput
 
-_WORDS_PER_KEY: Final = 1 << 21
+WORDS_PER_KEY: Final = 1 << 21
 """Words after which the next request draws a new key: memory seen later tells little of the noise drawn before."""
 
 _BUFFER_WORDS: Final = 1 << 10
@@ -111,7 +111,7 @@ class Entropy:
         if n < 0:
             raise InvalidInput(f"the number of words must not be negative, got {n}")
         with self._lock:
-            if self._age >= _WORDS_PER_KEY and self._seed is None:
+            if self._age >= WORDS_PER_KEY and self._seed is None:
                 self._start(os.urandom(32))
             if n > _BUFFER_WORDS:
                 return self._fetch(n)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from qrelease._util.validate import positive, probability
 from qrelease.errors import InvalidInput
@@ -163,7 +163,7 @@ def check_cost(value: object, *kinds: type[PureDP] | type[ApproxDP] | type[ZCDP]
         raise InvalidInput(f"the cost must be {names}, got {value!r}")
 
 
-def is_pure(cost: Cost) -> bool:
+def is_pure(cost: Cost) -> TypeGuard[PureDP | ApproxDP]:
     """Whether a cost has ε alone, written as `PureDP` or with a δ of 0: no Gaussian noise can be had for it."""
     return isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and cost.delta == 0)
 

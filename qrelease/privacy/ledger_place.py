@@ -35,7 +35,7 @@ LOCAL_IN_USER_SPACE: Final = frozenset(
 )
 """Kinds of file systems of programs (FUSE) that are on a disk of this machine: all others are taken for a network's."""
 
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+MOUNTS: Final = Path("/proc/self/mountinfo")
 _DRAFT = ".{name}.{unique}.new"
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -80,7 +80,7 @@ def check_name(path: Path) -> None:
 def check_mount(path: Path) -> None:
     """`LedgerError` for a file that is mounted by itself, and for one on a file system of the network, on Linux."""
     try:
-        mounts = _MOUNTS.read_text(errors="surrogateescape")
+        mounts = MOUNTS.read_text(errors="surrogateescape")
     except OSError:
         return
     point, kind = mount_of(Path(os.path.realpath(path)), mounts)

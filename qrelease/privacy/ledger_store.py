@@ -22,7 +22,7 @@ from qrelease.privacy import ledger_place as place
 
 _APPLICATION, _FORMAT = 0x71724C67, 5  # "qrLg" and the version, in the header of the file
 _FORMAT_WITHOUT_FINGERPRINTS = 4  # the version that has all but these
-_BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
+BUSY_SECONDS = 60.0  # how long to wait for other writers, who each need milliseconds
 _LOG_PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `Store.hurry` makes room for
 
 _TABLES = (
@@ -367,7 +367,7 @@ class Store:
         length, end = self.journal_head(charge)
         found: list[tuple[bytes, str]] = []
         for at, entry, digest in self._live().execute(_JOURNAL_AFTER, (charge, number)) if length > number else ():
-            last = _journal_digest(last, charge, at, entry)
+            last = journal_digest(last, charge, at, entry)
             found.append((entry, last))
             if digest != last or at != number + len(found):
                 raise damaged(self.path)
@@ -387,7 +387,7 @@ class Store:
                     connection.execute(statement)
             # The head of the ledger knows of it: a journal that is lost is not taken for a new one.
             self.set_head(self.add_answer(self.head(), charge, _JOURNAL_MARK))
-        chained = _journal_digest(last, charge, number, entry)
+        chained = journal_digest(last, charge, number, entry)
         connection.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
         self._journals[charge] = number, chained
         self._changed.add(charge)
@@ -518,7 +518,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     if place.identity(file) in _lost:
         raise LedgerError(f"{_name(path)} was opened before a fork, inside a transaction; {_FORK_ADVICE}")
     uri = f"{file.as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     # What damage made undecodable still reads, and fails its digest.
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     try:
@@ -587,7 +587,7 @@ def digest_of(*values: object) -> str:
     return sha256(ascii(values).encode()).hexdigest()
 
 
-def _journal_digest(last: str, charge: int, number: int, entry: object) -> str:
+def journal_digest(last: str, charge: int, number: int, entry: object) -> str:
     """As `digest_of` these and the entry's own: the same text, spelled out here, since a journal may be long."""
     content = sha256(entry).hexdigest() if isinstance(entry, bytes) else ""
     return sha256(f"('{last}', {charge}, {number}, '{content}')".encode()).hexdigest()
@@ -604,7 +604,7 @@ def _name(path: Path | None) -> str:
 
 def _patiently(action: Callable[[], _T]) -> _T:
     """Try again while other processes are in the way; SQLite itself waits for most of these, not for all."""
-    deadline = time.monotonic() + _BUSY_SECONDS
+    deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             return action()
@@ -628,7 +628,7 @@ def system_errors(path: Path | None) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _TRANSIENT_ERRORS:
-            meaning = f"stayed locked by another process for {_BUSY_SECONDS:.0f} s"
+            meaning = f"stayed locked by another process for {BUSY_SECONDS:.0f} s"
         else:
             meaning = _ERROR_TEXTS.get(code, f"failed: {' '.join(str(error).split())}")
         raise LedgerError(f"{_name(path)} {meaning}") from error
@@ -645,7 +645,7 @@ def _before_fork() -> None:
     """Close what can be closed: not what this thread is using, nor what another does not let go of."""
     _forking.acquire()
     for store in list(_stores):
-        if store.held_here or not store.lock.acquire(timeout=_BUSY_SECONDS):
+        if store.held_here or not store.lock.acquire(timeout=BUSY_SECONDS):
             continue
         _held.append(store)
         if store.path is not None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GRID = 2.0**-20
 """Real-valued queries are rounded to multiples of this before any private number meets them."""
 
-_MAX_COMPARED_ROOT = 2048  # up to the square of this many entries, all pairs of cells are compared for replace-one
+MAX_COMPARED_ROOT = 2048  # up to the square of this many entries, all pairs of cells are compared for replace-one
 
 _MAX_VECTORS = 1 << 22  # squares of numerators are below 2^41, so sums of so many are exact in int64
 
@@ -321,8 +321,8 @@ class Vectors(Explicit):
         most = int((np.abs(self.rows) ** order).sum(axis=0).max())
         if not replace:
             return most
-        columns = np.unique(self.rows, axis=1).T if self.rows.size <= _MAX_COMPARED_ROOT**2 else self.rows.T
-        if columns.size * len(columns) <= _MAX_COMPARED_ROOT**2:
+        columns = np.unique(self.rows, axis=1).T if self.rows.size <= MAX_COMPARED_ROOT**2 else self.rows.T
+        if columns.size * len(columns) <= MAX_COMPARED_ROOT**2:
             return max(int((np.abs(columns - c) ** order).sum(axis=1).max()) for c in columns)
         spans = self.rows.max(axis=1) - self.rows.min(axis=1)
         return min(int((spans**order).sum()), int(most * 2**order))

@@ -151,7 +151,7 @@ def small_database_size(alpha: float, queries: int, dimension: int | None = None
     low, high = 1, by_number
     while low < high:  # whatever is found was tested or is `by_number`, so it holds
         middle = (low + high) // 2
-        low, high = (low, middle) if _by_dimension(middle, dimension) <= alpha else (middle + 1, high)
+        low, high = (low, middle) if error_by_dimension(middle, dimension) <= alpha else (middle + 1, high)
     return low
 
 
@@ -184,7 +184,7 @@ def small_database_error(records: int, queries: int, dimension: int | None = Non
     by_number = math.sqrt(math.log(2 * whole("queries", queries, least=1)) / (2 * whole("records", records, least=1)))
     if dimension is None:
         return min(1.0, by_number)
-    return min(1.0, by_number, _by_dimension(records, whole("dimension", dimension, least=0)))
+    return min(1.0, by_number, error_by_dimension(records, whole("dimension", dimension, least=0)))
 
 
 def sauer(dimension: int, points: int) -> int:
@@ -192,5 +192,6 @@ def sauer(dimension: int, points: int) -> int:
     return sum(math.comb(points, i) for i in range(min(dimension, points) + 1))
 
 
-def _by_dimension(records: int, dimension: int) -> float:
+def error_by_dimension(records: int, dimension: int) -> float:
+    """The bound on the error of a database of so many records that follows from the VC dimension, a fraction."""
     return math.sqrt(2 * math.log(2 * sauer(dimension, 2 * records)) / records)

@@ -30,7 +30,7 @@ NUMBERS = ("answer", "noisy", "error_95", "model_95")
 
 QUERY = "query"
 
-_PART = 1 << 20  # answers that are put together at a time
+PART_ANSWERS = 1 << 20  # answers that are put together at a time
 
 
 def answer_columns(release: Release, workload: Workload) -> dict[str, Column]:
@@ -49,7 +49,7 @@ def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Col
     """The same, some lines at a time."""
     keys = _keys(workload)
     texts = workload.texts() if QUERY in keys else iter(())
-    for part in workload.parts(_PART):
+    for part in workload.parts(PART_ANSWERS):
         answers = release.synopsis.answer(part)
         noisy, widths = release.error_bars(part)
         numbers = (answers, np.where(np.isnan(widths), np.nan, noisy), widths, release.model_bars(part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters
+from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
@@ -28,6 +29,10 @@ from qrelease.privacy.ledger import Charge, Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.manifest import named
 from qrelease.release.release import Release
+from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
+from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.noise_source import ExactNoise
+from qrelease.statistics.private_columns import PrivateColumns
 
 
 @final
@@ -352,6 +357,70 @@ class Curator:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         mechanism.check(workload, cost, self._ledger.neighbours)
 
+    def estimate(self, statistic: Statistic, cost: Cost, *, changed_rows: bool = False) -> Estimate:
+        """Run a statistic once, for one charge, which is made before the first draw.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What is estimated, such as `Mean("age")` or `Quantile("age", 0.5)`.
+        cost : PureDP, ApproxDP or ZCDP
+            What it may cost; all of it is charged.
+        changed_rows : bool
+            That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
+            charge.
+
+        Returns
+        -------
+        Estimate
+            Public: it can be given away.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        InvalidInput, TooLarge
+            Whatever the statistic's own check finds, and where n is public and its theorem promises nothing for it.
+            Nothing is charged then.
+
+        Examples
+        --------
+        >>> import qrelease as qr
+        >>> table = qr.Table(qr.Domain.coded({"age": 100}), (np.arange(2000) % 80,))
+        >>> with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
+        ...     curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+        ...     found = curator.estimate(qr.Mean("age"), qr.PureDP(1.0))
+        >>> round(found.value), found.interval[0] < 39.5 < found.interval[1]
+        (40, True)
+        """
+        _check_made(statistic, "statistic")
+        if not isinstance(statistic, Statistic):
+            raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
+        check_cost(cost)
+        neighbours, domain = self._ledger.neighbours, self._table.domain
+        records = len(self._table) if neighbours is Neighbours.REPLACE_ONE else None
+        if self._ledger.store.in_writing:
+            raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
+        statistic.check(domain, cost, neighbours)
+        refuse_empty(statistic, domain, records, cost, neighbours)
+        described = {f.name: plain(getattr(statistic, f.name)) for f in fields(statistic)}  # type: ignore[arg-type]
+        if not changed_rows:
+            self._warn()
+        self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
+        private = PrivateColumns(self._table, neighbours, Filter(cost), ExactNoise(self._entropy))
+        result = statistic.estimate(private, cost)
+        return Estimate.of(
+            result,
+            statistic=statistic.name,
+            parameters=described,
+            dataset=self._ledger.dataset,
+            neighbours=neighbours,
+            cost=cost,
+            spends=tuple(private.spends),
+            promise=_promise(statistic, domain, result, records, cost, neighbours),
+            insecure=is_insecure(self._entropy),
+        )
+
     def open(
         self,
         mechanism: OnlineMechanism[Opened] | PayingMechanism[Opened],
@@ -415,11 +484,30 @@ class Curator:
         return f"Curator({self._ledger!r}; the records are private)"
 
 
-def _check_made(mechanism: object) -> None:
+def _promise(
+    statistic: Statistic,
+    domain: Domain,
+    result: EstimateResult,
+    public: int | None,
+    cost: Cost,
+    neighbours: Neighbours,
+) -> float | None:
+    """What a statistic's theorem says for the public number of records, or for one that was measured.
+
+    That number is right but with probability β/2, and the error is as promised but with probability β/2.
+    """
+    records, beta = (result.records, BETA / 2) if public is None else (public, BETA)
+    if records is None or records < 1:
+        return None
+    error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
+    return error if error is not None and math.isfinite(error) else None
+
+
+def _check_made(made: object, kind: str = "mechanism") -> None:
     """`InvalidInput` for a class, which has the methods of what it makes, too."""
-    if isinstance(mechanism, type):
-        name = mechanism.__name__
-        raise InvalidInput(f"take a mechanism that was made, {name}(), not the class {name} itself")
+    if isinstance(made, type):
+        name = made.__name__
+        raise InvalidInput(f"take a {kind} that was made, {name}(), not the class {name} itself")
 
 
 def _written_out(value: object) -> bool:

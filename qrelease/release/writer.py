@@ -22,6 +22,7 @@ is seen whatever opens them, and that leaves names, headers and numbers to whoev
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import shutil
@@ -229,6 +230,16 @@ def _write_answers(release: Release, file: Path) -> None:
     first = next(parts)
     with _new(file) as out:
         write_rows(out, list(first), (_lines(part) for part in chain([first], parts)))
+
+
+def header(file: Path) -> list[str]:
+    """The names of the columns of a table that was written, CSV or Parquet."""
+    if file.suffix == ".parquet":
+        from pyarrow import parquet
+
+        return [str(name) for name in parquet.read_schema(file).names]
+    with file.open(encoding="utf-8", newline="") as lines:
+        return next(csv.reader(lines), [])
 
 
 def answer_rows(release: Release) -> Iterator[Sequence[object]]:

@@ -20,10 +20,10 @@ def on(monkeypatch):
 
     def pretend(number):
         monkeypatch.setattr(parallel, "cores", lambda: number)
-        parallel._pool.cache_clear()
+        parallel.pool.cache_clear()
 
     yield pretend
-    parallel._pool.cache_clear()
+    parallel.pool.cache_clear()
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 16, 1000])
@@ -75,7 +75,7 @@ def outcomes(dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_outcome_depends_on_the_number_of_cores(on, monkeypatch, dtype):
-    monkeypatch.setattr("qrelease.data.marginals.plan._MAX_DIRECT_WORK", 1 << 8)
+    monkeypatch.setattr("qrelease.data.marginals.plan.MAX_DIRECT_WORK", 1 << 8)
     found = []
     for number in (1, 2, 5):
         on(number)

@@ -136,7 +136,7 @@ def test_counts_are_taken_once(monkeypatch):
     np.testing.assert_array_equal(second[2].reshape(4, 3).T.reshape(-1), first[0])
     with pytest.raises(ValueError, match="read-only"):
         first[0][0] = 1
-    monkeypatch.setattr("qrelease.data.table._MAX_REMEMBERED_CELLS", 12)
+    monkeypatch.setattr("qrelease.data.table.MAX_REMEMBERED_CELLS", 12)
     for _ in range(2):
         found.counts([(0, 2)])
         found.counts([(0, 1, 2)])
@@ -145,7 +145,7 @@ def test_counts_are_taken_once(monkeypatch):
 
 def test_threads_share_a_table(monkeypatch):
     """What one of them forgets another has still."""
-    monkeypatch.setattr("qrelease.data.table._MAX_REMEMBERED_CELLS", 40)
+    monkeypatch.setattr("qrelease.data.table.MAX_REMEMBERED_CELLS", 40)
     found = random_table(coded(3, 4, 2, 5), 200, 0)
     sets = [s for k in (1, 2) for s in combinations(range(4), k)]
     expected = {s: found.counts([s])[0].tolist() for s in sets}

@@ -15,7 +15,7 @@ from qrelease._util import memory
 from qrelease.apps.cli import main
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation import planning
-from qrelease.evaluation.planning import _CONTENDERS, _least, _Setting, plan
+from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import choose
@@ -42,7 +42,7 @@ PAIRS = Workload.marginals(coded(2, 3, 2), 2)
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """No search is rehearsed: that takes seconds."""
-    monkeypatch.setattr(small_db, "_largest_searchable", lambda workload, most, work: 6)
+    monkeypatch.setattr(small_db, "largest_searchable", lambda workload, most, work: 6)
 
 
 # --- the promises of the baselines
@@ -79,9 +79,9 @@ def test_a_baseline_keeps_its_promise(mechanism, cost, neighbours, workload):
 def test_the_union_bound_is_tight(cost):
     """The quantile of the largest of many draws, by simulation; it would not hold for a scale 30 % larger."""
     noise, exact = additive_noise.noise_for(Workload.predicates(PEOPLE, "sex = F"), cost, SWAP)
-    from qrelease.mechanisms.private_data import _SAMPLERS
+    from qrelease.mechanisms.private_data import SAMPLERS
 
-    drawn = np.abs(_SAMPLERS[noise.law](exact, 50 * 4000, Entropy.insecure(0))).reshape(4000, 50).max(axis=1)
+    drawn = np.abs(SAMPLERS[noise.law](exact, 50 * 4000, Entropy.insecure(0))).reshape(4000, 50).max(axis=1)
     limit = noise.largest_of(50, 0.05)
     assert np.mean(drawn * noise.unit > limit) <= 0.06
     assert np.mean(1.3 * drawn * noise.unit > limit) > 0.1
@@ -89,13 +89,13 @@ def test_the_union_bound_is_tight(cost):
 
 @pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian", "rounded Gaussian"])
 def test_the_common_total_is_as_close_as_is_said(law):
-    from qrelease.mechanisms.private_data import _SAMPLERS
+    from qrelease.mechanisms.private_data import SAMPLERS
 
     scale, cells = 8.0, [4, 4, 30]
     weights = np.repeat([1 / c for c in cells], cells) / sum(1 / c for c in cells)
     parameter = Fraction(scale if law == "discrete Laplace" else scale**2)
-    drawn = _SAMPLERS[law](parameter, 38 * 20_000, Entropy.insecure(1)).reshape(20_000, 38) @ weights
-    limit = additive_noise._off_total(Noise(law, scale), cells, 0.05)
+    drawn = SAMPLERS[law](parameter, 38 * 20_000, Entropy.insecure(1)).reshape(20_000, 38) @ weights
+    limit = additive_noise.off_total(Noise(law, scale), cells, 0.05)
     assert np.mean(np.abs(drawn) > limit) <= 0.05
     assert np.quantile(np.abs(drawn), 0.95) > limit / 2
 
@@ -112,18 +112,18 @@ def test_projecting_moves_no_cell_by_more_than_it_is_said():
 
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_promises_grow_with_queries_and_fall_with_records_and_epsilon(neighbours):
-    for name in _CONTENDERS:
-        setting = _Setting(RANGES, 10_000, neighbours, 0.05, 1e-6)
+    for name in CONTENDERS:
+        setting = Setting(RANGES, 10_000, neighbours, 0.05, 1e-6)
         here = setting.promised(name, setting.cost(2.0))
         if name in ("mwem", "maxent", "matrix", "records"):
             assert here is None
             continue
-        assert isinstance(_CONTENDERS[name](setting, setting.cost(2.0)), Promising)
+        assert isinstance(CONTENDERS[name](setting, setting.cost(2.0)), Promising)
         assert setting.promised(name, setting.cost(4.0)) <= here
-        assert _Setting(RANGES, 20_000, neighbours, 0.05, 1e-6).promised(name, setting.cost(2.0)) <= here
-        assert _Setting(RANGES, 10_000, neighbours, 0.2, 1e-6).promised(name, setting.cost(2.0)) <= here
+        assert Setting(RANGES, 20_000, neighbours, 0.05, 1e-6).promised(name, setting.cost(2.0)) <= here
+        assert Setting(RANGES, 10_000, neighbours, 0.2, 1e-6).promised(name, setting.cost(2.0)) <= here
         if name != "net":
-            other = _Setting(RANGES + Workload.prefixes(SMALL, "a"), 10_000, neighbours, 0.05, 1e-6)
+            other = Setting(RANGES + Workload.prefixes(SMALL, "a"), 10_000, neighbours, 0.05, 1e-6)
             assert other.promised(name, setting.cost(2.0)) >= here
 
 
@@ -149,14 +149,14 @@ def test_bad_arguments_of_a_promise(mechanism):
 
 
 def test_the_inverse_of_a_promise():
-    setting = _Setting(PAIRS, 5_000, SWAP, 0.05, None)
+    setting = Setting(PAIRS, 5_000, SWAP, 0.05, None)
     for name in ("laplace", "iterative", "pmw"):
         epsilon = setting.least_epsilon(name, 0.3)
         assert setting.promised(name, setting.cost(epsilon)) <= 0.3
-        assert not setting._reaches(name, 0.3, setting.cost(epsilon * 0.998))
+        assert not setting.reaches(name, 0.3, setting.cost(epsilon * 0.998))
         records = setting.least_records(name, 0.3, PureDP(1.0))
-        assert _Setting(PAIRS, records, SWAP, 0.05, None).promised(name, PureDP(1.0)) <= 0.3
-        assert not _Setting(PAIRS, math.floor(records * 0.998) - 1, SWAP, 0.05, None)._reaches(name, 0.3, PureDP(1.0))
+        assert Setting(PAIRS, records, SWAP, 0.05, None).promised(name, PureDP(1.0)) <= 0.3
+        assert not Setting(PAIRS, math.floor(records * 0.998) - 1, SWAP, 0.05, None).reaches(name, 0.3, PureDP(1.0))
     assert setting.least_epsilon("smalldb", 1e-6) is None
     assert setting.least_epsilon("mwem", 0.3) is None
 
@@ -165,10 +165,10 @@ def test_the_inverse_of_a_promise():
     ("least", "low"), [(3e-7, 2.0**-40), (0.123456, 2.0**-40), (77.7, 1.0), (1.0, 1.0), (9e8, 1.0)]
 )
 def test_the_least_number_that_is_enough(least, low):
-    found = _least(lambda value: value >= least, low)
+    found = least_enough(lambda value: value >= least, low)
     assert least <= found <= 1.0011 * least
     assert float(f"{found:.4g}") == found
-    assert _least(lambda value: False, low) is None
+    assert least_enough(lambda value: False, low) is None
 
 
 # --- the table
@@ -223,7 +223,7 @@ def test_a_plan_by_epsilon_says_what_is_vacuous():
 
 
 def test_what_is_measured_by_a_plan_has_an_expected_error_without_any_trial(monkeypatch):
-    monkeypatch.setattr(planning, "_CONTENDERS", {name: _CONTENDERS[name] for name in ("maxent", "matrix")})
+    monkeypatch.setattr(planning, "CONTENDERS", {name: CONTENDERS[name] for name in ("maxent", "matrix")})
     found = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=0)
     forecasts = {q.mechanism: q for q in found.forecasts}
     for mechanism, seeds in ((qr.MaxEnt(), 16), (qr.Matrix(), 100)):
@@ -240,7 +240,7 @@ def test_what_is_measured_by_a_plan_has_an_expected_error_without_any_trial(monk
 
 
 def test_a_fit_that_may_take_minutes_is_not_simulated(monkeypatch):
-    monkeypatch.setattr(planning, "_CONTENDERS", {name: _CONTENDERS[name] for name in ("maxent", "matrix")})
+    monkeypatch.setattr(planning, "CONTENDERS", {name: CONTENDERS[name] for name in ("maxent", "matrix")})
     maxent, matrix = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=1).forecasts
     assert 0 < maxent.typical < 0.05
     assert 0 < matrix.typical < 0.05
@@ -257,7 +257,7 @@ def test_a_fit_that_may_take_minutes_is_not_simulated(monkeypatch):
 
 
 def test_a_plan_says_what_auto_would_take(monkeypatch):
-    monkeypatch.setattr(planning, "_CONTENDERS", {"laplace": _CONTENDERS["laplace"]})
+    monkeypatch.setattr(planning, "CONTENDERS", {"laplace": CONTENDERS["laplace"]})
     wide = Workload.marginals(coded(*[4] * 8), 2)
     cost = ApproxDP(1.0, 1e-6)
     found = plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=1)
@@ -327,7 +327,7 @@ def test_what_cannot_run_has_a_memory_but_no_seconds(monkeypatch):
 
 def test_what_is_quick_is_simulated(monkeypatch):
     monkeypatch.setattr(planning, "Records", lambda: Records(records=1_000))
-    monkeypatch.setattr(planning, "_CONTENDERS", {"records": _CONTENDERS["records"]})
+    monkeypatch.setattr(planning, "CONTENDERS", {"records": CONTENDERS["records"]})
     (quote,) = plan(PAIRS, 1_000, epsilon=5.0, delta=1e-6, trials=1).forecasts
     assert 0 < quote.typical < 0.2
     assert "simulations" not in quote.note
@@ -425,6 +425,6 @@ def test_the_command(schema, capsys):
     assert main([*arguments, "--trials", "0", "--epsilon", "1", "--delta", "1e-9", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["cost"] == {"epsilon": 1.0, "delta": 1e-9}
-    assert [q["mechanism"] for q in content["quotes"]] == list(_CONTENDERS)
+    assert [q["mechanism"] for q in content["quotes"]] == list(CONTENDERS)
     assert main(["plan", "--schema", str(schema), "--n", "10"]) == 2
     assert capsys.readouterr().err == "qrelease: a plan needs a target error, an epsilon, or both\n"

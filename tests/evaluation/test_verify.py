@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from qrelease.data.table import Table
 from qrelease.evaluation.verify import verify
 from qrelease.privacy.draws import public_part, releases
 from qrelease.release import sums
+from tests.pinned import old
 from tests.pinned.releases import COSTS, MECHANISMS
 
 DOMAIN = Domain.coded({"sex": 2, "age": 4, "grade": 3})
@@ -346,6 +348,21 @@ def test_a_ledger_names_what_a_mechanism_of_ones_own_released(tmp_path):
         release.save(tmp_path / "out")
         found = {c.name: c.holds for c in verify(tmp_path / "out", ledger=public_part(ledger)).checks}
         assert (found["mechanism"], found["noise"], found["ledger"]) == (None, True, True)
+
+
+@pytest.mark.parametrize("name", [*old.FOLDERS, "values apart"])
+def test_folders_of_earlier_versions_hold_as_far_as_can_be_told(name, tmp_path):
+    """They load; they have no hashes and no id, and what contradicts itself in them is found all the same."""
+    with zipfile.ZipFile(old.FILES) as archive:
+        archive.extractall(tmp_path, [n for n in archive.namelist() if n.startswith(f"{name}/")])
+    folder = tmp_path / name
+    assert qr.load(folder).id == ""
+    found = {c.name: c.holds for c in verify(folder).checks}
+    assert (found["files"], found["id"]) == (None, None)
+    assert failed(verify(folder)) == {"noise source"}
+    if any("noise" in m for m in json.loads((folder / "release.json").read_text())["measurements"]):
+        edit(less_noise)(folder)
+        assert "noise" in failed(verify(folder))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import reference
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import Distribution, audit, gaussian_distribution, laplace_distribution, released
-from qrelease.mechanisms.private_data import _SAMPLERS
+from qrelease.mechanisms.private_data import SAMPLERS
 from qrelease.noise import selection
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Neighbours
@@ -45,7 +45,7 @@ def listed(monkeypatch):
         return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
 
     for name, law in (("discrete Laplace", laplace_distribution), ("discrete Gaussian", gaussian_distribution)):
-        monkeypatch.setitem(_SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
+        monkeypatch.setitem(SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
     monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
     monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
 

@@ -328,8 +328,8 @@ class SearchAtHalfTheSensitivity:
 
     def release(self, private, workload, cost):
         halved = property(lambda found: _SENSITIVITY.fget(found) // 2)
-        with mock.patch.object(small_db._Range, "sensitivity", halved):
+        with mock.patch.object(small_db.SearchedRange, "sensitivity", halved):
             return self.inner.release(private, workload, cost)
 
 
-_SENSITIVITY = small_db._Range.sensitivity
+_SENSITIVITY = small_db.SearchedRange.sensitivity

@@ -45,3 +45,13 @@ def mask(row, domain=DOMAIN):
 def spent(session):
     cost = session.spent
     return 0.0 if cost is None else (cost.rho if isinstance(cost, ZCDP) else cost.epsilon)
+
+
+def state_of(session):
+    """What a session has replayed from its journal."""
+    return session._state
+
+
+def ledger_of(session):
+    """The ledger that a session is charged to."""
+    return session._journal._ledger

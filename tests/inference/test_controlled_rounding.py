@@ -79,9 +79,9 @@ def test_it_is_the_same_for_the_same_generator():
 def test_as_many_orders_are_settled_as_there_is_time_and_room_for(monkeypatch):
     shape = (2, 3, 4, 5)
     assert [len(s) for s in marginals(shape, 100)] == [1] * 4 + [2] * 6 + [3] * 4
-    monkeypatch.setattr(controlled_rounding, "_CELLS", 100)
+    monkeypatch.setattr(controlled_rounding, "MAX_MARGINAL_CELLS", 100)
     assert max(map(len, marginals(shape, 100))) == 2  # 2·3 + … + 4·5 = 71 cells of two columns, 154 of three
-    monkeypatch.setattr(controlled_rounding, "_WORK", 500)
+    monkeypatch.setattr(controlled_rounding, "MAX_WORK", 500)
     assert marginals(shape, 100) == [(0,), (1,), (2,), (3,)]
     assert marginals(shape, 1000) == [(0,)]
     assert marginals((7,), 10) == [(0,)]

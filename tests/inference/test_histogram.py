@@ -328,7 +328,7 @@ def test_a_universe_too_large_is_refused_before_it_is_allocated(shape, words):
 
 
 def test_too_little_memory_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: memory._LATER_BYTES + (1 << 20))
+    monkeypatch.setattr(memory, "free", lambda: memory.LATER_BYTES + (1 << 20))
     check_size(coded(*[2] * 10), [(0, 1)])
     with pytest.raises(OutOfMemory, match=r"1,048,576 cells: about \d+ MiB are needed and \d+ MiB are free"):
         check_size(coded(*[2] * 20), [(0, 1)])
@@ -362,7 +362,7 @@ def test_it_takes_no_more_memory_than_was_checked(monkeypatch, shape, k):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr(memory, "_LATER_BYTES", 0)
+    monkeypatch.setattr(memory, "LATER_BYTES", 0)
     monkeypatch.setattr(memory, "free", lambda: int(0.99 * peak))
     with pytest.raises(OutOfMemory):
         check_size(domain, sets)

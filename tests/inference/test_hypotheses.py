@@ -130,7 +130,7 @@ def test_single_queries_of_a_group(group):
 
 def test_both_vectors_of_a_hypothesis_must_fit(monkeypatch):
     domain = coded(*[2] * 20)
-    monkeypatch.setattr(memory, "_LATER_BYTES", 0)
+    monkeypatch.setattr(memory, "LATER_BYTES", 0)
     monkeypatch.setattr(memory, "free", lambda: 15 << 20)
     with pytest.raises(OutOfMemory, match=r"1,048,576 cells: about 16 MiB are needed"):
         Dual(domain, 1.0, "entropic")

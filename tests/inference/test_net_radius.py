@@ -162,7 +162,7 @@ def across(draw):
 @settings(max_examples=12)
 def test_across_nets_no_table_is_further_than_the_bound(case):
     net, asked, rng = case
-    bound = net_radius._across(net, asked, 16)[0]
+    bound = net_radius.across_nets(net, asked, 16)[0]
     s = net.domain.size
     sparse = rng.dirichlet(np.full(s, 0.05), 50)
     even = np.array([x / x.sum() for x in rng.integers(0, 2, (50, s)) if x.any()])
@@ -178,19 +178,19 @@ def test_the_bound_across_nets_is_that_of_all_marginals_there_can_be(r):
         low = np.prod(np.maximum(a - r, 0), axis=0)
         high = np.prod(np.minimum(a + r, 1), axis=0)
         attained = max((a.min(0) - low).max(), (high - np.maximum(a.sum(0) - p + 1, 0)).max())
-        assert attained <= net_radius._furthest(r, p)
-        assert p > 2 or attained > net_radius._furthest(r, p) - 0.01
-    assert net_radius._furthest(r, 1) == r
+        assert attained <= net_radius.farthest_of_products(r, p)
+        assert p > 2 or attained > net_radius.farthest_of_products(r, p) - 0.01
+    assert net_radius.farthest_of_products(r, 1) == r
 
 
 def test_the_bound_across_nets_is_near_to_what_is_attained():
     """Half of each of two opposite cells is as far as any table from products of bits: 1/4 and more."""
     net = small_product(3, (2, 2))
     pairs = Workload.marginals(net.domain, 2)
-    assert net_radius._across(net, pairs, 64)[0] == pytest.approx((1 / 2 + 1 / 6) ** 2, abs=2e-3)
+    assert net_radius.across_nets(net, pairs, 64)[0] == pytest.approx((1 / 2 + 1 / 6) ** 2, abs=2e-3)
     assert radius(net, pairs).lower == pytest.approx(7 / 18, abs=1e-3)
     fine = small_product(9, (2, 2))
-    assert 1 / 4 < radius(fine, pairs, programs=100).lower < net_radius._across(fine, pairs, 64)[0] < 0.31
+    assert 1 / 4 < radius(fine, pairs, programs=100).lower < net_radius.across_nets(fine, pairs, 64)[0] < 0.31
     three = small_product(5, (2, 2, 2))
     cells = Workload.marginals(three.domain, 3)
     assert radius(three, cells, programs=20).upper <= max(0.1 + 3**-0.5 * 2 / 3, (2 / 3 + 0.1) ** 3) + 1e-2
@@ -200,10 +200,10 @@ def test_across_nets_nothing_is_said_of_other_queries():
     net = small_product(3, (2, 2))
     corner, parity, weighted = [1, 1, 1, 0], [1, 0, 0, 1], [1, 0.5, 0, 0]
     for row in (corner, parity, weighted):
-        assert net_radius._across(net, Workload.vectors(net.domain, [row]), 8)[0] == math.inf
-    assert net_radius._across(net, Workload.vectors(net.domain, [[0, 0, 0.5, 0]]), 64)[0] < 0.5
+        assert net_radius.across_nets(net, Workload.vectors(net.domain, [row]), 8)[0] == math.inf
+    assert net_radius.across_nets(net, Workload.vectors(net.domain, [[0, 0, 0.5, 0]]), 64)[0] < 0.5
     assert (
-        net_radius._across(small_product(1, (3, 3)), Workload.marginals(coded(3, 3), 2), 64)[0] == math.inf
+        net_radius.across_nets(small_product(1, (3, 3)), Workload.marginals(coded(3, 3), 2), 64)[0] == math.inf
     )  # 2/3 > 1/2
 
 

@@ -8,8 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from enumerated import CATEGORIES, NUMBERS, client_id
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import at_most_e_to, law, worst_ratio
 
 from qrelease.errors import InvalidInput
 from qrelease.local import (
@@ -236,3 +238,14 @@ assert not {"qrelease.data.table", "qrelease.release.curator", "qrelease.privacy
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("client", CATEGORIES + NUMBERS, ids=client_id)
+def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(client):
+    laws = [law(client, place) for place in range(client.inputs)]
+    assert all(sum(one.values()) == 1 for one in laws)
+    assert all(0 <= code < client.size for one in laws for code in one)
+    ratio = worst_ratio(laws)
+    assert at_most_e_to(ratio, Fraction(client.epsilon))
+    # Nothing is given away either: e^ε is reached but for one part in 10^8 of ε.
+    assert math.log(ratio) == pytest.approx(float(client.epsilon), rel=1e-8)

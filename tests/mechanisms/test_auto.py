@@ -79,7 +79,7 @@ def test_closed_forms_are_the_errors_of_the_noise(mechanism, asked, neighbours):
     table = random_table(asked.domain, 1000, 0)
     exact = (g.queries.apply(m) for g, m in zip(asked.groups, table.counts(asked.sets), strict=True))
     truth = np.concatenate([part.astype(float) for part in exact])
-    predicted = auto._in_closed_form(mechanism.name, asked, 1000, cost, neighbours).error
+    predicted = auto.in_closed_form(mechanism.name, asked, 1000, cost, neighbours).error
     noisy = [released(mechanism, table, asked, cost, neighbours, seed).error_bars()[0] for seed in range(60)]
     assert math.sqrt(np.mean((np.array(noisy) - truth) ** 2)) / predicted == pytest.approx(1, abs=0.12)
 
@@ -89,7 +89,7 @@ def test_closed_forms_are_the_errors_of_the_noise(mechanism, asked, neighbours):
 def test_the_prediction_of_maxent_is_what_its_releases_do(cost, neighbours):
     asked = Workload.marginals(coded(*[2] * 10), 3)
     stage = Simulation.of(asked, 5000)
-    predicted = auto._in_closed_form("maxent", asked, 5000, cost, neighbours)
+    predicted = auto.in_closed_form("maxent", asked, 5000, cost, neighbours)
     found = released(MaxEnt(5000), stage.table, asked, cost, neighbours)
     off = np.abs(found.answers() - stage.answers)
     assert 0.5 < math.sqrt(np.mean(off**2)) / predicted.error < 1.6
@@ -106,7 +106,7 @@ def test_the_prediction_of_records_is_what_their_releases_do():
         told = of_fit(asked, selected(asked, 3, cost, ADD, 20_000), 20_000, weighted).l1
         real = np.add.reduceat(np.abs(found.answers() - stage.answers), asked.bounds[:-1]).mean() / 2e4
         assert 1 / 3 < real / told < 2  # answers follow the measurements, so that few records scatter less than is told
-    predicted = auto._in_closed_form("records", asked, 20_000, cost, ADD).l1
+    predicted = auto.in_closed_form("records", asked, 20_000, cost, ADD).l1
     assert predicted == of_fit(asked, selected(asked, 3, cost, ADD, 20_000), 20_000).l1 < told
 
 
@@ -150,8 +150,8 @@ def test_nothing_is_spent_where_the_number_of_records_is_public():
 
 def only(monkeypatch, *names):
     """Leave `Auto` these candidates."""
-    every = auto._candidates
-    monkeypatch.setattr(auto, "_candidates", lambda *of: {name: every(*of)[name] for name in names})
+    every = auto.candidate_mechanisms
+    monkeypatch.setattr(auto, "candidate_mechanisms", lambda *of: {name: every(*of)[name] for name in names})
 
 
 @pytest.mark.parametrize("name", ["maxent", "mwem", "smalldb", "matrix", "gaussian", "laplace"])
@@ -201,7 +201,7 @@ class Broken:
 
 
 def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
-    monkeypatch.setattr(auto, "_candidates", lambda *_: {"maxent": Broken()})
+    monkeypatch.setattr(auto, "candidate_mechanisms", lambda *_: {"maxent": Broken()})
     cost = PureDP(1.0)
     with Ledger.open(None, cost) as ledger:
         spy = SpyEntropy(0)

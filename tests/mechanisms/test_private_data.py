@@ -141,9 +141,9 @@ def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(m
     found = {}
     for number in (1, 2, 5):
         monkeypatch.setattr(parallel, "cores", lambda number=number: number)
-        parallel._pool.cache_clear()
+        parallel.pool.cache_clear()
         found[number] = noise(Entropy.insecure(3))
-    parallel._pool.cache_clear()
+    parallel.pool.cache_clear()
     np.testing.assert_array_equal(found[1], found[2])
     np.testing.assert_array_equal(found[1], found[5])
     sigma = math.sqrt(asked.moved(2, replace=False) / 0.2)

@@ -118,7 +118,7 @@ def test_words_handed_out_are_wiped_and_belong_to_the_caller():
 
 @pytest.mark.parametrize("size", [3, 1000, 5000])
 def test_a_secret_stream_gets_a_new_key_in_time_and_a_seeded_one_never(size, monkeypatch):
-    monkeypatch.setattr("qrelease.noise.entropy._WORDS_PER_KEY", 20_000)
+    monkeypatch.setattr("qrelease.noise.entropy.WORDS_PER_KEY", 20_000)
     for entropy, at_least in [(Entropy(), 4), (Entropy.insecure(1), 0)]:
         ciphers = []
         for _ in range(100_000 // size):

@@ -118,7 +118,7 @@ def test_damage_is_noticed(path, damage):
 def test_the_chain_of_a_journal_is_that_of_all_rows(entry):
     last = sha256(b"before").hexdigest()
     expected = ledger_store.digest_of(last, 7, 12, sha256(entry).hexdigest())
-    assert ledger_store._journal_digest(last, 7, 12, entry) == expected
+    assert ledger_store.journal_digest(last, 7, 12, entry) == expected
 
 
 def test_a_foreign_table_is_damage_still(path):

@@ -171,7 +171,7 @@ def test_the_mount_of_a_file_is_found(file, point, kind):
 def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
     text = path.with_name("mounts")
     text.write_text(MOUNTS.replace("/home ", f"{os.path.realpath(path.parent)} "))
-    monkeypatch.setattr(place, "_MOUNTS", text)
+    monkeypatch.setattr(place, "MOUNTS", text)
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
         Ledger.open(path)
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
@@ -193,7 +193,7 @@ def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, 
     """File systems of programs are taken for a network's, but for some that are known to be on a disk."""
     text = path.with_name("mounts")
     text.write_text(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
-    monkeypatch.setattr(place, "_MOUNTS", text)
+    monkeypatch.setattr(place, "MOUNTS", text)
     if refused:
         with pytest.raises(LedgerError, match=f"is on a network file system .{kind}."):
             Ledger.open(path)

@@ -28,6 +28,12 @@ from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.filters import after
 from qrelease.privacy.ledger import Ledger, tally_text
 
+
+def tally_of(ledger):
+    """What was spent, as the ledger adds it up."""
+    return ledger._state()[1]
+
+
 Floats = npt.NDArray[np.float64]
 
 START: Final = ApproxDP(8.0, 1e-9)
@@ -152,7 +158,7 @@ def kept(total: ApproxDP) -> float:
         for _ in range(40):
             middle = (low + high) / 2
             try:
-                after(ledger.total, ledger._state()[1], ZCDP(middle))
+                after(ledger.total, tally_of(ledger), ZCDP(middle))
             except BudgetExceeded:
                 high = middle
             else:
@@ -244,15 +250,15 @@ def test_a_ledger_without_an_order_goes_on_with_that_of_its_opening(path: Path):
         ledger.charge(PureDP(0.25), "before")
         ledger.raise_total(ApproxDP(1.0, 1e-9))
         ledger.charge(ZCDP(1e-3), "opens the account")
-        order, left = ledger._state()[1].account.order, ledger.remaining
+        order, left = tally_of(ledger).account.order, ledger.remaining
         as_before(ledger)
     with Ledger.open(path) as ledger:
-        assert ledger._state()[1].account.order == order
+        assert tally_of(ledger).account.order == order
         assert ledger.remaining == left
         as_before_raise = ledger.store.head().tally
         ledger.raise_total(ApproxDP(3.0, 1e-9))
         assert len(json.loads(as_before_raise)[3]) == 2
-        assert ledger._state()[1].account.order == order
+        assert tally_of(ledger).account.order == order
         assert ledger.remaining.to_json() == {"epsilon": pytest.approx(left.epsilon + 2), "delta": 0.0}
         assert ledger.promised == ledger.total
 
@@ -262,7 +268,7 @@ def test_a_ledger_that_was_raised_by_the_old_rule_says_what_holds(path: Path, ca
     with Ledger.open(path, small) as ledger:
         ledger.charge(zcdp_of(small), "all")
         as_before(ledger, large)
-        order = ledger._state()[1].account.order
+        order = tally_of(ledger).account.order
         store = ledger.store
         with store.writing():  # spent as the old rule allowed
             head = store.head()
@@ -270,7 +276,7 @@ def test_a_ledger_that_was_raised_by_the_old_rule_says_what_holds(path: Path, ca
             store.set_head(head._replace(tally=json.dumps([*sums[:2], str(Fraction(zcdp_of(large).rho)), sums[3]])))
     with Ledger.open(path) as ledger:
         found = ledger.promised
-        assert ledger._state()[1].account.order == order
+        assert tally_of(ledger).account.order == order
         assert found.epsilon == pytest.approx(1 + float(order) * (zcdp_of(large).rho - zcdp_of(small).rho), rel=1e-9)
         assert found.delta == 1e-9
         assert ledger.remaining is None

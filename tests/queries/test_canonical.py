@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions import DOMAIN, box, mask, opened
+from sessions import DOMAIN, box, ledger_of, mask, opened
 from worlds import PROPERTY
 
 from qrelease.errors import StreamHalted
@@ -22,7 +22,7 @@ def test_all_spellings_of_a_query_are_one():
         ]
         again = [session.answer(text) for text in spellings] + [session.answer(box([(0, 1), (1, 2), (1, 2, 3)])[0])]
         assert {(a.value, a.error, a.source, a.cost) for a in again} == {(first.value, first.error, "cached", None)}
-        assert len(session._journal._ledger.history()) == 3
+        assert len(ledger_of(session).history()) == 3
     with pytest.raises(StreamHalted, match="closed"):
         session.answer("a = 1")
 

@@ -154,7 +154,7 @@ def test_large_families_of_vectors_have_an_upper_bound(order, values):
     family = Vectors.rounded(values, values.shape[1])
     w = matrix(family)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(families, "_MAX_COMPARED_ROOT", 0)
+        patch.setattr(families, "MAX_COMPARED_ROOT", 0)
         bound = family.sensitivity(order, replace=True)
         assert family.sensitivity(order, replace=False) == moved(w, order, Neighbours.ADD_REMOVE)
     exact, single = (moved(w, order, relation) for relation in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE))

@@ -100,7 +100,7 @@ def test_size_and_radius_agree(alpha, queries, dimension):
         assert vc.small_database_error(size, queries, dimension) <= alpha
         assert size <= math.ceil(math.log(queries) / alpha**2)  # the textbook's
     if dimension is not None:
-        assert size == vc.small_database_size(alpha, queries) or vc._by_dimension(size, dimension) <= alpha
+        assert size == vc.small_database_size(alpha, queries) or vc.error_by_dimension(size, dimension) <= alpha
 
 
 @given(st.integers(1, 200), st.integers(1, 10**6), st.integers(0, 5))

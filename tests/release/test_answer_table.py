@@ -52,7 +52,7 @@ def test_a_key_that_is_named_as_a_number_is_told_apart() -> None:
 def test_answers_are_written_in_parts_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = released()
     release.save(tmp_path / "whole")
-    monkeypatch.setattr("qrelease.release.answer_table._PART", 20)
+    monkeypatch.setattr("qrelease.release.answer_table.PART_ANSWERS", 20)
     release.save(tmp_path / "parts")
     assert (tmp_path / "whole" / "answers.csv").read_bytes() == (tmp_path / "parts" / "answers.csv").read_bytes()
 

@@ -1,21 +1,31 @@
 """`qrelease evaluate`."""
 
+from __future__ import annotations
+
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, mechanism_of
 from qrelease.apps.cli.shared import (
     check_memory,
     data_options,
     dataset_of,
+    elapsed,
     entropy_of,
     names,
     seed_option,
     table_of,
     workload_of,
+    wrote,
 )
 from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
+    from qrelease.data.table import Table
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +37,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
     parser.add_argument("--trials", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--plot", type=Path, help="draw error against epsilon (.svg or .png)")
+    judged = parser.add_mutually_exclusive_group()
+    judged.add_argument("--release", type=Path, help="judge the synthetic table of this release, instead of mechanisms")
+    judged.add_argument("--synthetic", type=Path, help="the same of a table that any tool made: CSV or Parquet")
+    parser.add_argument(
+        "--targets",
+        type=names,
+        help="of these two: columns that models foretell, a,b or all; default: one of the smallest",
+    )
+    parser.add_argument("--out", type=Path, help="of these two: a new folder for quality.html and quality.json")
     parser.add_argument("--json", action="store_true", help="one object a line")
     seed_option(parser)
 
@@ -40,6 +59,11 @@ def _floats(text: str) -> list[float]:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     check_memory()
+    if arguments.release is not None or arguments.synthetic is not None:
+        _judge(arguments)
+        return
+    if arguments.targets is not None or arguments.out is not None:
+        raise InvalidInput("--targets and --out go with --release or --synthetic")
     from qrelease.evaluation.evaluate import evaluate
     from qrelease.evaluation.results import check_picture
 
@@ -64,3 +88,49 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         found.plot(arguments.plot)
         print(f"drew {arguments.plot}", file=sys.stderr)
+
+
+def _judge(arguments: argparse.Namespace) -> None:
+    """A synthetic table beside the real one."""
+    from contextlib import ExitStack
+
+    from qrelease.data.table import Table
+    from qrelease.evaluation.quality import page
+    from qrelease.evaluation.quality.quality import quality
+    from qrelease.release import writer
+
+    with ExitStack() as written:
+        folder = None if arguments.out is None else written.enter_context(writer.new_folder(arguments.out))
+        table = table_of(arguments)
+        if arguments.release is not None:
+            synthetic, name = _of_release(arguments.release, table.domain), str(arguments.release)
+        else:
+            synthetic, name = Table.read(arguments.synthetic, table.domain), str(arguments.synthetic)
+        targets = list(table.domain.names) if arguments.targets == ["all"] else arguments.targets
+        with elapsed("comparing"):
+            found = quality(table, synthetic, name=name, targets=targets, seed=arguments.insecure_seed or 0)
+        if folder is not None:
+            page.write(found, folder)
+    print(json.dumps(found.to_json(), ensure_ascii=False) if arguments.json else found)
+    if arguments.out is not None:
+        print(f"{wrote(arguments.out)}: NOT PRIVATE", file=sys.stderr)
+
+
+def _of_release(folder: Path, domain: Domain) -> Table:
+    """The synthetic table that was given away; records drawn from the manifest, where that is weighted or was not."""
+    import numpy as np
+
+    from qrelease.data.table import Table
+    from qrelease.release.reader import load
+    from qrelease.release.writer import WEIGHT, header
+
+    release = load(folder)
+    if release.domain != domain:
+        raise InvalidInput(f"{folder} is over another universe than the data: take its --schema and its --columns")
+    for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
+        if file.is_file() and WEIGHT not in header(file):
+            return Table.read(file, domain)
+    if not release.has_table:
+        raise InvalidInput(f"{folder} has no synthetic table to judge")
+    codes = release.codes(None, np.random.default_rng(0))
+    return Table(domain, tuple(c.astype(np.uint32) for c in codes))

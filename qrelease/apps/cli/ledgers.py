@@ -51,6 +51,11 @@ def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours
     return Ledger.open(path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours)
 
 
+def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours) -> Ledger:
+    """The ledger of this dataset, which is made where there is none: for when nothing is left to refuse."""
+    return known_ledger(arguments, cost, neighbours) or new_ledger(arguments, cost, neighbours)
+
+
 def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
     """Of a new ledger."""
     if arguments.total_epsilon is not None:

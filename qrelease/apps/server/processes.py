@@ -118,7 +118,7 @@ def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
     if workers == 1:
         _work(settings, loaded, listening, first=True)
     else:
-        _supervise(settings, loaded, listening, workers)
+        supervise(settings, loaded, listening, workers)
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,8 @@ def outlook(session: OnlineSession) -> str:
     )
 
 
-def _supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
+def supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
+    """Start the workers and replace those that end, until a signal ends all."""
     ours, theirs = os.pipe()
 
     def start(*, first: bool) -> tuple[int, int]:

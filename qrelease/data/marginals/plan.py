@@ -24,7 +24,7 @@ from qrelease.data.marginals import counting, kernels
 from qrelease.errors import InvalidInput
 
 # Below this many cells times sets a table is summed directly: a further level of tables would cost more than it saves.
-_MAX_DIRECT_WORK = 1 << 14
+MAX_DIRECT_WORK = 1 << 14
 # Covers that are kept for whoever asks about the same sets again.
 _MAX_PLANS = 16
 # Tiles of a large histogram, along each of its first two blocks.
@@ -57,9 +57,9 @@ class Node:
     @cached_property
     def _runs(self) -> tuple[Axes, ...]:
         """The axes as four blocks, if the table is divided."""
-        if len(self.axes) < 4 or len(self.wanted) < 3 or self.cells * len(self.wanted) <= _MAX_DIRECT_WORK:
+        if len(self.axes) < 4 or len(self.wanted) < 3 or self.cells * len(self.wanted) <= MAX_DIRECT_WORK:
             return ()
-        return _choose_blocks(self.shape, self.axes, tuple(self.wanted)) or ()
+        return choose_blocks(self.shape, self.axes, tuple(self.wanted)) or ()
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
@@ -259,24 +259,24 @@ class MarginalPlan:
         The columns are read once, some thousand records at a time, so they may be files mapped into memory.
         Raises `InvalidInput` for codes that are not below their column's size: nothing is written out of bounds.
         """
-        return self._tables(len(columns[0])).count(columns, names)
+        return self.counting_tables(len(columns[0])).count(columns, names)
 
-    def _tables(self, records: int) -> CountingTables:
+    def counting_tables(self, records: int) -> CountingTables:
         """The tables into which it costs least to count so many records."""
-        best = self._alone
-        if self._whole is not None:
-            best = min(best, self._whole, key=lambda way: way.cost(records))
+        best = self.alone
+        if self.whole is not None:
+            best = min(best, self.whole, key=lambda way: way.cost(records))
         if len(self.sets) > 1 and best.cost(records) > counting.searching(len(self.sets)):
-            best = min(best, self._shared, key=lambda way: way.cost(records))
+            best = min(best, self.shared, key=lambda way: way.cost(records))
         return best
 
     @cached_property
-    def _alone(self) -> CountingTables:
+    def alone(self) -> CountingTables:
         """Every marginal is a table."""
         return CountingTables(self.shape, self._wanted, (), self.offsets[-1], 0.0)
 
     @cached_property
-    def _whole(self) -> CountingTables | None:
+    def whole(self) -> CountingTables | None:
         """The whole universe is the only one, if it is small enough."""
         cells = prod(self.shape)
         if cells > _MAX_UNIVERSE_CELLS:
@@ -284,7 +284,7 @@ class MarginalPlan:
         return CountingTables(self.shape, {}, (self._root,), self.offsets[-1], _CELL_NANOSECONDS * cells)
 
     @cached_property
-    def _shared(self) -> CountingTables:
+    def shared(self) -> CountingTables:
         """Sets that fit a small table together share it."""
         wanted, found = self._wanted, [*counting.gathered(self.shape, self.sets)]
         alone = {s: wanted[s] for _, held in found if len(held) == 1 for s in held}
@@ -304,20 +304,20 @@ class MarginalPlan:
             text = [f"{head}, more than a table can have"]
         text.append("counted from records, of which each adds one to every table:")
         listed = len(self.sets) <= _MAX_LISTED_SETS
-        for first, tables in self._ways(search=listed):
-            lines = [_UNIVERSE_TEXT] if tables is self._whole else tables.lines()
+        for first, tables in self.ways(search=listed):
+            lines = [_UNIVERSE_TEXT] if tables is self.whole else tables.lines()
             text += [f"  from {first:,} records on", *(f"    {line}" for line in lines)]
         if not listed:
             text += [f"  from {self._searched:,} records on", f"    {_SHARED_TEXT}"]
         return "\n".join(text)
 
-    def _ways(self, *, search: bool = True) -> Iterator[tuple[int, CountingTables]]:
+    def ways(self, *, search: bool = True) -> Iterator[tuple[int, CountingTables]]:
         """Into which tables records are counted, with the number of records from which on they are.
 
         search  whether tables that sets share are among them
         """
-        first, way = 0, self._alone
-        others = [o for o in (self._whole, self._shared if search else None) if o is not None]
+        first, way = 0, self.alone
+        others = [o for o in (self.whole, self.shared if search else None) if o is not None]
         while True:
             yield first, way
             cheaper = [o for o in others if o.by_record < way.by_record]
@@ -328,8 +328,8 @@ class MarginalPlan:
 
     @property
     def _searched(self) -> int:
-        """The number of records from which on `_tables` looks for tables that sets share."""
-        ways = [way for way in (self._alone, self._whole) if way is not None]
+        """The number of records from which on `counting_tables` looks for tables that sets share."""
+        ways = [way for way in (self.alone, self.whole) if way is not None]
         most = counting.searching(len(self.sets))
         return max(0, *(int((most - way.fixed) / way.by_record) + 1 for way in ways))
 
@@ -347,7 +347,7 @@ def _chosen(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> MarginalPlan:
 # --- the choice
 
 
-def _choose_blocks(sizes: tuple[int, ...], axes: Axes, sets: tuple[Axes, ...]) -> tuple[Axes, ...] | None:
+def choose_blocks(sizes: tuple[int, ...], axes: Axes, sets: tuple[Axes, ...]) -> tuple[Axes, ...] | None:
     """Cut the axes into four runs so that a pass is fast, the four tables are small and few sets hit all four."""
     best, choice = float("inf"), None
     upto = [*accumulate((sizes[a] for a in axes), lambda x, y: x * y, initial=1)]

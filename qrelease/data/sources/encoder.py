@@ -13,7 +13,7 @@ from qrelease.data.domain import MAX_KEYS, Attribute
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
-_REMEMBERED_VALUES = 1 << 16
+REMEMBERED_VALUES = 1 << 16
 """Distinct raw values whose codes are remembered for a column."""
 
 
@@ -39,7 +39,7 @@ class Encoder(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         code = self._key(text) if self.attribute.learn and self.attribute.undecided else self.attribute.encode(text)
-        if len(self) < _REMEMBERED_VALUES:
+        if len(self) < REMEMBERED_VALUES:
             self[text] = code
         return code
 
@@ -74,7 +74,7 @@ class Encoder(dict[str, int]):
             return self._typed[type(value), value]
         except (KeyError, TypeError):  # TypeError: what cannot be a key is no value either
             code = self._code(value)
-        if len(self._typed) < _REMEMBERED_VALUES:
+        if len(self._typed) < REMEMBERED_VALUES:
             self._typed[type(value), value] = code
         return code
 

@@ -196,7 +196,7 @@ class PMWSession:
         self.key = journal.charge.key
         self.cost = journal.charge.cost
         self.alpha, self.records, self.updates = terms.alpha, terms.records, terms.updates
-        self._terms, self._private, self._journal = terms, private, journal
+        self.terms, self._private, self._journal = terms, private, journal
         self._domain = private.domain
         self._rule = Hedge(terms.alpha)
         self._state = self._rule.start(self._domain, (), float(terms.records))
@@ -224,7 +224,7 @@ class PMWSession:
     @property
     def queries_left(self) -> int:
         """How many more queries may be answered that were not asked before."""
-        return self._terms.queries - len(self._answers)
+        return self.terms.queries - len(self._answers)
 
     def answer(self, query: str | Workload) -> OnlineAnswer:
         """The answer to a condition such as `age in 30..39 and income = '>50K'`, or to a workload of one query.
@@ -280,13 +280,13 @@ class PMWSession:
 
     def _refuse_halted(self) -> None:
         if self.queries_left <= 0:
-            raise StreamHalted(f"all {self._terms.queries:,} queries of the session are asked; a new one costs anew")
+            raise StreamHalted(f"all {self.terms.queries:,} queries of the session are asked; a new one costs anew")
         if self.updates_left <= 0:
             raise StreamHalted(f"all {self.updates:,} updates of the session are spent; a new one costs anew")
 
     def _ask(self, stream: NumericSparse, guess: int, truth: int) -> dict[str, Any]:
         """Ask q(x) - q(y) and q(y) - q(x): the answer and, if one of them is above the threshold, its side."""
-        above = stream.ask_many([truth - guess, guess - truth], self._terms.threshold)
+        above = stream.ask_many([truth - guess, guess - truth], self.terms.threshold)
         if above is None:
             return {"value": guess / STEPS}
         sign = (1, -1)[above[0]]
@@ -298,8 +298,8 @@ class PMWSession:
             self._journal.append(_line({"resumed": True, "insecure": is_insecure(self._private.entropy)}))
             self._used += 1
             self._refuse_halted()
-        self._private.spend("compare by sparse vector", self._terms.cost)
-        return self._terms.stream(self._private.entropy, self._used)
+        self._private.spend("compare by sparse vector", self.terms.cost)
+        return self.terms.stream(self._private.entropy, self._used)
 
     def _truth(self, asked: Group) -> int:
         """q(x), in steps. Private."""
@@ -322,13 +322,13 @@ class PMWSession:
         """Count an answer and learn from it, when it is given and when it is replayed."""
         sign = entry.get("sign")
         if sign is None:
-            answer = OnlineAnswer(entry["value"], self._terms.hypothesis_error, "hypothesis")
+            answer = OnlineAnswer(entry["value"], self.terms.hypothesis_error, "hypothesis")
         else:
-            answer = OnlineAnswer(entry["value"], self._terms.measured_error, "measured")
+            answer = OnlineAnswer(entry["value"], self.terms.measured_error, "measured")
             self._used += 1
             # The comparison decides the side, not the number, whose noise is its own.
-            value = (self._guess(asked) + sign * self._terms.threshold) / STEPS
-            self._rule.update(self._state, [Measurement(asked, np.array([value]), self._terms.noise)])
+            value = (self._guess(asked) + sign * self.terms.threshold) / STEPS
+            self._rule.update(self._state, [Measurement(asked, np.array([value]), self.terms.noise)])
         self._answers[canonical(self._domain, asked)] = answer
         return answer
 

@@ -200,12 +200,12 @@ class _Frontier:
         self._steps = steps[self._order[last]].astype(np.int64)
         self._bounds = np.concatenate([[0], self._ends[last]])  # databases up to each step
         self._floors = least + self._steps * grid
-        self._law = _Law(tuple(self._steps.tolist()), tuple(np.diff(self._bounds).tolist()), gamma * grid)
+        self._law = NodeLaw(tuple(self._steps.tolist()), tuple(np.diff(self._bounds).tolist()), gamma * grid)
 
     def propose(self, tries: int, entropy: WordSource) -> tuple[Ints, Ints]:
         """The numbers of so many databases, and ē of the nodes that hold them, (tries,): the try up to its coin."""
         which = self._law.draw(tries, entropy)
-        places = self._bounds[which] + _below(np.diff(self._bounds)[which], entropy)
+        places = self._bounds[which] + uniform_integers(np.diff(self._bounds)[which], entropy)
         at = np.searchsorted(self._ends, places, side="right")
         node = self._order[at]
         return self._begins[node] + places - (self._ends[at] - self._counts[node]), self._floors[which]
@@ -213,7 +213,7 @@ class _Frontier:
 
 @final
 @dataclass(frozen=True)
-class _Law:
+class NodeLaw:
     """P(i) ∝ counts[i] · e^(-γ steps[i]), steps ascending."""
 
     steps: tuple[int, ...]
@@ -255,7 +255,7 @@ class _Law:
         return sure
 
 
-def _below(sizes: Ints, entropy: WordSource) -> Ints:
+def uniform_integers(sizes: Ints, entropy: WordSource) -> Ints:
     """Uniform integers from 0 to below each of the sizes, (n,): floor(U size), as `exact_reals.uniform_below`."""
     words, n = entropy.words(sizes.size), sizes.astype(np.uint64)
     low, half = np.uint64(2**32 - 1), np.uint64(32)

@@ -110,13 +110,13 @@ class SmallDB:
         """`TooLarge` for a range that cannot be searched, `InvalidInput` for a cost too small for the draws."""
         exponential_choice.shares(cost, neighbours)
         check_dense(workload)
-        size, cells = self._size(workload) or 1, workload.domain.size
+        size, cells = self.fixed_size(workload) or 1, workload.domain.size
         check_range(len(workload), cells, 1)
         try:
             check_range(len(workload), cells, size)
         except TooLarge as error:
             raise TooLarge(f"{error}; {self._would_do(workload, largest_size(cells))}") from None
-        largest = range_size(cells, size) if self._size(workload) else ENUMERATED
+        largest = range_size(cells, size) if self.fixed_size(workload) else ENUMERATED
         needed = exponential_choice.CANDIDATE_BYTES * largest if largest <= ENUMERATED else SEARCH_BYTES
         memory.check(needed, "a list or a search of small databases", "ask for a small size, or use mwem")
         if not _searchable(workload, size, MAX_WORK):
@@ -130,8 +130,8 @@ class SmallDB:
         counting, choice = exponential_choice.shares(cost, private.neighbours)
         counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
-        size = self._size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
-        found = _range(workload, size)
+        size = self.fixed_size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
+        found = searched_range(workload, size)
         answers, _ = exponential_choice.exact_answers(private, workload)
         number = _select(private, found, found.bounds(answers, n), choice)
         synopsis = WeightedRecords.equal(workload.domain, found.databases.cells(number), float(n))
@@ -151,7 +151,7 @@ class SmallDB:
         nothing.
         """
         beta, n = positive_probability("beta", beta), whole("records", records, least=1)
-        sizes = self._sizes(workload, n, cost, neighbours, beta)
+        sizes = self.possible_sizes(workload, n, cost, neighbours, beta)
         return max(self._promise(size, workload, n, cost, neighbours, beta) for size in sizes)
 
     def _promise(
@@ -165,22 +165,23 @@ class SmallDB:
 
     def _would_do(self, workload: Workload, most: int) -> str:
         """Which size up to the `most` can be searched, and which α, in hundredths, takes no more: for a refusal."""
-        size = _largest_searchable(workload, most, MAX_WORK // 2)  # a refusal should not take long
+        size = largest_searchable(workload, most, MAX_WORK // 2)  # a refusal should not take long
         hundredths = range(1, 100) if self.alpha is not None else ()
         found = (a / 100 for a in hundredths if small_database_size(a / 100, len(workload), self.dimension) <= size)
         alpha = "".join(f" (alpha={alpha:g} takes no more)" for alpha in islice(found, 1))
         return f"{'1 record' if size == 1 else f'{size:,} records'} would do, or use mwem{alpha}"
 
-    def _size(self, workload: Workload) -> int | None:
+    def fixed_size(self, workload: Workload) -> int | None:
+        """m where it follows from the parameters; None where it follows from the number of records."""
         if self.alpha is None:
             return self.size
         if self.dimension is not None and any(g.queries.unit < 1 for g in workload.groups):
             raise InvalidInput("a VC dimension is that of counting queries, with entries 0 and 1: give an alpha alone")
         return small_database_size(self.alpha, len(workload), self.dimension)
 
-    def _sizes(self, workload: Workload, n: int, cost: Cost, neighbours: Neighbours, beta: float) -> range:
+    def possible_sizes(self, workload: Workload, n: int, cost: Cost, neighbours: Neighbours, beta: float) -> range:
         """Every m that may be used, but for a probability of β/2 of another. A larger n has no smaller m."""
-        size = self._size(workload)
+        size = self.fixed_size(workload)
         if size is not None:
             return range(size, size + 1)
         off = math.ceil(exponential_choice.count_error(cost, neighbours, beta))
@@ -190,7 +191,7 @@ class SmallDB:
 
 
 @dataclass(frozen=True, eq=False)
-class _Range:
+class SearchedRange:
     """The databases, and the scale of their errors.
 
     The rows of the queries, (k, |X|) in `unit`, are `gains` (k,) times those in `databases`, which have no common
@@ -212,20 +213,21 @@ class _Range:
 
 
 @lru_cache(maxsize=1)
-def _range(workload: Workload, size: int) -> _Range:
-    least = _smallest(workload)
+def searched_range(workload: Workload, size: int) -> SearchedRange:
+    """The databases of so many records."""
+    least = smallest_range(workload)
     return replace(least, databases=least.databases.of(size))
 
 
 @lru_cache(maxsize=1)
-def _smallest(workload: Workload) -> _Range:
+def smallest_range(workload: Workload) -> SearchedRange:
     """Databases of one record: their tree, which can take a second to build, is that of all sizes."""
     rows, unit = dense(workload)
     gains = np.maximum(np.gcd.reduce(rows, axis=1), 1)
-    return _Range(Databases.over(rows // gains[:, None], 1), gains, unit)
+    return SearchedRange(Databases.over(rows // gains[:, None], 1), gains, unit)
 
 
-def _select(private: Private, found: _Range, bounds: Bounds, cost: PureDP | ZCDP) -> int:
+def _select(private: Private, found: SearchedRange, bounds: Bounds, cost: PureDP | ZCDP) -> int:
     """The number of a database by the exponential mechanism: listed where that fits, else searched."""
     if len(found.databases) <= ENUMERATED:
         return private.select(-found.databases.all_errors(bounds), found.sensitivity, cost, "exponential")
@@ -242,7 +244,7 @@ def _promising_size(workload: Workload, records: int, epsilon: Fraction) -> int:
     falls with the size, and one over n, which grows with it.
     """
     cells = workload.domain.size
-    radii, logs = _terms(len(workload), cells, _largest_searchable(workload, largest_size(cells), MAX_WORK))
+    radii, logs = _terms(len(workload), cells, largest_searchable(workload, largest_size(cells), MAX_WORK))
     return 1 + int(np.argmin(radii + 2 * logs / (float(epsilon) * records)))
 
 
@@ -255,7 +257,7 @@ def _terms(queries: int, cells: int, largest: int) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=16)
-def _largest_searchable(workload: Workload, most: int, work: int) -> int:
+def largest_searchable(workload: Workload, most: int, work: int) -> int:
     """About the most records, up to so many, of databases that are listed, or searched with so much work."""
     cells = workload.domain.size
     listed, size = 1, most
@@ -274,7 +276,7 @@ def _searchable(workload: Workload, size: int, work: int) -> bool:
     """
     if range_size(workload.domain.size, size) <= ENUMERATED:
         return True
-    found, rng = _range(workload, size), np.random.default_rng(0)
+    found, rng = searched_range(workload, size), np.random.default_rng(0)
     rows = found.databases.queries * found.gains[:, None]
     for records in SIMULATED_RECORDS:
         for evenness in (1.0, 0.1):

@@ -47,13 +47,17 @@ def html(release: Release, page: bool = True) -> str:
     if not page:
         return f'<style>{_css()}</style><div class="qrelease">{head}</div>'
     parts = (_accuracy, _promise, _limits, _asked, figures, _budget, _measured, _made)
-    body = head + "".join(part(release) for part in parts)
+    return document(_title(release), head + "".join(part(release) for part in parts))
+
+
+def document(title: str, body: str) -> str:
+    """A whole page that loads nothing and runs nothing; both are HTML already."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{_title(release)}</title><style>{_css()}</style></head>"
+        f"<title>{title}</title><style>{_css()}</style></head>"
         f'<body class="qrelease qrelease-page"><main>{body}</main></body></html>\n'
     )
 

@@ -86,7 +86,7 @@ def test_workers_that_end_at_once_are_not_replaced_for_ever(monkeypatch):
     monkeypatch.setattr(processes.os, "kill", lambda *_: None)
     monkeypatch.setattr(processes.time, "sleep", sleep)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        processes._supervise(None, None, listening, 2)
+        processes.supervise(None, None, listening, 2)
     assert len(started) == 2 + processes.SPARE_WORKERS
 
 
@@ -110,5 +110,5 @@ def test_a_worker_that_was_at_work_is_replaced_at_once_however_often_it_is_kille
     monkeypatch.setattr(processes, "_work", work)
     monkeypatch.setattr(processes.time, "sleep", sleep)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        processes._supervise(None, None, listening, 2)
+        processes.supervise(None, None, listening, 2)
     assert len(said()) > 2 * processes.SPARE_WORKERS

@@ -52,16 +52,16 @@ def test_counts_are_exact(parallel, way, shape, k, rows, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
         patch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=2560))
-        patch.setattr(plan_module, "_MAX_DIRECT_WORK", 1 << 8)
+        patch.setattr(plan_module, "MAX_DIRECT_WORK", 1 << 8)
         sets = tuple(s for i in range(k + 1) for s in combinations(range(len(shape)), i))
         columns = records(shape, rows, seed)
-        flat = getattr(MarginalPlan(shape, sets), f"_{way}").count(columns, names(shape))
+        flat = getattr(MarginalPlan(shape, sets), way).count(columns, names(shape))
     assert flat.dtype == np.int64
     np.testing.assert_array_equal(flat, np.concatenate([twin(columns, shape, s) for s in sets]))
 
 
 def test_marginals_share_tables_where_there_is_much_to_count():
-    found, sets = MarginalPlan.choose(WIDE, triples(WIDE))._shared, triples(WIDE)
+    found, sets = MarginalPlan.choose(WIDE, triples(WIDE)).shared, triples(WIDE)
     held = [s for node in found.shared for s in read_from(node)]
     assert len(found.shared) < len(sets) / 4
     assert sorted([*held, *found.alone]) == sorted(sets)
@@ -78,21 +78,21 @@ def read_from(node):
 def test_the_tables_are_those_that_cost_least(shape):
     """And what is printed says which, and for how many records."""
     plan = MarginalPlan.choose(shape, list(combinations(range(len(shape)), 2)))
-    every = [way for way in (plan._alone, plan._whole, plan._shared) if way is not None]
+    every = [way for way in (plan.alone, plan.whole, plan.shared) if way is not None]
     printed = [int(n.replace(",", "")) for n in re.findall(r"from ([\d,]+) records on", str(plan))]
-    assert printed == [first for first, _ in plan._ways()]
+    assert printed == [first for first, _ in plan.ways()]
     for records in {*printed, *(n - 1 for n in printed if n), 10, 10**4, 10**8}:
-        chosen = plan._tables(records)
+        chosen = plan.counting_tables(records)
         assert chosen.cost(records) == min(way.cost(records) for way in every)
-        assert chosen is [way for first, way in plan._ways() if first <= records][-1]
+        assert chosen is [way for first, way in plan.ways() if first <= records][-1]
 
 
 def test_a_universe_that_is_small_beside_the_records_is_counted_once():
     """And one that is too large never."""
     small, large = (MarginalPlan.choose((2,) * d, triples((2,) * d)) for d in (16, 30))
-    assert small._tables(20_000) is small._whole
-    assert large._whole is None
-    assert large._tables(10**9) is large._shared
+    assert small.counting_tables(20_000) is small.whole
+    assert large.whole is None
+    assert large.counting_tables(10**9) is large.shared
 
 
 def test_a_plan_prints_how_marginals_are_read_and_counted():
@@ -112,7 +112,7 @@ def test_a_code_that_its_column_has_not_is_named_and_writes_nothing(way, code):
     columns = records(shape, rows, 0)
     columns[1][-1] = code
     with pytest.raises(InvalidInput, match=r"column 'c1' has codes that it had not .* did a file change\?"):
-        getattr(MarginalPlan.choose(shape, triples(shape)), f"_{way}").count(columns, names(shape))
+        getattr(MarginalPlan.choose(shape, triples(shape)), way).count(columns, names(shape))
 
 
 def test_many_cores_take_little_memory(monkeypatch):

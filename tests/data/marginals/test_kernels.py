@@ -302,7 +302,7 @@ def test_single_precision_is_summed_in_double(name):
 def test_trees_agree_with_their_twins(shape, seed, k):
     sets = [s for i in range(k + 1) for s in combinations(range(len(shape)), i)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "_MAX_DIRECT_WORK", 0)
+        patch.setattr(plan_module, "MAX_DIRECT_WORK", 0)
         plan = MarginalPlan(shape, tuple(sets))
         tree, length = plan._tree, plan.offsets[-1]
         cells = plan._tree_cells

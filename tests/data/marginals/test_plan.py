@@ -68,7 +68,7 @@ def plans(draw):
     return shape, draw(st.lists(axes, min_size=1, max_size=12, unique=True))
 
 
-@pytest.mark.parametrize("direct", [0, plan_module._MAX_DIRECT_WORK], ids=["tree", "direct"])
+@pytest.mark.parametrize("direct", [0, plan_module.MAX_DIRECT_WORK], ids=["tree", "direct"])
 @pytest.mark.parametrize("parallel", [1, parallel_module.MIN_PARALLEL_CELLS], ids=["threads", "serial"])
 @example(plan=((7,), [(0,)]))
 @example(plan=((7,), [()]))
@@ -81,7 +81,7 @@ def plans(draw):
 @PROPERTY
 def test_reads_and_writes_every_marginal(direct, parallel, plan):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "_MAX_DIRECT_WORK", direct)
+        patch.setattr(plan_module, "MAX_DIRECT_WORK", direct)
         patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
         assert_reads_and_writes(*plan)
 
@@ -98,7 +98,7 @@ class Steps:
 
     def __init__(self, patch):
         self.cuts = self.found = 0
-        cut, gather = plan_module._choose_blocks, counting.gathered
+        cut, gather = plan_module.choose_blocks, counting.gathered
 
         def choose(*arguments):
             self.cuts += 1
@@ -109,7 +109,7 @@ class Steps:
                 self.found += 1
                 yield table
 
-        patch.setattr(plan_module, "_choose_blocks", choose)
+        patch.setattr(plan_module, "choose_blocks", choose)
         patch.setattr(counting, "gathered", gathered)
 
 
@@ -126,23 +126,23 @@ def test_a_plan_for_thousands_of_marginals_prints_in_few_steps(monkeypatch, size
     assert f"\n    {len(plan.sets):,} for a marginal each\n" in text
     (searched,) = re.findall(r"from ([\d,]+) records on\n    those that sets can share are looked for", text)
     searched = int(searched.replace(",", ""))
-    plan._tables(searched - 1)
+    plan.counting_tables(searched - 1)
     assert steps.found == 0
-    plan._tables(searched)
+    plan.counting_tables(searched)
     assert steps.found > 0
 
 
 def test_a_plan_for_few_marginals_names_the_tables_they_share(monkeypatch):
     steps, plan = Steps(monkeypatch), MarginalPlan((4,) * 12, tuple(subsets(12, 3)))
     text = str(plan)
-    assert steps.found == len(plan._shared.shared) + len(plan._shared.alone) < len(plan.sets)
-    assert all(f"    {node}\n" in f"{text}\n" for node in plan._shared.shared)
+    assert steps.found == len(plan.shared.shared) + len(plan.shared.alone) < len(plan.sets)
+    assert all(f"    {node}\n" in f"{text}\n" for node in plan.shared.shared)
 
 
 @pytest.mark.parametrize("shape", [(2,) * 14, ADULT_LIKE])
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_all_marginals_of_an_order(monkeypatch, shape, k):
-    monkeypatch.setattr(plan_module, "_MAX_DIRECT_WORK", 1 << 8)
+    monkeypatch.setattr(plan_module, "MAX_DIRECT_WORK", 1 << 8)
     assert_reads_and_writes(shape, subsets(len(shape), k))
 
 

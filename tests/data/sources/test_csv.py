@@ -94,7 +94,7 @@ def test_read_csv_spans_chunks(file, monkeypatch):
 
 
 def test_many_distinct_values_are_not_all_remembered(file, monkeypatch):
-    monkeypatch.setattr("qrelease.data.sources.encoder._REMEMBERED_VALUES", 3)
+    monkeypatch.setattr("qrelease.data.sources.encoder.REMEMBERED_VALUES", 3)
     domain = Domain((Attribute("x", "number", edges=(0, 500, 1000)),))
     path = file("x\n" + "".join(f"{i}\n" for i in range(1000)))
     assert np.bincount(Table.read_csv(path, domain).columns[0]).tolist() == [500, 500]

@@ -111,7 +111,7 @@ def test_the_textbooks_constants():
     threshold = 18 * c * (math.log(100) + math.log(4 * c / 0.1))
     assert threshold == pytest.approx(2 * alpha * RECORDS, rel=1e-6)
     assert session.updates == math.floor(c)
-    assert session._terms.threshold == pytest.approx(threshold * 2**20, rel=1e-6)
+    assert session.terms.threshold == pytest.approx(threshold * 2**20, rel=1e-6)
     session = curator(APPROX).open(PrivateMultiplicativeWeights(beta=0.1, queries=50), APPROX)
     alpha, c = session.alpha, 4 * math.log(16) / session.alpha**2
     threshold = (2 + 32 * math.sqrt(2)) * math.sqrt(c * math.log(2e9)) * (math.log(100) + math.log(4 * c / 0.1))
@@ -440,7 +440,7 @@ def test_a_delta_that_the_rule_does_not_hold_at_is_left():
     with pytest.raises(InvalidInput, match="epsilon must be small enough"):
         NumericSparse.calibrate(large, 1, 1)
     session = curator(large, Neighbours.ADD_REMOVE).open(PrivateMultiplicativeWeights(), large)
-    assert session._terms.cost == PureDP(session._terms.cost.epsilon)
+    assert session.terms.cost == PureDP(session.terms.cost.epsilon)
     for c in (2, 10, 1000):
         NumericSparse.calibrate(ApproxDP(20.0, 1e-9), c, 1)
 
@@ -531,7 +531,7 @@ def test_half_the_sensitivity_or_a_forgotten_half_of_epsilon_would_show(twin, ne
 def test_the_sparse_vector_is_the_one_that_the_charge_pays_for(cost, neighbours):
     session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(), cost)
     session.answer("a = 0")
-    paid = cost if neighbours is SWAP else replace(cost, epsilon=session._terms.cost.epsilon)
+    paid = cost if neighbours is SWAP else replace(cost, epsilon=session.terms.cost.epsilon)
     assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw_accuracy.COUNT_SHARE))
     assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw_accuracy.STEPS)
     assert session._private.spends[-1].cost == paid

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sessions import CAPS, DOMAIN, mask, opened
+from sessions import CAPS, DOMAIN, mask, opened, state_of
 from worlds import coded, random_table
 
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
@@ -103,8 +103,8 @@ def test_what_finds_no_room_is_not_learned(monkeypatch):
     few = replace(LEARNING, max_marginals=2)
     monkeypatch.setattr("qrelease.mechanisms.online.hypothesis.LEARNING", few)
     with opened(cap=PureDP(1e6)) as session:
-        session._state.policy.synopsis_share = math.inf
+        state_of(session).policy.synopsis_share = math.inf
         for text in ("a = 0", "b = 0", "c = 0", "a = 0 and c = 1"):
             session.answer(text)
-        assert session._state.hypothesis._replayed == [0, 1]
+        assert state_of(session).hypothesis._replayed == [0, 1]
         assert session.synopsis.answer(Workload.predicates(DOMAIN, "c = 0"))[0] == pytest.approx(1_000)

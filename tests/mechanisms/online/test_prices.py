@@ -5,7 +5,7 @@ import math
 from functools import partial
 
 import pytest
-from sessions import ADD, CAPS, DOMAIN, SWAP, box, curator, opened, spent, subsets
+from sessions import ADD, CAPS, DOMAIN, SWAP, box, curator, ledger_of, opened, spent, state_of, subsets
 from worlds import BOTH, coded, random_table
 
 from qrelease.errors import TooLarge
@@ -24,11 +24,11 @@ def test_a_quote_is_what_is_charged(cap):
     ledger_costs = []
     with opened(cap=cap, neighbours=ADD) as session:
         for query, _ in BOXES[::3]:
-            before = len(session._journal._ledger.history())
+            before = len(ledger_of(session).history())
             quote = session.quote(query)
-            assert len(session._journal._ledger.history()) == before
+            assert len(ledger_of(session).history()) == before
             answer = session.answer(query)
-            charged = [e.cost for e in session._journal._ledger.history()[before:]]
+            charged = [e.cost for e in ledger_of(session).history()[before:]]
             assert answer.cost == quote.cost
             assert charged == ([quote.cost] if quote.cost else [])
             ledger_costs += charged
@@ -45,7 +45,7 @@ def test_a_synopsis_is_bought_when_the_rent_is_due():
                 break
             paid += answer.cost.epsilon if answer.cost else 0.0
         price = answer.cost.epsilon
-        assert POLICY.synopsis_share * price <= paid <= POLICY.synopsis_share * price + session._state.prices.alone
+        assert POLICY.synopsis_share * price <= paid <= POLICY.synopsis_share * price + state_of(session).prices.alone
         for query, _ in BOXES:
             session.answer(query)
         assert spent(session) == pytest.approx(start + paid + price)
@@ -70,9 +70,9 @@ def test_in_epsilon_and_delta_a_declared_synopsis_is_bought_outright(tmp_path, n
     with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as session:
         quote = session.quote("a = 0 and c = 1")
         session.answer("a = 0 and c = 1")
-        bought = session._state.purchases[-1]
+        bought = state_of(session).purchases[-1]
         assert quote.cost == bought.cost == ApproxDP(bought.cost.epsilon, 0.875e-6)
-        state = session._state
+        state = state_of(session)
         assert bought.cost.epsilon < state.prices.table(0, tuple(range(6)), Conjunctions(2)).cost.epsilon
         by_rho = state.prices.residuals(0, tuple(range(6)), Conjunctions(2)).cost
         assert bought.cost.epsilon < 0.95 * zcdp_epsilon(by_rho.rho, 1e-6)
@@ -149,7 +149,7 @@ def test_few_synopses_have_to_be_priced(monkeypatch):
             text = " and ".join(f"{name} = {i % 3}" for name in sorted(names))
             assert session.quote(text).source in ("measured", "cached")
             session.answer(text)
-        assert len(session._state.purchases) > 8
+        assert len(state_of(session).purchases) > 8
     assert 1 <= len(priced) <= 6
 
 

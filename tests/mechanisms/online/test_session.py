@@ -10,7 +10,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sessions import ADD, CAPS, DOMAIN, ONLINE, SWAP, TABLE, box, curator, mask, opened, spent, subsets
+from sessions import (
+    ADD,
+    CAPS,
+    DOMAIN,
+    ONLINE,
+    SWAP,
+    TABLE,
+    box,
+    curator,
+    ledger_of,
+    mask,
+    opened,
+    spent,
+    state_of,
+    subsets,
+)
 from worlds import BOTH, PEOPLE, coded, private, random_table, universe
 
 from qrelease.data.domain import Domain
@@ -63,7 +78,7 @@ def test_a_stream_is_within_its_errors_and_the_ledger_says_what_it_cost(cap, nei
         assert sources["cached"] > 2
         total = sum(c.rho if isinstance(c, ZCDP) else c.epsilon for c in costs)
         assert isinstance(cap, ApproxDP) or total + counts == pytest.approx(spent(session))
-        history = [e for e in session._journal._ledger.history() if e.kind == "charge"]
+        history = [e for e in ledger_of(session).history() if e.kind == "charge"]
         assert sum(e.label == "online: synopsis" for e in history) == 1
         assert (counts > 0) == (neighbours is ADD)
         assert abs(session.records - 4_000) < 400
@@ -150,7 +165,7 @@ def test_a_sparse_vector_answers_where_the_hypothesis_is_right():
     table = Table(domain, tuple(rng.integers(0, 16, (2, 20_000))))
     exact = table.histogram()
     session = opened(Online(0.1, 1e-4), table=table)
-    session._state.policy.synopsis_share = math.inf  # nobody lets a synopsis
+    state_of(session).policy.synopsis_share = math.inf  # nobody lets a synopsis
     sources = Counter()
     for _ in range(250):
         row = rng.integers(0, 2, domain.size)
@@ -158,9 +173,9 @@ def test_a_sparse_vector_answers_where_the_hypothesis_is_right():
         sources[answer.source] += 1
         assert abs(answer.value - row @ exact) <= answer.error
     assert sources["hypothesis"] > 150
-    kinds = Counter(p.kind for p in session._state.purchases)
+    kinds = Counter(p.kind for p in state_of(session).purchases)
     assert kinds["sparse"] >= 1
-    assert spent(session) < 0.5 * 250 * session._state.prices.alone
+    assert spent(session) < 0.5 * 250 * state_of(session).prices.alone
 
 
 def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
@@ -168,10 +183,10 @@ def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
     domain = coded(16, 16)
     rng = np.random.default_rng(3)
     session = opened(Online(0.1, 1e-4), table=Table(domain, tuple(rng.integers(0, 16, (2, 20_000)))))
-    session._state.policy.synopsis_share = math.inf
+    state_of(session).policy.synopsis_share = math.inf
 
     def vectors():
-        return sum(p.kind == "sparse" for p in session._state.purchases)
+        return sum(p.kind == "sparse" for p in state_of(session).purchases)
 
     while not session.listening:
         session.answer(mask(rng.integers(0, 2, domain.size), domain))
@@ -224,7 +239,7 @@ def test_the_budget_is_never_exceeded_and_free_answers_go_on(cap, where):
     total, limit = (large, cap) if where == "cap" else (cap, large)
     ledger = Ledger.open(None, total, neighbours=SWAP)
     session = Curator(TABLE, ledger, Entropy.insecure(1)).open(ONLINE, limit)
-    session._state.policy.synopsis_share = math.inf
+    state_of(session).policy.synopsis_share = math.inf
     known = []
     with pytest.raises(BudgetExceeded, match="requested"):
         for query, _ in BOXES:
@@ -280,7 +295,7 @@ def test_a_session_goes_on_where_it_ended_with_the_same_answers(tmp_path, cap, n
         family = session.answers(Workload.marginals(DOMAIN, [["a", "c"]]))
         total, records = session.spent, session.records
         fit = session.synopsis.values
-        session._journal._ledger.close()
+        ledger_of(session).close()
     with opened(cap=cap, neighbours=neighbours, path=path, key="s", seed=77) as session:
         assert (session.spent, session.records) == (total, records)
         again = {i: session.answer(q) for i, (q, _) in enumerate(BOXES[::2])}
@@ -343,7 +358,7 @@ def test_what_was_charged_before_a_crash_is_delivered_after_it(tmp_path, declare
 
 def _long(session, count):
     """Append so many paid answers to the journal, as if they had been asked: what they say, and their steps."""
-    rng, state, journal = np.random.default_rng(0), session._state, session._journal
+    rng, state, journal = np.random.default_rng(0), state_of(session), session._journal
     first = len(state.purchases)
     rows = rng.integers(0, 1 << 24, count)
     cost = state.prices.cost(state.prices.alone).to_json()
@@ -365,7 +380,7 @@ def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(t
     """So many paid answers: whoever opens the session learns none of them again, before the first answer or in it."""
     path, cap = tmp_path / "l", PureDP(1e6)
     live = opened(cap=cap, path=path, key="s")
-    live._state.policy.synopsis_share = math.inf
+    state_of(live).policy.synopsis_share = math.inf
     for query, _ in BOXES[:20]:
         live.answer(query)
         live.synopsis  # noqa: B018  takes part in what comes
@@ -378,7 +393,7 @@ def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(t
     for name in ("update", "multiply", "answer"):
         counted(name, getattr(Histogram, name))
     again = opened(cap=cap, path=path, key="s", seed=5)
-    again._state.policy.synopsis_share = math.inf
+    state_of(again).policy.synopsis_share = math.inf
     assert not passes
     answer = again.answer(BOXES[100][0])
     assert answer.source == "measured"
@@ -389,7 +404,7 @@ def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(t
     hypothesis = live.synopsis.values
     assert np.ptp(hypothesis) > 100  # it has learned
     np.testing.assert_array_equal(again.synopsis.values, hypothesis)
-    assert (again.spent, len(again._state)) == (live.spent, len(live._state))
+    assert (again.spent, len(state_of(again))) == (live.spent, len(state_of(live)))
     assert again.answer(BOXES[100][0]).value == answer.value
 
 
@@ -431,21 +446,21 @@ def test_counting_the_records_costs_little_more_than_the_last_count(cap):
     paid = []
     for seed in range(40):
         with opened(Online(0.03, 0.01), cap, ADD, seed=seed) as session:
-            found = [p.entry["epsilon"] for p in session._state.purchases]
-            paid.append(sum(found) * 4_000 / session._state.precise_count)
-            assert found[-1] * session.records >= session._state.precise_count
+            found = [p.entry["epsilon"] for p in state_of(session).purchases]
+            paid.append(sum(found) * 4_000 / state_of(session).precise_count)
+            assert found[-1] * session.records >= state_of(session).precise_count
     assert np.mean(paid) < 2.3
 
 
 @pytest.mark.parametrize("declared", [None, Conjunctions(3)])
 def test_the_parts_of_beta_are_all_of_it(declared):
     with opened(Online(0.1, 0.01, declared)) as session:
-        prices = session._state.prices
+        prices = state_of(session).prices
         parts = ALONE * prices.beta + sum(prices.share(i) for i in range(100_000))
         assert 0.999 * 0.01 < parts + (prices.share(None) if declared else 0) <= 0.01
         if declared:
             session.answer("a = 0")
-            (bought,) = session._state.purchases
+            (bought,) = state_of(session).purchases
             assert bought.cost == prices.table(None, (0, 1, 2), declared).cost
             assert bought.cost.epsilon < 0.97 * prices.table(0, (0, 1, 2), declared).cost.epsilon
 
@@ -543,10 +558,10 @@ def test_two_processes_pay_once_for_each_query(tmp_path):
         worker.join()
     assert found[0] == found[1]
     with opened(neighbours=ADD, path=path, key="s") as session:
-        asked = [p.entry["asked"] for p in session._state.purchases if p.kind == "answers"]
+        asked = [p.entry["asked"] for p in state_of(session).purchases if p.kind == "answers"]
         assert len(asked) == len(set(asked))
         assert session.spent == Ledger.open(path).spent
-        assert not session._state.owed
+        assert not state_of(session).owed
 
 
 def test_inside_a_transaction_all_is_one(tmp_path):

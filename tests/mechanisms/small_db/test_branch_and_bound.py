@@ -143,7 +143,7 @@ class Words:
 @PROPERTY
 def test_uniform_integers_are_those_of_exact(pairs):
     sizes, words = np.array([n for n, _ in pairs]), [w for _, w in pairs]
-    found = branch_and_bound._below(sizes, Words(*words))
+    found = branch_and_bound.uniform_integers(sizes, Words(*words))
     for n, word, value in zip(sizes.tolist(), words, found.tolist(), strict=True):
         assert 0 <= value < n
         assert value - (word * n >> 64) in (0, 1)
@@ -152,7 +152,7 @@ def test_uniform_integers_are_those_of_exact(pairs):
 @pytest.mark.parametrize(("size", "word"), [(3, 2**64 - 1), (3, (2**64 - 1) // 3), (MAX_RANGE, 2**64 - 1), (1, 0)])
 def test_uniform_integers_ask_for_more_bits_where_they_must(size, word):
     more = [0, 2**64 - 1, 12345]
-    found = [int(branch_and_bound._below(np.array([size]), Words(word, extra))[0]) for extra in more]
+    found = [int(branch_and_bound.uniform_integers(np.array([size]), Words(word, extra))[0]) for extra in more]
     assert found == [uniform_below(size, word, Words(extra)) for extra in more]
 
 
@@ -163,7 +163,7 @@ def test_uniform_integers_ask_for_more_bits_where_they_must(size, word):
 @PROPERTY
 def test_the_law_of_nodes_encloses_its_thresholds(pairs, gamma):
     pairs.sort()
-    law = branch_and_bound._Law(tuple(s for s, _ in pairs), tuple(c for _, c in pairs), gamma)
+    law = branch_and_bound.NodeLaw(tuple(s for s, _ in pairs), tuple(c for _, c in pairs), gamma)
     with localcontext() as context:
         context.prec = 120
         rate = Decimal(gamma.numerator) / gamma.denominator
@@ -177,12 +177,12 @@ def test_the_law_of_nodes_encloses_its_thresholds(pairs, gamma):
 
 
 def test_the_law_of_nodes_draws_what_its_thresholds_say():
-    law = branch_and_bound._Law((0, 3), (1, 2), Fraction(1, 10))
+    law = branch_and_bound.NodeLaw((0, 3), (1, 2), Fraction(1, 10))
     low, high = law.thresholds(64)[0]
     words = [0, low - 1, low, high, 2**64 - 1]
     drawn = law.draw(5, Words(*words))
     assert drawn[[0, 1, 3, 4]].tolist() == [0, 0, 1, 1]
-    certain = branch_and_bound._Law((0, 4095), (2**60, 1), Fraction(50))  # the second has a chance below 2^-64
+    certain = branch_and_bound.NodeLaw((0, 4095), (2**60, 1), Fraction(50))  # the second has a chance below 2^-64
     assert certain.draw(1, Words(2**64 - 1, 0)).tolist() == [0]
 
 

@@ -432,7 +432,7 @@ def test_what_is_promised_to_an_empty_table_is_kept(mechanism, relation):
 
 def test_the_size_that_a_noisy_count_gives_was_promised_for():
     asked, cost, n, beta = Workload.marginals(coded(2, 2, 2), 1), PureDP(0.5), 200, 0.1
-    promised = SmallDB()._sizes(asked, n, cost, ADD, beta)
+    promised = SmallDB().possible_sizes(asked, n, cost, ADD, beta)
     table = random_table(coded(2, 2, 2), n, 0)
     drawn = []
     for seed in range(60):
@@ -520,9 +520,9 @@ def test_promises_are_kept(relation, capsys):
 
 def test_the_size_follows_from_alpha_and_the_dimension():
     asked = Workload.prefixes(coded(40), "a")
-    assert SmallDB(alpha=0.3)._size(asked) == small_database_size(0.3, 40)
-    assert SmallDB(alpha=0.3, dimension=vc_dimension(asked))._size(asked) == small_database_size(0.3, 40, 1)
-    assert SmallDB(size=5)._size(asked) == 5
+    assert SmallDB(alpha=0.3).fixed_size(asked) == small_database_size(0.3, 40)
+    assert SmallDB(alpha=0.3, dimension=vc_dimension(asked)).fixed_size(asked) == small_database_size(0.3, 40, 1)
+    assert SmallDB(size=5).fixed_size(asked) == 5
     halves = Workload.vectors(coded(3), [[0, 0.5, 1]])
     for use in (SmallDB.check, lambda m, w, c, r: m.error(w, 100, c, r, beta=0.1)):
         with pytest.raises(InvalidInput, match="VC dimension is that of counting queries"):
@@ -636,8 +636,11 @@ def test_a_refusal_names_a_size_that_was_rehearsed_and_takes_little_time_to_find
 def test_the_tree_of_a_workload_is_built_once_for_all_sizes():
     asked = Workload.marginals(coded(4, 4, 2), 2)
     for size in (1, 3, 6):
-        found, alone = small_db._range(asked, size).databases, Databases.over(full_matrix(asked).astype(np.int64), size)
-        assert found.order is small_db._smallest(asked).databases.order
+        found, alone = (
+            small_db.searched_range(asked, size).databases,
+            Databases.over(full_matrix(asked).astype(np.int64), size),
+        )
+        assert found.order is small_db.smallest_range(asked).databases.order
         assert len(found) == len(alone)
         assert all(found.cells(i).tolist() == alone.cells(i).tolist() for i in range(0, len(alone), 997))
 

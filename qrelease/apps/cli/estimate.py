@@ -1,0 +1,90 @@
+"""`qrelease estimate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+from qrelease.apps.cli.shared import (
+    DATA,
+    NEIGHBOURS,
+    check_memory,
+    check_weak,
+    cost_given,
+    cost_options,
+    entropy_of,
+    schema_options,
+    seed_option,
+    table_of,
+    told,
+    warn_of_delta,
+    weak_option,
+)
+from qrelease.errors import InvalidInput
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    from qrelease.statistics.catalogue import STATISTICS
+
+    parser.set_defaults(run=_estimate, uncharged="nothing was charged")
+    parser.epilog = "Statistics: " + "; ".join(f"{name} ({text})" for name, (*_, text) in STATISTICS.items()) + "."
+    parser.add_argument("data", type=Path, help=DATA)
+    parser.add_argument(
+        "statistic",
+        help="as mean:age, mean:age,low=0,high=80, quantile:age,q=0.25",
+    )
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
+    )
+    schema_options(parser)
+    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+    cost_options(parser, "what this estimate may cost")
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
+    )
+    parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this estimate")
+    parser.add_argument("--total-delta", type=float, help="likewise; default: that of this estimate")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write FILE.json and FILE.html, new files")
+    parser.add_argument("--json", action="store_true", help="the estimate as one object")
+    weak_option(parser)
+    seed_option(parser)
+
+
+def _estimate(arguments: argparse.Namespace) -> None:
+    check_memory()
+    from qrelease.privacy import Neighbours
+    from qrelease.release.curator import Curator
+    from qrelease.statistics.catalogue import parse
+
+    cost = cost_given(arguments)
+    check_weak(cost, arguments.weak)
+    statistic = parse(arguments.statistic)
+    for file in _files(arguments.out):
+        if file.exists():
+            raise InvalidInput(f"{file} is there already")
+    if arguments.insecure_seed is None:
+        ledger_path(arguments)  # before the data are read
+    table, neighbours = table_of(arguments), Neighbours.parse(arguments.neighbours)
+    statistic.check(table.domain, cost, neighbours)  # before there is a ledger
+    with ledger_of(arguments, cost, neighbours) as ledger:
+        warn_of_delta(cost)
+        arguments.charged = "`qrelease ledger show` tells whether a charge was made"
+        found = Curator(table, ledger, entropy_of(arguments)).estimate(statistic, cost)
+        arguments.charged = f"{told(cost)} was charged, and the estimate is lost"
+        print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found)
+        if arguments.out is not None:
+            found.save(arguments.out)
+            print(f"wrote {' and '.join(map(str, _files(arguments.out)))}", file=sys.stderr)
+        if not arguments.json and (arguments.insecure_seed is None or arguments.ledger):
+            print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
+    del arguments.charged
+
+
+def _files(out: Path | None) -> list[Path]:
+    return [] if out is None else [out.with_suffix(".json"), out.with_suffix(".html")]

@@ -1,0 +1,183 @@
+"""`Synthesizer`: a release for who works in a notebook, in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Any, Self, cast, final
+
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.base import Mechanism, check_table
+from qrelease.noise.entropy import WordSource
+from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.release.frames import Frame
+from qrelease.release.release import Release
+
+_NO_SCHEMA = (
+    "a Synthesizer needs a schema: categories, bins and bounds that are read off the data are themselves private, so"
+    " they have to come from public knowledge; `qrelease schema draft` or qr.draft makes a first one, which you review"
+)
+
+_NO_LEDGER = (
+    "a Synthesizer needs a ledger: what all releases about the same people cost adds up, so there has to be one budget"
+    " that outlives this notebook: ledger=qr.Ledger.open('people.ledger', qr.ApproxDP(1.0, 1e-9)), or the path of one"
+)
+
+_PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload")
+
+
+@final
+class Synthesizer:
+    """Synthetic records of a data frame: `fit` pays for a release once, and `sample` draws from it for free.
+
+    It is `Curator.release` and `Release.synthetic` under names that notebooks know, and asks for the two things that
+    these need and other synthesizers guess or forget: a schema and a ledger.
+
+    Parameters
+    ----------
+    epsilon : float
+        What each `fit` may cost.
+    ledger : Ledger or path
+        The budget of these people. A ledger that is named by its path has to exist.
+    schema : Domain or path
+        The public universe of the records.
+    delta : float, optional
+        With ε; none, pure ε, by default.
+    mechanism : Mechanism, optional
+        By default `Auto`, of those that give synthetic records.
+    workload : int or Workload
+        What the records should answer well: all marginals on so many columns, at most as many as there are; or queries.
+
+    Attributes
+    ----------
+    release_ : Release
+        After `fit`: public, with error bars, answers and `save`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import qrelease as qr
+    >>> frame = pd.DataFrame({"sex": ["F", "M"] * 300, "works": ["no", "no", "yes"] * 200})
+    >>> cells = {"sex": ("F", "M"), "works": ("no", "yes")}
+    >>> schema = qr.Domain(tuple(qr.Attribute(name, "category", categories=c) for name, c in cells.items()))
+    >>> with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+    ...     model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=schema).fit(frame)
+    >>> model.sample(100).shape
+    (100, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        schema: Domain | str | os.PathLike[str] | None = None,
+        delta: float | None = None,
+        mechanism: Mechanism | None = None,
+        workload: int | Workload = 2,
+    ) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self.ledger, self.schema = ledger, schema
+        self.mechanism, self.workload = mechanism, workload
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in _PARAMETERS}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set some of the parameters; `InvalidInput` for others."""
+        for name, value in parameters.items():
+            if name not in _PARAMETERS:
+                raise InvalidInput(f"a Synthesizer has no parameter {name!r}; it has {', '.join(_PARAMETERS)}")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, frame: Any, y: None = None, *, entropy: WordSource | None = None) -> Self:
+        """Charge the ledger and make the release. Every call is a charge of its own.
+
+        Parameters
+        ----------
+        frame : data frame, Table or path
+            The private records: of pandas, polars or pyarrow, or a CSV or Parquet file.
+        y : None
+            Not used; scikit-learn hands it on.
+        entropy : Entropy, optional
+            Where the noise comes from: the operating system, by default.
+
+        Raises
+        ------
+        InvalidInput
+            Without a schema or a ledger, and for whatever else can be known to be wrong. Nothing is charged then.
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        LedgerError
+            For a ledger that is not there.
+        """
+        if self.schema is None:
+            raise InvalidInput(_NO_SCHEMA)
+        if self.ledger is None:
+            raise InvalidInput(_NO_LEDGER)
+        cost = cost_of(self.epsilon, self.delta)
+        table = self._table(frame, self.schema)
+        workload = self._workload(table.domain)
+        mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
+        if isinstance(mechanism, Mechanism):
+            check_table(mechanism, workload)
+        with ExitStack() as closing:
+            ledger = self.ledger
+            if not isinstance(ledger, Ledger):
+                ledger = closing.enter_context(Ledger.open(ledger))
+            self.release_: Release = Curator(table, ledger, entropy).release(mechanism, workload, cost)
+        self._kind = _kind(frame)
+        return self
+
+    def sample(self, n: int | None = None, *, seed: int | None = None, frame: Frame | None = None) -> Any:
+        """Synthetic records, at no further cost.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; by default about as many as there are.
+        seed : int, optional
+            Of ordinary randomness.
+        frame : {"pandas", "polars", "arrow"}, optional
+            The kind of data frame; by default that which was fitted, or pandas.
+
+        Raises
+        ------
+        InvalidInput
+            Before `fit`, and for what `Release.synthetic` refuses.
+        """
+        if not hasattr(self, "release_"):
+            raise InvalidInput("this Synthesizer has no release yet: call fit first, which is a charge")
+        return self.release_.synthetic(n, seed=seed, frame=self._kind if frame is None else frame)
+
+    def _table(self, frame: Any, schema: Domain | str | os.PathLike[str]) -> Table:
+        if isinstance(frame, Table):
+            return frame
+        if isinstance(frame, str | os.PathLike):
+            return Table.read(frame, schema)
+        return Table.from_frame(frame, schema)
+
+    def _workload(self, domain: Domain) -> Workload:
+        if isinstance(self.workload, Workload):
+            return self.workload
+        if isinstance(self.workload, bool) or not isinstance(self.workload, int) or self.workload < 1:
+            raise InvalidInput(f"workload must be a number of columns or a Workload, got {self.workload!r}")
+        return Workload.marginals(domain, min(self.workload, len(domain)))
+
+    def __repr__(self) -> str:
+        fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
+        return f"Synthesizer(epsilon={self.epsilon!r}, delta={self.delta!r}{fitted})"
+
+
+def _kind(frame: Any) -> Frame:
+    """The kind of a data frame; pandas for what is none."""
+    package = type(frame).__module__.partition(".")[0]
+    return cast(Frame, {"polars": "polars", "pyarrow": "arrow"}.get(package, "pandas"))

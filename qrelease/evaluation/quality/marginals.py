@@ -1,0 +1,82 @@
+"""Distances between the marginals of two tables, and the k-marginal score.
+
+The score is that of NIST's synthetic data challenges and Collaborative Research Cycle: for sets of k columns, the mean
+of the L1 distances between the two tables' densities, d, from 0 to 2, and (2 - d) * 500, from 0 for tables that have no
+record in common to 1000 for equal ones. (Ridgeway, Theofanos, Manley & Task 2021, NIST TN 2151; Task, Bhagat, Streat,
+Simpson & Howarth 2023, SDNist.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats, Ints
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+BEST = 1000.0
+"""The score of equal tables."""
+
+_DENSE = 1 << 20  # cells up to which all are counted; of more only those that occur
+
+
+def sets_of(columns: int, k: int, most: int) -> tuple[Axes, ...]:
+    """All sets of k columns, or, where these are more than `most`, so many at random: always the same, so public."""
+    if not 1 <= k <= columns:
+        raise InvalidInput(f"sets of columns must have 1 to {columns} of them, got {k}")
+    if math.comb(columns, k) <= most:
+        return tuple(combinations(range(columns), k))
+    rng = np.random.default_rng([columns, k])
+    found: dict[Axes, None] = {}
+    while len(found) < most:
+        found[tuple(sorted(rng.choice(columns, k, replace=False).tolist()))] = None
+    return tuple(found)
+
+
+def cells_of(table: Table, axes: Axes) -> Ints:
+    """The cell of the marginal that each record is in, (n,)."""
+    shape = [table.domain.shape[a] for a in axes]
+    if math.prod(shape) > 2**62:
+        raise InvalidInput(f"a marginal on {len(axes)} columns has too many cells to number")
+    found = np.zeros(len(table), np.int64)
+    for a, size in zip(axes, shape, strict=True):
+        found *= size
+        found += table.columns[a]
+    return found
+
+
+def counts_of(tables: Sequence[Table], axes: Axes) -> list[Ints]:
+    """The counts of each table in the cells of a marginal that any of them has a record in; or in all, if few."""
+    cells = [cells_of(table, axes) for table in tables]
+    size = tables[0].domain.cells(axes)
+    if size > _DENSE:
+        where, inverse = np.unique(np.concatenate(cells), return_inverse=True)
+        cells = np.split(inverse, np.cumsum([len(c) for c in cells])[:-1])
+        size = len(where)
+    return [np.bincount(c, minlength=size).astype(np.int64) for c in cells]
+
+
+def distances(real: Table, others: Sequence[Table], sets: Sequence[Axes]) -> Floats:
+    """L1 distances of densities, (others, sets), each from 0 to 2."""
+    found = np.empty((len(others), len(sets)))
+    for j, axes in enumerate(sets):
+        truth, *counts = counts_of([real, *others], axes)
+        density = truth / len(real)
+        for i, other in enumerate(counts):
+            found[i, j] = np.abs(other / len(others[i]) - density).sum()
+    return found
+
+
+def score(distance: Floats) -> float:
+    """(2 - the mean of some L1 distances) * 500.
+
+    Examples
+    --------
+    >>> score(np.array([0.1, 0.3]))
+    900.0
+    """
+    return (2.0 - float(np.mean(distance))) * BEST / 2

@@ -1,0 +1,195 @@
+"""A quality report as one self-contained page, in the style of a release's report, marked as not private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats
+from qrelease.data.table import Table
+from qrelease.evaluation.quality.marginals import counts_of
+from qrelease.evaluation.quality.quality import Beside, Quality, as_good
+from qrelease.release.report.page import document
+from qrelease.release.report.svg import Series, bars, heat, text
+from qrelease.release.report.tables import table
+
+_CELLS, _SIDE = 16, 12  # bars of a column, and rows and columns of a heat map
+_HEADER = {"": False, "synthetic": True, "sampling floor": True, "independent columns": True}
+
+
+def write(found: Quality, folder: Path) -> None:
+    """`quality.html` and `quality.json`, into an existing folder."""
+    (folder / "quality.html").write_text(html(found), encoding="utf-8")
+    (folder / "quality.json").write_text(found.to_json_text() + "\n", encoding="utf-8")
+
+
+def html(found: Quality) -> str:
+    """The page."""
+    parts = (_head, _scores, _worst, _together, _models, _copies, _left_out)
+    return document(f"Quality of “{text(found.name)}”", "".join(part(found) for part in parts))
+
+
+def _head(found: Quality) -> str:
+    three = found.k_marginal[max(k for k in found.k_marginal if k <= 3)]
+    facts = {
+        "k-marginal score of 1000": f"{three.synthetic:.0f}",
+        "sampling floor": f"{three.floor:.0f}",
+        "independent columns": f"{three.independent:.0f}",
+        "real records": f"{len(found.real):,}",
+        "synthetic records": f"{len(found.synthetic):,}",
+    }
+    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+    return (
+        '<p class="alarm" role="alert"><strong>NOT PRIVATE: do not publish this page.</strong><br>It compares with the'
+        " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives a score"
+        f" that may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
+        f'<p class="lead">It is {as_good(found.subsample)}.</p><dl class="facts">{items}</dl>'
+        "<p>Every figure stands beside that of as many records drawn anew from the real ones, which is what sampling"
+        " alone does (the sampling floor), and that of records whose columns are independent.</p>"
+    )
+
+
+def _row(name: str, beside: Beside, digits: int) -> tuple[str, ...]:
+    return name, *(_number(v, digits) for v in (beside.synthetic, beside.floor, beside.independent))
+
+
+def _number(value: float, digits: int) -> str:
+    return "" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def _scores(found: Quality) -> str:
+    rows = [_row(f"{k} column{'s' * (k > 1)}", b, 1) for k, b in found.k_marginal.items()]
+    return (
+        "<h2>k-marginal scores</h2><p>For sets of k columns, the mean d of the L1 distances between the densities of"
+        " the two tables; the score is (2 − d) · 500, as NIST’s Collaborative Research Cycle defines it: 1000 for equal"
+        " tables. Sets of four and five columns are drawn at random, and so are those of fewer where they are many.</p>"
+        f"{table(_HEADER, rows)}"
+    )
+
+
+def _worst(found: Quality) -> str:
+    """The tables that are furthest off, drawn: bars are the synthetic table, dots the real one."""
+    names = found.real.domain.names
+    singles = [_column(found, names.index(w.columns[0])) for w in found.worst.get(1, ())]
+    pairs = [_pair(found, (names.index(w.columns[0]), names.index(w.columns[1]))) for w in found.worst.get(2, ())[:3]]
+    header = {"columns": False, **{k: v for k, v in _HEADER.items() if k}}
+    rows = [_row(" × ".join(map(text, w.columns)), w.distance, 4) for k in sorted(found.worst) for w in found.worst[k]]
+    return (
+        "<h2>Single columns and pairs that are furthest off</h2><p>By the L1 distance of densities, from 0 to 2.</p>"
+        f"{table(header, rows)}<p>Single columns: bars are synthetic records, dots the real ones, per 1000.</p>"
+        f'<div class="cards">{"".join(singles)}</div>'
+        "<p>Pairs: how each row of cells is spread over the columns of the picture, real beside synthetic.</p>"
+        f'<div class="cards">{"".join(pairs)}</div>'
+    )
+
+
+def _column(found: Quality, axis: int) -> str:
+    attribute = found.real.domain.attributes[axis]
+    real, synthetic = _per_thousand(found, (axis,))
+    order = np.sort(np.argsort(-(real + synthetic), kind="stable")[:_CELLS])
+    labels = tuple(attribute.labels[i] or "(missing)" for i in order)
+    nothing = np.zeros(len(order))
+    series = Series(labels, synthetic[order], real[order], nothing)
+    note = (
+        f" <span class=note>the {_CELLS} largest of {attribute.size:,} cells</span>" if attribute.size > _CELLS else ""
+    )
+    return f"<figure><h3>{text(attribute.name)}{note}</h3>{bars(attribute.name, series)}</figure>"
+
+
+def _per_thousand(found: Quality, axes: Axes) -> list[Floats]:
+    """Of both tables, in all cells of a small marginal."""
+    tables: Sequence[Table] = (found.real, found.synthetic)
+    return [1000 * counts / len(t) for counts, t in zip(counts_of(tables, axes), tables, strict=True)]
+
+
+def _pair(found: Quality, axes: Axes) -> str:
+    domain = found.real.domain
+    if domain.cells(axes) > 1 << 20:
+        return ""
+    shape = [domain.shape[a] for a in axes]
+    both = [t.reshape(shape) for t in _per_thousand(found, axes)]
+    if shape[0] < shape[1]:
+        axes, both = axes[::-1], [t.T for t in both]
+    down, across = (domain.attributes[a] for a in axes)
+    rows = np.sort(np.argsort(-both[0].sum(axis=1), kind="stable")[:_SIDE])
+    columns = np.sort(np.argsort(-both[0].sum(axis=0), kind="stable")[:_SIDE])
+    pictures = []
+    for name, counts in zip(("real", "synthetic"), both, strict=True):
+        totals = counts.sum(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            shares = np.where(totals > 0, counts / totals, np.nan)[np.ix_(rows, columns)]
+        title = f"{across.name} by {down.name}, {name}"
+        picture = heat(title, [down.labels[i] for i in rows], [across.labels[i] for i in columns], shares)
+        pictures.append(f"<h3>{text(title)}</h3>{picture}")
+    return f"<figure>{''.join(pictures)}</figure>"
+
+
+def _together(found: Quality) -> str:
+    gaps = [
+        _row("mean gap of correlations (ordered columns, and those of two cells)", found.correlation, 4),
+        _row("mean gap of Cramér’s V (all pairs)", found.association, 4),
+    ]
+    pairs = [(text(a), text(b), f"{real:.3f}", f"{ours:.3f}") for a, b, real, ours in found.associated]
+    header = {"first": False, "second": False, "real": True, "synthetic": True}
+    parts = [f"<h2>What goes together</h2>{table(_HEADER, gaps)}<p>Cramér’s V that is furthest off:</p>"]
+    parts.append(table(header, pairs))
+    for r in found.regressed:
+        listed = [(text(n), f"{v:.4g} ± {w:.2g}", f"{o:.4g} ± {x:.2g}") for n, v, w, o, x in r.coefficients]
+        parts.append(
+            f"<h3>Regression of the codes of {text(r.target)}</h3><p>Least squares with 95 % intervals (HC1)."
+            f" {r.within:.0%} of the synthetic coefficients lie within the real table’s intervals; the mean overlap of"
+            f" intervals is {r.overlap.synthetic:.3f}, of the sampling floor {r.overlap.floor:.3f}, of independent"
+            f" columns {r.overlap.independent:.3f}.</p>"
+        )
+        parts.append(table({"column": False, "real": True, "synthetic": True}, listed))
+    return "".join(parts)
+
+
+def _models(found: Quality) -> str:
+    if found.told is None:
+        return ""
+    ours, second = found.told
+    header = {"": False, "synthetic": True, "a second real sample": True}
+    told = [
+        (
+            "AUC of boosted trees that tell real from synthetic: 0.5 if they cannot",
+            f"{ours.auc:.3f}",
+            f"{second.auc:.3f}",
+        ),
+        ("pMSE of a logistic regression", f"{ours.pmse:.5f}", f"{second.pmse:.5f}"),
+        ("as a multiple of what chance gives", f"{ours.pmse_ratio:.2f}", f"{second.pmse_ratio:.2f}"),
+    ]
+    trained = {"trained on": False, "real": True, "synthetic": True, "independent columns": True}
+    rows = []
+    for f in found.learned:
+        each = (f.from_real, f.from_synthetic, f.from_independent)
+        rows.append((f"{text(f.target)}: AUC", *(f"{auc:.3f}" for auc, _ in each)))
+        rows.append((f"{text(f.target)}: accuracy", *(f"{right:.3f}" for _, right in each)))
+    foretold = f"<p>Foretelling a column of real records that no model saw:</p>{table(trained, rows)}" if rows else ""
+    return f"<h2>What models make of it</h2>{table(header, told)}{foretold}"
+
+
+def _copies(found: Quality) -> str:
+    ours, second = found.copied
+    named: Mapping[str, tuple[float, float]] = {
+        "unique real records that are among them": (ours.unique, second.unique),
+        "5 % of nearest distances are below": (ours.nearest_low, second.nearest_low),
+        "half of nearest distances are below": (ours.nearest_median, second.nearest_median),
+        "nearest distances that are 0": (ours.same, second.same),
+    }
+    rows = [(name, f"{a:.4f}", f"{b:.4f}") for name, (a, b) in named.items()]
+    return (
+        "<h2>Copies</h2><p>The real table is halved at random; synthetic records are compared with the first half as"
+        " the second half is. Where they match more of it than the second half does, they may be copies. These figures"
+        " prove nothing about privacy: that is what the release’s guarantee is for.</p>"
+        f"{table({'': False, 'synthetic': True, 'a second real sample': True}, rows)}"
+    )
+
+
+def _left_out(found: Quality) -> str:
+    items = "".join(f"<li>{text(reason)}</li>" for reason in found.skipped)
+    skipped = f"<h2>What was skipped</h2><ul>{items}</ul>" if items else ""
+    return f"{skipped}<p class=note>Computed in {found.seconds:.0f} s. The same figures are in quality.json.</p>"

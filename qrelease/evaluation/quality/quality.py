@@ -1,0 +1,349 @@
+"""`quality`: a synthetic table beside the real one, by the figures that approvers know. Not private.
+
+Each figure stands beside two others: the sampling floor, that of as many records drawn anew from the real ones, and the
+ceiling, that of as many with independent columns.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.quality.associations import correlations, cramers_v, ordered, overlap, regression
+from qrelease.evaluation.quality.copies import Copies, copies, part
+from qrelease.evaluation.quality.marginals import distances, score, sets_of
+from qrelease.evaluation.quality.models import MOST_CLASSES, Learned, Told, learned, missing, told_apart
+from qrelease.evaluation.results import NOTICE
+
+SETS: Final[dict[int, int]] = {1: 200, 2: 500, 3: 500, 4: 100, 5: 100}
+"""Sets of columns that are looked at, by how many columns they have; of more they are drawn at random."""
+
+_WORST, _SEED = 6, 0
+_FRACTIONS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
+_SUBSAMPLED = 60  # sets of three columns by which the equivalent subsample is found
+
+
+@final
+@dataclass(frozen=True)
+class Beside:
+    """A figure of the synthetic table, beside that of the floor and that of the ceiling."""
+
+    synthetic: float
+    floor: float
+    independent: float
+
+    def to_json(self) -> dict[str, float]:
+        """Plain types."""
+        return {"synthetic": self.synthetic, "floor": self.floor, "independent": self.independent}
+
+
+@final
+@dataclass(frozen=True)
+class Worst:
+    """A marginal that the synthetic table misses, by its L1 distance."""
+
+    columns: tuple[str, ...]
+    distance: Beside
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        return {"columns": list(self.columns), **self.distance.to_json()}
+
+
+@final
+@dataclass(frozen=True)
+class Regressed:
+    """Coefficients of one column's regression on the others.
+
+    coefficients  name, value and half-width of the real table, then of the synthetic one
+    overlap       the mean overlap of their intervals: of the synthetic table, the floor and the ceiling
+    within        the share of the synthetic table's coefficients that are within the real one's intervals
+    """
+
+    target: str
+    coefficients: tuple[tuple[str, float, float, float, float], ...]
+    overlap: Beside
+    within: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        listed = [
+            {"column": name, "real": value, "real_95": width, "synthetic": other, "synthetic_95": wide}
+            for name, value, width, other, wide in self.coefficients
+        ]
+        shown = {"overlap": self.overlap.to_json(), "within": self.within}
+        return {"target": self.target, **shown, "coefficients": listed}
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Quality:
+    """What was found. Private: it compares with the true table.
+
+    k_marginal    the score of (2 - mean L1) * 500, by number of columns
+    subsample     the share of the real records, drawn at random, that is as good; NaN where none is that bad
+    told          whether models tell the tables apart: of the synthetic table and of a second real sample
+    skipped       what was not looked at, and why
+    """
+
+    real: Table
+    synthetic: Table
+    name: str
+    k_marginal: dict[int, Beside]
+    subsample: float
+    worst: dict[int, tuple[Worst, ...]]
+    correlation: Beside
+    association: Beside
+    associated: tuple[tuple[str, str, float, float], ...]
+    regressed: tuple[Regressed, ...]
+    copied: tuple[Copies, Copies]
+    told: tuple[Told, Told] | None
+    learned: tuple[Learned, ...]
+    skipped: tuple[str, ...]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, with the notice."""
+        columns = ("first", "second", "real", "synthetic")
+        return {
+            "notice": NOTICE,
+            "synthetic": self.name,
+            "records": {"real": len(self.real), "synthetic": len(self.synthetic)},
+            "k_marginal": {str(k): b.to_json() for k, b in self.k_marginal.items()},
+            "equivalent_subsample": None if math.isnan(self.subsample) else self.subsample,
+            "worst": {str(k): [w.to_json() for w in worst] for k, worst in self.worst.items()},
+            "mean_correlation_gap": self.correlation.to_json(),
+            "mean_cramers_v_gap": self.association.to_json(),
+            "cramers_v": [dict(zip(columns, pair, strict=True)) for pair in self.associated],
+            "regressions": [r.to_json() for r in self.regressed],
+            "copies": {"synthetic": self.copied[0].to_json(), "second_sample": self.copied[1].to_json()},
+            "told_apart": self.told and {"synthetic": self.told[0].to_json(), "second_sample": self.told[1].to_json()},
+            "train_on_synthetic": [found.to_json() for found in self.learned],
+            "skipped": list(self.skipped),
+            "seconds": round(self.seconds, 2),
+        }
+
+    def __repr__(self) -> str:
+        return f"Quality({self.name}; the figures are private)"
+
+    def __str__(self) -> str:
+        lines = [f"{NOTICE}", f"{'':34}{'synthetic':>12}{'floor':>12}{'independent':>12}"]
+
+        def line(name: str, beside: Beside, digits: int) -> str:
+            values = (beside.synthetic, beside.floor, beside.independent)
+            return f"{name:34}" + "".join(f"{v:12.{digits}f}" for v in values)
+
+        lines += [line(f"{k}-marginal score of 1000", b, 1) for k, b in self.k_marginal.items()]
+        lines += [line("mean gap of correlations", self.correlation, 4), line("of Cramér's V", self.association, 4)]
+        lines += [line(f"overlap of intervals, {r.target}"[:34], r.overlap, 3) for r in self.regressed]
+        if self.told:
+            lines.append(f"{'AUC, real against synthetic':34}{self.told[0].auc:12.3f}{self.told[1].auc:12.3f}")
+            lines.append(f"{'pMSE ratio':34}{self.told[0].pmse_ratio:12.2f}{self.told[1].pmse_ratio:12.2f}")
+        lines += [
+            f"{f'AUC for {f.target}, from synthetic'[:34]:34}{f.from_synthetic[0]:12.3f}{f.from_real[0]:12.3f}"
+            f"{f.from_independent[0]:12.3f}"
+            for f in self.learned
+        ]
+        ours, other = self.copied
+        lines.append(f"{'unique records matched':34}{ours.unique:12.4f}{other.unique:12.4f}")
+        lines.append(f"{'median nearest distance':34}{ours.nearest_median:12.4f}{other.nearest_median:12.4f}")
+        lines.append(as_good(self.subsample))
+        return "\n".join([*lines, *(f"skipped: {text}" for text in self.skipped)])
+
+    def to_json_text(self) -> str:
+        """`to_json` as text."""
+        return json.dumps(self.to_json(), indent=1, ensure_ascii=False)
+
+
+def as_good(subsample: float) -> str:
+    """The equivalent subsample in words."""
+    if math.isnan(subsample):
+        return f"worse than a {_FRACTIONS[0]:.1%} sample of the real table, by its three-way marginals"
+    if subsample >= _FRACTIONS[-1]:
+        return f"as good as a sample of {_FRACTIONS[-1]:.0%} or more of the real table, by its three-way marginals"
+    return f"as good as a {100 * subsample:.2g} % sample of the real table, by its three-way marginals"
+
+
+def quality(
+    real: Table, synthetic: Table, *, name: str = "synthetic", targets: Sequence[str] | None = None, seed: int = _SEED
+) -> Quality:
+    """Compare a synthetic table with the real one. Not private.
+
+    Parameters
+    ----------
+    real, synthetic : Table
+        Over one universe; not empty.
+    name : str
+        What to call the synthetic one.
+    targets : sequence of str, optional
+        Columns that models are trained to foretell and regressions are of; by default the last of those with fewest
+        cells, and at least two.
+    seed : int
+        Of the samples that are drawn: ordinary randomness, as nothing here is private.
+
+    Raises
+    ------
+    InvalidInput
+        For tables over two universes, with less than 20 records, and for targets that are no columns.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> adult = qr.data.adult(["age", "sex", "income"])
+    >>> found = quality(part(adult, slice(0, None, 2)), part(adult, slice(1, None, 2)), targets=[])
+    >>> found.k_marginal[3].independent < found.k_marginal[3].synthetic < 1000
+    True
+    """
+    started = time.perf_counter()
+    if synthetic.domain != real.domain:
+        raise InvalidInput("the synthetic table is over another universe than the real one")
+    if min(len(real), len(synthetic)) < 20:
+        raise InvalidInput("at least 20 records of each table are compared")
+    rng = np.random.default_rng(seed)
+    goals = _targets(real, targets)
+    n = len(synthetic)
+    floor = part(real, rng.integers(len(real), size=n))
+    independent = Table(real.domain, tuple(c[rng.integers(len(real), size=n)] for c in real.columns))
+    others = (synthetic, floor, independent)
+    k_marginal, worst = _marginals(real, others)
+    correlation, association, associated = _associations(real, others)
+    skipped = [] if missing() is None else [f"models: {missing()}"]
+    regressed = tuple(r for r in (_regressed(real, others, target) for target in goals) if r is not None)
+    told, foretold = _models(real, synthetic, independent, goals, skipped, rng)
+    return Quality(
+        real,
+        synthetic,
+        name,
+        k_marginal,
+        _subsample(real, synthetic, rng),
+        worst,
+        correlation,
+        association,
+        associated,
+        regressed,
+        copies(real, synthetic, rng),
+        told,
+        foretold,
+        tuple(skipped),
+        time.perf_counter() - started,
+    )
+
+
+def _targets(real: Table, targets: Sequence[str] | None) -> list[int]:
+    if targets is not None:
+        return [real.domain.axis(name) for name in targets]
+    sizes = [(size, -a) for a, size in enumerate(real.domain.shape) if size > 1]
+    return [-min(sizes)[1]] if sizes else []
+
+
+def _marginals(real: Table, others: Sequence[Table]) -> tuple[dict[int, Beside], dict[int, tuple[Worst, ...]]]:
+    found: dict[int, Beside] = {}
+    worst: dict[int, tuple[Worst, ...]] = {}
+    for k, most in SETS.items():
+        if k > len(real.domain):
+            break
+        sets = sets_of(len(real.domain), k, most)
+        gaps = distances(real, others, sets)
+        found[k] = Beside(*(score(gap) for gap in gaps))
+        if k <= 2:
+            worst[k] = tuple(_worst(real, sets[i], gaps[:, i]) for i in np.argsort(-gaps[0], kind="stable")[:_WORST])
+    return found, worst
+
+
+def _worst(real: Table, axes: Axes, gaps: Floats) -> Worst:
+    return Worst(tuple(real.domain.names[a] for a in axes), Beside(*(float(gap) for gap in gaps)))
+
+
+def _subsample(real: Table, synthetic: Table, rng: np.random.Generator) -> float:
+    """The share of the real records whose three-way marginals are as far off: between the shares that are tried.
+
+    In between it is interpolated in logarithms; the distance of a sample of a share f falls as √((1 - f) / f).
+    """
+    sets = sets_of(len(real.domain), min(3, len(real.domain)), _SUBSAMPLED)
+    order = rng.permutation(len(real))
+    tried = [f for f in _FRACTIONS if f * len(real) >= 1]
+    samples = [part(real, order[: max(round(f * len(real)), 1)]) for f in tried]
+    ours, *theirs = distances(real, [synthetic, *samples], sets).mean(axis=1).tolist()
+    if ours >= theirs[0]:
+        return math.nan
+    if ours <= theirs[-1]:
+        return tried[-1]
+    at = next(i for i, gap in enumerate(theirs) if gap <= ours)
+    low, high = theirs[at - 1], theirs[at]
+    share = math.log(low / ours) / math.log(low / high) if low > high else 0.0
+    return math.exp(math.log(tried[at - 1]) + share * math.log(tried[at] / tried[at - 1]))
+
+
+def _associations(
+    real: Table, others: Sequence[Table]
+) -> tuple[Beside, Beside, tuple[tuple[str, str, float, float], ...]]:
+    """The mean gaps of correlations and of Cramér's V, and the pairs whose V is furthest off."""
+    columns, above = ordered(real.domain), np.nan
+    truth = correlations(real, columns)
+    pairs = np.triu_indices(len(columns), 1)
+    gaps = [np.abs(correlations(t, columns) - truth)[pairs] for t in others]
+    correlated = Beside(*(float(g.mean()) if g.size else above for g in gaps))
+    every = [s for s in combinations(range(len(real.domain)), 2) if real.domain.cells(s) <= 1 << 20][: SETS[2]]
+    values = np.array([[cramers_v(t, *s) for s in every] for t in (real, *others)]).reshape(4, len(every))
+    off = np.abs(values[1:] - values[0])
+    names = real.domain.names
+    furthest = np.argsort(-off[0], kind="stable")[:_WORST].tolist()
+    listed = tuple((names[every[i][0]], names[every[i][1]], float(values[0, i]), float(values[1, i])) for i in furthest)
+    return correlated, Beside(*(float(o.mean()) if o.size else above for o in off)), listed
+
+
+def _regressed(real: Table, others: Sequence[Table], target: int) -> Regressed | None:
+    """None for a column that has no order, or nothing to be explained by."""
+    columns = ordered(real.domain)
+    if target not in columns or len(columns) < 2:
+        return None
+    truth = {c.name: c for c in regression(real, target, columns)}
+    found = [{c.name: c for c in regression(t, target, columns)} for t in others]
+    if not truth:
+        return None
+    overlaps = [float(np.mean([overlap(c, f[n]) if n in f else 0.0 for n, c in truth.items()])) for f in found]
+    both = [(c, found[0][n]) for n, c in truth.items() if n in found[0]]
+    within = sum(abs(o.value - c.value) <= c.width for c, o in both) / len(truth)
+    listed = tuple((c.name, c.value, c.width, o.value, o.width) for c, o in both)
+    return Regressed(real.domain.names[target], listed, Beside(*overlaps), within)
+
+
+def _models(
+    real: Table,
+    synthetic: Table,
+    independent: Table,
+    targets: Sequence[int],
+    skipped: list[str],
+    rng: np.random.Generator,
+) -> tuple[tuple[Told, Told] | None, tuple[Learned, ...]]:
+    if missing() is not None or len(real.domain) < 2:
+        return None, ()
+    order = rng.permutation(len(real))
+    half = len(real) // 2
+    first, second = part(real, order[:half]), part(real, order[half:])
+    told = (
+        told_apart(first, part(synthetic, rng.permutation(len(synthetic))[:half]), rng),
+        told_apart(first, second, rng),
+    )
+    found = []
+    for target in targets:
+        name, size = real.domain.names[target], real.domain.shape[target]
+        if not 2 <= size <= MOST_CLASSES:
+            skipped.append(f"foretelling {name}: it has {size:,} cells, and models are for 2 to {MOST_CLASSES}")
+            continue
+        one = learned(first, second, synthetic, independent, target, rng)
+        if one is None:
+            skipped.append(f"foretelling {name}: all records that are tested have one value")
+        else:
+            found.append(one)
+    return told, tuple(found)

@@ -1,0 +1,126 @@
+"""The contract between the engine and a statistic.
+
+A statistic is a frozen dataclass of public parameters; nothing is inherited or registered. `Curator.estimate` checks,
+charges the ledger durably, and then lets it draw through a `PrivateColumns`. It promises an error by `error_bound`, the
+theorem as code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
+from qrelease.noise.distributions import Noise
+from qrelease.privacy.costs import Cost, Neighbours
+
+if TYPE_CHECKING:
+    from qrelease.statistics.private_columns import PrivateColumns
+
+BETA: Final = 0.05
+"""The probability with which an interval, or a promise, may fail."""
+
+Value = float | int | str | bool | None | tuple["Value", ...] | Mapping[str, "Value"]
+"""A number, or many of them, as JSON has it."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One noisy number, or choice, that an estimate is made of.
+
+    what   in words
+    value  as it was drawn
+    law    of its noise, in words: `discrete Laplace, scale 20`; or the rule of the choice
+    """
+
+    what: str
+    value: Value
+    law: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types."""
+        return {"what": self.what, "value": self.value, "law": self.law}
+
+
+@dataclass(frozen=True)
+class EstimateResult:
+    """What a statistic returns; all of it is public.
+
+    Attributes
+    ----------
+    value
+        The estimate: a number, or a tuple or mapping of them. None where it refused.
+    interval
+        (low, high), or one such pair for each number of `value`: with probability 1 - β what `covers` names lies in it,
+        in all pairs at once. None where `method` says why there is none.
+    method
+        How the interval was made, and at which β.
+    covers
+        What the interval is about, as `the mean of the values clipped to 0..99`.
+    measured
+        The noisy numbers behind it.
+    choices
+        What was chosen on the way, by name.
+    typical
+        About the root mean square of the noise in `value`, in its unit; None where nothing is known.
+    records
+        A number that n reaches with probability 1 - β/2, from what was measured; None if none was. Infinity where
+        `error_bound` is the same for every n that it is finite for, and true for all.
+    unit
+        What errors are counted in, as in `error at most 3 ranks`.
+    """
+
+    value: Value
+    interval: tuple[float, float] | tuple[tuple[float, float], ...] | None
+    method: str
+    covers: str
+    measured: tuple[Measured, ...] = ()
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    typical: float | None = None
+    records: float | None = None
+    unit: str = "in the unit of the value"
+
+
+@runtime_checkable
+class Statistic(Protocol):
+    """One number, or a few, of a private table; it holds public parameters alone."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line and in the ledger, such as `mean`."""
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
+        """Raise whatever can be known to be wrong before anything is charged: `InvalidInput`, or `TooLarge`."""
+
+    def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
+        """Draw, within the cost, which is charged by now. No table makes it fail, not an empty one nor one record."""
+
+    def error_bound(
+        self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float
+    ) -> float | None:
+        """e such that with probability 1 - β the error is at most e, on every table of at least so many records.
+
+        The error is |value - truth|, the largest of several, in the unit that the class says: of the value, or in
+        ranks. Infinite where the theorem promises nothing; None where no theorem is about all tables.
+        """
+
+
+def refuse_empty(statistic: Statistic, domain: Domain, records: int | None, cost: Cost, neighbours: Neighbours) -> None:
+    """`InvalidInput` where n is public and the theorem promises nothing for it."""
+    if records is not None and statistic.error_bound(domain, records, cost, neighbours, beta=BETA) == math.inf:
+        raise InvalidInput(
+            f"{statistic.name} promises nothing for {records:,} records at {cost}: take a larger cost, or more records"
+        )
+
+
+def spelled(law: Noise) -> str:
+    """A law of noise in words."""
+    return f"{law.law}, scale {law.scale:.6g}"
+
+
+def within(interval: tuple[float, float], low: float, high: float) -> tuple[float, float]:
+    """An interval cut to what is possible; a single point of it where nothing of it is."""
+    return min(max(interval[0], low), high), max(min(interval[1], high), low)

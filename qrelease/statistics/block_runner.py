@@ -1,0 +1,87 @@
+"""Runs a user's function on blocks of records, each in a process of its own: a program, run with `python -m`.
+
+It reads from standard input a line of JSON, {"function": "file.py:name", "seconds": s, "bytes": b}, and then blocks: a
+length of 8 bytes, and an .npz archive of one array for each column. It writes a float of 8 bytes for each block, NaN
+where the function failed, took too long, or returned no number. The function is loaded once, before any block; each
+block is a fork of that, so what one does to its memory no other sees.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import json
+import math
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from qrelease._util.typing import Floats
+
+
+def load(text: str) -> Callable[[Mapping[str, Floats]], float]:
+    """The function of `file.py:name` or `module:name`."""
+    place, _, name = text.rpartition(":")
+    if place.endswith(".py"):
+        spec = importlib.util.spec_from_file_location("users_function", place)
+        if spec is None or spec.loader is None:
+            raise ImportError(place)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    function: Callable[[Mapping[str, Floats]], float] = getattr(module, name)
+    return function
+
+
+def _answer(function: Callable[[Mapping[str, Floats]], Any], block: bytes, seconds: float, size: int) -> float:
+    """Of one block, in a fork that is killed after so many seconds."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        _run(function, block, write, seconds, size)
+    os.close(write)
+    ready, _, _ = select.select([read], [], [], seconds)
+    found = os.read(read, 8) if ready else b""
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(read)
+    return float(struct.unpack("<d", found)[0]) if len(found) == 8 else math.nan
+
+
+def _run(function: Callable[[Mapping[str, Floats]], Any], block: bytes, write: int, seconds: float, size: int) -> None:
+    """The child; it ends here whatever happens."""
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds) + 1,) * 2)
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        with np.load(io.BytesIO(block), allow_pickle=False) as arrays:
+            found = float(function({name: arrays[name] for name in arrays.files}))
+        os.write(write, struct.pack("<d", found))
+    finally:
+        os._exit(0)
+
+
+def main() -> None:
+    """Serve the blocks on standard input until it ends."""
+    source, out = sys.stdin.buffer, sys.stdout.buffer
+    told = json.loads(source.readline())
+    function = load(told["function"])
+    while head := source.read(8):
+        block = source.read(struct.unpack("<q", head)[0])
+        out.write(struct.pack("<d", _answer(function, block, told["seconds"], told["bytes"])))
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The statistics that a text can name, as `quantile:age,q=0.25`: what the command line takes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+from typing import Any, Final
+
+from qrelease.errors import InvalidInput
+
+STATISTICS: Final = {
+    "sum": ("sums", "Sum", "of values clipped to low..high"),
+    "mean": ("mean", "Mean", "of values clipped to low..high"),
+    "textbook-mean": ("mean", "TextbookMean", "a noisy sum over a noisy count; origin=middle or zero"),
+    "clipped-mean": ("clipped_mean", "ClippedMean", "of values clipped to two private quantiles"),
+    "sparse-vector-mean": ("clipped_mean", "SparseVectorMean", "of values clipped to a bound by sparse vector"),
+    "quantile": ("quantile", "Quantile", "q, by default the median"),
+    "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
+    "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
+    "smooth-sensitivity": ("smooth_sensitivity", "SmoothSensitivity", "of=median, trimmed-mean or mean"),
+    "most-common": ("selection", "MostCommon", "k cells of the columns a/b, the most common first"),
+    "above-thresholds": ("thresholds", "AboveThresholds", "the cells of a/b with threshold=T; positives=c, form=best"),
+    "sample-and-aggregate": (
+        *("sample_and_aggregate", "SampleAndAggregate"),
+        "of the columns a/b, function=FILE.py:NAME, low=, high=, blocks=50, aggregate=mean or median",
+    ),
+    "propose-test-release": ("propose_test_release", "ProposeTestRelease", "bound=B, of=median or as above"),
+    "vector-mean": ("vector_mean", "VectorMean", "of the columns a/b/c, clipped to a ball that is chosen privately"),
+    "truncated-mean": ("vector_mean", "TruncatedMean", "of the columns a/b/c, clipped one by one; radius=R"),
+    "sparse-mean": ("sparse_mean", "SparseMean", "of all columns: sparse-mean:10,origin=0, the 10 furthest from 0"),
+    "peeling-mean": ("sparse_mean", "PeelingMean", "the same with Laplace noise, as in the text"),
+    "independence-test": ("chi_squared", "IndependenceTest", "of a column and second=COLUMN"),
+    "fit-test": ("chi_squared", "FitTest", "of a column and shares=1/2/3, one a cell"),
+    "uniformity-test": ("uniformity", "UniformityTest", "whether the two-valued columns a/b/c are fair coins"),
+    "efficient-tester": ("uniformity", "EfficientTester", "the same for a distance=D, constants=proved or printed"),
+    "adassp": ("regression", "AdaSSP", "of a target on features=a/b/c, or on all; positive=VALUE"),
+    "functional-mechanism": ("regression", "FunctionalMechanism", "the same for a pure epsilon"),
+    "noisy-descent": ("regression", "NoisyDescent", "the same by loss=logistic, linear or huber; epochs=, clip="),
+}
+"""The names, each with the module in `statistics`, the class, and what its parameters are."""
+
+_FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": "StableMean"}
+
+
+def parse(text: str) -> Any:
+    """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; a list is `a/b/c`.
+
+    Raises
+    ------
+    InvalidInput
+        For a name or a parameter that there is not, and for a value that is none; the message lists what there is.
+
+    Examples
+    --------
+    >>> parse("quantile:age,q=0.25,interval=no")
+    Quantile(column='age', q=0.25, interval=False)
+    """
+    name, _, rest = text.partition(":")
+    column, *given = rest.split(",")
+    if name not in STATISTICS or not column:
+        raise InvalidInput(f"a statistic is NAME:COLUMN with a name of {', '.join(STATISTICS)}, got {text!r}")
+    module, made, _ = STATISTICS[name]
+    kind = getattr(import_module(f"qrelease.statistics.{module}"), made)
+    first, *known = [f.name for f in fields(kind)]
+    values: dict[str, Any] = {first: _value(first, column)}
+    for part in given:
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no parameter"
+            raise InvalidInput(f"{name} {takes}, got {part!r}")
+        values[key] = _value(key, value)
+    try:
+        return kind(**values)
+    except TypeError:
+        missing = [f.name for f in fields(kind) if f.name not in values]
+        raise InvalidInput(
+            f"{name} needs one more of {', '.join(missing)}, as in {name}:{column},{missing[0]}=…"
+        ) from None
+
+
+def _value(key: str, text: str) -> Any:
+    if key == "of":
+        if text not in _FUNCTIONS:
+            raise InvalidInput(f"of must be one of {', '.join(_FUNCTIONS)}, got {text!r}")
+        return getattr(import_module("qrelease.statistics.local_sensitivity"), _FUNCTIONS[text])()
+    if key in ("columns", "features"):
+        return tuple(text.split("/"))
+    if key in ("function", "column", "first", "second", "target", "positive"):
+        return text
+    if text in ("yes", "no"):
+        return text == "yes"
+    if key in ("qs", "shares"):
+        return tuple(float(_number(part)) for part in text.split("/"))
+    return text if text.isalpha() else _number(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise InvalidInput(f"a parameter must be a number, a word or a/b/c, got {text!r}") from None

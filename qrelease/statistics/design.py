@@ -1,0 +1,193 @@
+"""Records as rows of a regression: features of whole numbers of bounded length, and models as functions of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, Protocol, final
+
+import numpy as np
+
+from qrelease._util.typing import Floats, Ints
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import InvalidInput
+
+UNIT: Final = 1 << 10
+"""What 1 is in whole numbers: features and targets are from -UNIT to UNIT."""
+
+_LISTED: Final = 32  # ordered columns with more cells are one number, all others one indicator a cell
+_MOST_FEATURES: Final = 1 << 12
+
+
+class Cells(Protocol):
+    """Whoever has the cells of records: a `PrivateColumns`, or a function of public ones."""
+
+    def cells(self, name: str) -> Ints:
+        """The cell of each record in a column, (n,)."""
+
+
+@final
+@dataclass(frozen=True)
+class Design:
+    """Which features a record has; public.
+
+    A feature is the constant 1, an indicator of one cell, or an ordered column with many cells as a number from -1 to
+    1, 0 where it is missing. So a row of f columns has length at most √(f + 1), and at most f + 1 entries that are not
+    0, whatever the record.
+
+    Attributes
+    ----------
+    target
+        A column that is no feature.
+    features
+        Names of columns.
+    """
+
+    domain: Domain
+    target: str
+    features: tuple[str, ...]
+
+    @classmethod
+    def of(cls, domain: Domain, target: str, features: tuple[str, ...] | None) -> Design:
+        """Of these features, or of all columns but the target; `InvalidInput` where they do not fit."""
+        domain[target]
+        names = tuple(name for name in domain.names if name != target) if features is None else features
+        if not isinstance(names, tuple) or not names or len(set(names)) < len(names) or target in names:
+            raise InvalidInput(f"features must be a tuple of different columns without {target!r}, got {names!r}")
+        design = cls(domain, target, names)
+        if design.width > _MOST_FEATURES:
+            raise InvalidInput(f"a regression has at most {_MOST_FEATURES:,} features, got {design.width:,}")
+        return design
+
+    @cached_property
+    def blocks(self) -> tuple[Ints, ...]:
+        """Of each column, what its cells are as features, (cells, features of it)."""
+        return tuple(_block(self.domain[name]) for name in self.features)
+
+    @cached_property
+    def width(self) -> int:
+        """p, the number of features, the constant included."""
+        return 1 + sum(int(block.shape[1]) for block in self.blocks)
+
+    @property
+    def square(self) -> int:
+        """The largest squared length of a row."""
+        return (len(self.features) + 1) * UNIT**2
+
+    @property
+    def moment_square(self) -> int:
+        """The largest squared length of the upper triangle of xxᵀ: Σ_{i≤j} x_i²x_j² = (‖x‖⁴ + Σx_i⁴)/2."""
+        return (self.square**2 + UNIT**2 * self.square) // 2
+
+    @property
+    def moment_sum(self) -> int:
+        """The largest Σ_{i≤j} |x_i x_j|, of at most f + 1 entries that are not 0."""
+        terms = len(self.features) + 1
+        return terms * (terms + 1) // 2 * UNIT**2
+
+    def rows(self, source: Cells) -> Ints:
+        """(n, p); a row depends on its record alone."""
+        parts = [block[source.cells(name)] for name, block in zip(self.features, self.blocks, strict=True)]
+        return np.concatenate([np.full((len(parts[0]), 1), UNIT, np.int64), *parts], axis=1)
+
+    def labels(self, positive: str | None) -> tuple[Ints, Ints]:
+        """Of each cell of the target: −1, 1, or 0 where it is missing; and whether it is 1. For two classes."""
+        attribute = self.domain[self.target]
+        names = attribute.labels[: attribute.values]
+        if positive is None:
+            if len(names) != 2:
+                raise InvalidInput(f"{self.target!r} has {len(names)} values: say which one is positive")
+            positive = names[1]
+        if positive not in names or len(names) < 2:
+            raise InvalidInput(f"{positive!r} is not one of several values of {self.target!r}")
+        found = np.array([1 if name == positive else -1 for name in names] + [0] * (attribute.size - len(names)))
+        return found.astype(np.int64), (found == 1).astype(np.int64)
+
+    def numbers(self) -> tuple[Ints, Ints]:
+        """Of each cell of the target: a whole number from -UNIT to UNIT, and 1, or 0 where it is missing."""
+        attribute = self.domain[self.target]
+        if attribute.values < 2 or not (attribute.ordered or attribute.kind == "coded"):
+            raise InvalidInput(f"{self.target!r} is no number: a linear regression needs an ordered target")
+        known = (np.arange(attribute.size) < attribute.values).astype(np.int64)
+        return _scaled(attribute)[:, 0] * known, known
+
+    def weights(self, solution: Floats) -> dict[str, float | tuple[float, ...]]:
+        """By column: one a cell, or one for a number, in its own scale from -1 to 1; the constant first."""
+        found: dict[str, float | tuple[float, ...]] = {"": float(solution[0])}
+        at = 1
+        for name, block in zip(self.features, self.blocks, strict=True):
+            part = tuple(solution[at : at + block.shape[1]].tolist())
+            found[name] = part if len(part) > 1 else part[0]
+            at += block.shape[1]
+        return found
+
+    def predict(self, weights: Mapping[str, object], source: Cells) -> Floats:
+        """The linear prediction of each record, (n,), by weights that an estimate has as its value."""
+        listed = [weights[""], *(weights[name] for name in self.features)]
+        solution = np.concatenate([np.atleast_1d(np.asarray(part, np.float64)) for part in listed])
+        found: Floats = self.rows(source) @ solution / UNIT
+        return found
+
+    def moments(self, counts: Callable[[tuple[str, ...]], Floats], target: Ints) -> tuple[Floats, Floats]:
+        """XᵀX, (p, p), and Xᵀy, (p,), from marginals on two columns at most, exact or noisy.
+
+        Parameters
+        ----------
+        counts
+            Gives the counts of the cells of some columns, flat in C order of the names.
+        target
+            y of each cell of the target, which no record may miss.
+        """
+
+        def table(*names: str) -> Floats:
+            shape = [self.domain[name].size for name in names]
+            return np.asarray(counts(names), np.float64).reshape(shape)
+
+        bounds = np.cumsum([1, *(block.shape[1] for block in self.blocks)])
+        places = [slice(a, b) for a, b in pairwise(bounds.tolist())]
+        gram, cross = np.zeros((self.width, self.width)), np.zeros(self.width)
+        weighed = table(self.target)
+        gram[0, 0], cross[0] = UNIT**2 * weighed.sum(), UNIT * (weighed @ target)
+        for i, (name, block, place) in enumerate(zip(self.features, self.blocks, places, strict=True)):
+            alone = table(name)
+            gram[0, place] = gram[place, 0] = UNIT * (alone @ block)
+            gram[place, place] = block.T @ (alone[:, None] * block)
+            cross[place] = block.T @ (table(name, self.target) @ target)
+            for other, second, where in zip(self.features[:i], self.blocks[:i], places[:i], strict=True):
+                gram[place, where] = block.T @ table(name, other) @ second
+                gram[where, place] = gram[place, where].T
+        return gram, cross
+
+
+@final
+@dataclass(frozen=True)
+class Records:
+    """Public records as cells, for predictions: a name and the cells of each."""
+
+    columns: Mapping[str, Sequence[int] | Ints]
+
+    def cells(self, name: str) -> Ints:
+        """See `Cells`."""
+        return np.asarray(self.columns[name], np.int64)
+
+
+def _block(attribute: Attribute) -> Ints:
+    """(cells, features)."""
+    if attribute.ordered and attribute.values > _LISTED:
+        return _scaled(attribute)
+    return UNIT * np.eye(attribute.size, dtype=np.int64)
+
+
+def _scaled(attribute: Attribute) -> Ints:
+    """An ordered column as one number, (cells, 1); the missing cell is 0."""
+    codes = np.arange(attribute.size, dtype=np.int64)
+    found = (2 * codes - (attribute.values - 1)) * UNIT // max(attribute.values - 1, 1)
+    return np.where(codes < attribute.values, found, 0)[:, None]
+
+
+def root_up(square: int) -> int:
+    """The least whole number that is no less than a root."""
+    return math.isqrt(square - 1) + 1 if square else 0

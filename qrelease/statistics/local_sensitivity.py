@@ -1,0 +1,179 @@
+"""Functions of a column that most tables change little: their values, and how far they move near a given table.
+
+x_1 <= … <= x_n are the codes of the column, x_i = 0 for i < 1 and x_i = K - 1 for i > n. LS(x) is the most that one
+record changes the function, and A(x, k) the largest LS(y) of the tables y within k changes of x. All numbers here are
+whole, in units of which `units(n)` make one step of the grid. A function of your own has the four methods of
+`LocallyStable`, and an A that may be larger than that largest LS, as long as A(x, k) <= A(x', k + 1) for neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol, final, runtime_checkable
+
+import numpy as np
+
+from qrelease._util.typing import Ints
+from qrelease.errors import InvalidInput
+from qrelease.privacy.costs import Neighbours
+from qrelease.statistics.grid import Grid, Numbers, exact_dot
+
+_FINE: Final = 1 << 16
+"""Units of a mean a step."""
+
+_SAFE: Final = 1 << 40
+
+
+@runtime_checkable
+class LocallyStable(Protocol):
+    """A function f of a column, and A(x, k)."""
+
+    @property
+    def name(self) -> str:
+        """In words, such as `median`."""
+
+    def check(self, grid: Grid, neighbours: Neighbours) -> None:
+        """`InvalidInput` for a column, or a relation, that it is not made for."""
+
+    def units(self, records: int) -> int:
+        """How many units are one step of the grid: public, so 1, or a function of n where n is public."""
+
+    def value(self, found: Numbers, neighbours: Neighbours) -> int:
+        """f(x), in units."""
+
+    def sensitivities(self, found: Numbers, most: int, neighbours: Neighbours) -> Ints:
+        """A(x, 0), …, A(x, most), in units; none below the one before it."""
+
+
+def window_sensitivities(found: Numbers, low: int, high: int, most: int) -> Ints:
+    """max over s = 0..k+1 of x_(high + s) - x_(low + s - k - 1), for k = 0..most.
+
+    How far the sum of the order statistics low..high moves when one record is replaced, k after k others were (Nissim,
+    Raskhodnikova & Smith 2007, §3.1, for the median, where low = high). A record that is replaced moves each order
+    statistic by one place at most, all of them up or all down, so the sum by at most x_(high + 1) - x_low, or x_high -
+    x_(low - 1), and some record does. After k others, r of which went up, x_(high + 1) is x_(high + 1 + r) at most and
+    x_low at least x_(low - k + r): the maximum over r, of both forms, is the one above. Time is O(most²).
+    """
+    steps = np.arange(most + 2)
+    tops, bottoms = found.order(high + steps), found.order(low + steps - most - 1)
+    # For k the places low - k - 1 + s, s = 0..k+1, are the entries most - k .. most + 1 of the second.
+    return np.array([(tops[: k + 2] - bottoms[most - k :]).max() for k in range(most + 1)], np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Median:
+    """x_⌈n/2⌉, the lower median; 0 of no records.
+
+    *Where records come and go*, LS is one gap, x_(h+1) - x_h with h = ⌊n/2⌋. To make the gap from x_i to x_j the one of
+    a table takes j - i - 1 removals between, and as many more changes as bring the number of records at most x_i to
+    half: max(s - n - 1, n - s, 0) for s = i + j. The sum is 2j - n - 2 for s > n, whatever i is, and n - 1 - 2i for
+    s <= n, whatever j is: so the widest gaps within k changes are those with s = n + 1 or s = n, and
+
+        A(x, k) = x_(i + k + 1) - x_i,   i = ⌊(n - k)/2⌋.
+
+    *Where records are replaced* it is `window_sensitivities` with low = high.
+    """
+
+    name: ClassVar[str] = "median"
+
+    def check(self, grid: Grid, neighbours: Neighbours) -> None:
+        """See `LocallyStable`."""
+        if neighbours is Neighbours.REPLACE_ONE and grid.missing:
+            raise InvalidInput(f"column {grid.name!r} may have missing values: take add-remove neighbours")
+
+    def units(self, records: int) -> int:
+        """See `LocallyStable`."""
+        return 1
+
+    def value(self, found: Numbers, neighbours: Neighbours) -> int:
+        """See `LocallyStable`."""
+        return int(found.order(np.array([(found.n + 1) // 2]))[0])
+
+    def sensitivities(self, found: Numbers, most: int, neighbours: Neighbours) -> Ints:
+        """See `LocallyStable`."""
+        if neighbours is Neighbours.REPLACE_ONE:
+            return window_sensitivities(found, (found.n + 1) // 2, (found.n + 1) // 2, most)
+        k = np.arange(most + 1)
+        first = (found.n - k) // 2
+        return found.order(first + k + 1) - found.order(first)
+
+
+@final
+@dataclass(frozen=True)
+class TrimmedMean:
+    """The mean of x_(t+1), …, x_(n-t), t = ⌊trim n⌋; for neighbours that replace a record.
+
+    In units of 1/(n - 2t) of a step it is a whole number, the sum, and A is `window_sensitivities`.
+
+    Parameters
+    ----------
+    trim
+        The share left out at either end, from 0 to below 0.5.
+    """
+
+    trim: float = 0.1
+    name: ClassVar[str] = "trimmed mean"
+
+    def check(self, grid: Grid, neighbours: Neighbours) -> None:
+        """See `LocallyStable`."""
+        if not (isinstance(self.trim, float | int) and 0 <= self.trim < 0.5):
+            raise InvalidInput(f"trim must be in [0, 0.5), got {self.trim!r}")
+        if neighbours is not Neighbours.REPLACE_ONE or grid.missing:
+            raise InvalidInput("a trimmed mean needs a public number of values: replace-one neighbours, none missing")
+
+    def _cut(self, records: int) -> int:
+        return min(math.floor(self.trim * records), (records - 1) // 2) if records else 0
+
+    def units(self, records: int) -> int:
+        """See `LocallyStable`."""
+        return max(records - 2 * self._cut(records), 1)
+
+    def value(self, found: Numbers, neighbours: Neighbours) -> int:
+        """See `LocallyStable`."""
+        t = self._cut(found.n)
+        places = np.clip(found.cumulative, t, found.n - t)
+        return exact_dot(found.values, np.diff(places, prepend=t))
+
+    def sensitivities(self, found: Numbers, most: int, neighbours: Neighbours) -> Ints:
+        """See `LocallyStable`."""
+        t = self._cut(found.n)
+        return window_sensitivities(found, t + 1, found.n - t, most)
+
+
+@final
+@dataclass(frozen=True)
+class StableMean:
+    """The mean of all codes, to the nearest 2^-16 of a step; half of the grid of no records.
+
+    From n records one that goes moves it by |x - mean|/(n - 1) <= (K - 1)/n, one that comes by at most (K - 1)/(n + 1),
+    which lecture notes take for the larger one; one that is replaced by (K - 1)/n. Rounding adds one unit at most. A(x,
+    k) is that for n - k records, and for n where records are replaced.
+    """
+
+    name: ClassVar[str] = "mean"
+
+    def check(self, grid: Grid, neighbours: Neighbours) -> None:
+        """See `LocallyStable`."""
+        if neighbours is Neighbours.REPLACE_ONE and grid.missing:
+            raise InvalidInput(f"column {grid.name!r} may have missing values: take add-remove neighbours")
+        if grid.cells > _SAFE:
+            raise InvalidInput(f"column {grid.name!r} has too many values for a mean: at most 2^40")
+
+    def units(self, records: int) -> int:
+        """See `LocallyStable`."""
+        return _FINE
+
+    def value(self, found: Numbers, neighbours: Neighbours) -> int:
+        """See `LocallyStable`."""
+        if not found.n:
+            return (found.cells - 1) * _FINE // 2
+        return (2 * _FINE * found.total(0, found.cells - 1) + found.n) // (2 * found.n)
+
+    def sensitivities(self, found: Numbers, most: int, neighbours: Neighbours) -> Ints:
+        """See `LocallyStable`."""
+        gone = np.zeros(most + 1, np.int64) if neighbours is Neighbours.REPLACE_ONE else np.arange(most + 1)
+        left = np.maximum(found.n - gone, 1)
+        bounds: Ints = -((1 - found.cells) * _FINE // left) + 1
+        return bounds

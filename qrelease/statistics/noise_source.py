@@ -1,0 +1,70 @@
+"""What statistics draw: noise and choices, so that an auditor can list all draws where a statistic samples them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar, final
+
+import numpy as np
+
+from qrelease._util.typing import Ints
+from qrelease.noise import samplers, selection
+from qrelease.noise.calibration import Rule
+from qrelease.noise.cauchy import discrete_cauchy
+from qrelease.noise.distributions import Noise
+from qrelease.noise.entropy import WordSource
+
+Kind = TypeVar("Kind")
+
+
+class NoiseSource(Protocol):
+    """Integer noise, and a choice by scores. `ExactNoise` samples them; tests enumerate them."""
+
+    def noise(self, law: Noise, parameter: Fraction, size: int) -> Ints:
+        """Independent draws, (size,): `parameter` is the scale b of a Laplace law, the variance σ² of a Gaussian."""
+
+    def cauchy(self, scale: Fraction) -> int:
+        """One draw of P(z) ∝ 1/(scale² + z²) on the integers, as `noise.cauchy` has it."""
+
+    def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
+        """The index of a large score, (k,) integers, as `noise.selection` has it."""
+
+    def labels(self, size: int, below: int) -> Ints:
+        """Independent labels 0..below - 1, (size,), each about equally likely; no privacy rests on how nearly."""
+
+    def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
+        """A sparse vector stream, made of these arguments and the entropy."""
+
+
+@final
+class ExactNoise:
+    """Draws from the samplers of `noise`, which are exact."""
+
+    def __init__(self, entropy: WordSource) -> None:
+        self.entropy = entropy
+
+    def noise(self, law: Noise, parameter: Fraction, size: int) -> Ints:
+        """See `NoiseSource`."""
+        if law.law == "discrete Laplace":
+            return samplers.discrete_laplace(parameter, size, self.entropy)
+        if law.law == "discrete Gaussian":
+            return samplers.discrete_gaussian(parameter, size, self.entropy)
+        return samplers.rounded_gaussian(parameter, size, self.entropy)
+
+    def cauchy(self, scale: Fraction) -> int:
+        """See `NoiseSource`."""
+        return int(discrete_cauchy(scale, 1, self.entropy)[0])
+
+    def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
+        """See `NoiseSource`."""
+        select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
+        return select(scores, epsilon, sensitivity, self.entropy, monotone=monotone)
+
+    def labels(self, size: int, below: int) -> Ints:
+        """See `NoiseSource`."""
+        return ((self.entropy.words(size) >> np.uint64(32)) * np.uint64(below) >> np.uint64(32)).astype(np.int64)
+
+    def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
+        """See `NoiseSource`."""
+        return kind(*arguments, self.entropy, **options)

@@ -1,0 +1,164 @@
+"""`PrivateColumns`: the only door through which a statistic sees the records, under the budget of one charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, TypeVar, final
+
+import numpy as np
+
+from qrelease._util.typing import Ints
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
+from qrelease.noise.distributions import Noise
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
+from qrelease.privacy.filters import Filter
+from qrelease.statistics.grid import Grid, Numbers
+from qrelease.statistics.noise_source import NoiseSource
+
+Kind = TypeVar("Kind")
+
+
+def numbers(table: Table, grid: Grid) -> Numbers:
+    """The values of a column, counted in one pass; a missing one is left out."""
+    return Numbers.counted(table.counts([(table.domain.axis(grid.name),)])[0][: grid.cells])
+
+
+def codes(table: Table, grid: Grid) -> Ints:
+    """The code of each record's value, (n,) int64; -1 where it is missing."""
+    column = table.columns[table.domain.axis(grid.name)].astype(np.int64)
+    column[column >= grid.cells] = -1
+    return column
+
+
+@final
+@dataclass
+class PrivateColumns:
+    """Columns of private records under a budget. Made by the `Curator` for one charge and one statistic.
+
+    `measure`, `choose`, `perturb` and `stream` spend before they draw, and write down what they spent. `numbers`,
+    `codes` and `count` return private numbers: what is released of them goes through one of those four.
+    """
+
+    _table: Table = field(repr=False)
+    neighbours: Neighbours
+    filter: Filter
+    noise: NoiseSource = field(repr=False)
+    spends: list[Spend] = field(default_factory=list)
+
+    @property
+    def domain(self) -> Domain:
+        """The public universe of the records."""
+        return self._table.domain
+
+    @property
+    def public_records(self) -> int | None:
+        """The number of records where neighbours have the same, so that it is public; else None."""
+        return len(self._table) if self.neighbours is Neighbours.REPLACE_ONE else None
+
+    @property
+    def moves(self) -> Literal[1, 2]:
+        """How many records at most are to be added or removed to get from a table to a neighbour."""
+        return moves(self.neighbours)
+
+    def numbers(self, name: str) -> Numbers:
+        """The values of one column and how often each stands. Private."""
+        return numbers(self._table, Grid.of(self.domain, name))
+
+    def codes(self, name: str) -> Ints:
+        """The code of each record's value of a column, (n,) int64; -1 where it is missing. Private."""
+        return codes(self._table, Grid.of(self.domain, name))
+
+    def cells(self, name: str) -> Ints:
+        """The cell of each record in a column of any kind, (n,) int64; the missing cell is one of them. Private."""
+        return self._table.columns[self.domain.axis(name)].astype(np.int64)
+
+    def sums(self, weights: Sequence[Ints]) -> Ints:
+        """Σ over records of a number for the cell of each column, in the order of the domain, (d,). Private.
+
+        weights  by column, one whole number a cell
+        """
+        return np.array(
+            [
+                int(np.bincount(cells, minlength=len(numbers)) @ numbers)
+                for cells, numbers in zip(self._table.columns, weights, strict=True)
+            ],
+            np.int64,
+        )
+
+    def count(self) -> int:
+        """The number of records. Private, unless it is `public_records`."""
+        return len(self._table)
+
+    def counts(self, names: tuple[str, ...]) -> Ints:
+        """How many records are in each cell of the marginal on some columns, in C order of the names. Private."""
+        return self._table.counts([tuple(self.domain.axis(name) for name in names)])[0]
+
+    def spend(self, what: str, cost: Cost) -> None:
+        """Take a cost from the charge, for the draw that follows, and write it down.
+
+        Raises `BudgetExceeded` where the charge does not cover it: then nothing may be drawn.
+        """
+        self.filter.spend(cost)
+        self.spends.append(Spend(what, cost))
+
+    def measure(self, what: str, exact: Ints, sensitivity: int, cost: Cost) -> tuple[Ints, Noise]:
+        """Integers, (k,), with independent noise; and its law.
+
+        sensitivity  how far all of them move between neighbours: Δ₁ for a `PureDP`, else Δ₂², a whole number
+        """
+        law, parameter = calibrated(sensitivity, cost)
+        self.spend(what, cost)
+        return exact + self.noise.noise(law, parameter, len(exact)), law
+
+    def perturb(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
+        """An integer with discrete Laplace noise of a scale that may be private: the caller proves the cost."""
+        self.spend(what, cost)
+        return exact + int(self.noise.noise(Noise("discrete Laplace", float(scale)), scale, 1)[0])
+
+    def perturb_widely(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
+        """As `perturb`, with discrete Cauchy noise."""
+        self.spend(what, cost)
+        return exact + self.noise.cauchy(scale)
+
+    def choose(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, *, monotone: bool = False) -> int:
+        """The index of a large score, (k,) integers, each moved by at most `sensitivity` between neighbours.
+
+        By permute-and-flip under pure ε and by the exponential mechanism under zCDP, each the better one there.
+        """
+        rule = rule_of(cost)
+        epsilon = selection_epsilon(cost, rule)
+        self.spend(what, cost)
+        return self.noise.choose(scores, epsilon, sensitivity, rule, monotone=monotone)
+
+    def choose_apart(
+        self, what: str, scores: Sequence[Ints], sensitivities: Sequence[int], cost: PureDP | ZCDP
+    ) -> list[int]:
+        """One index for each list of scores, for one cost, as `choose`: no two lists may depend on the same record.
+
+        A neighbour moves the scores of one list, by at most its sensitivity; or those of two, where a record is
+        replaced, by at most half of theirs each.
+        """
+        rule = rule_of(cost)
+        epsilon = selection_epsilon(cost, rule)
+        self.spend(what, cost)
+        given = zip(scores, sensitivities, strict=True)
+        return [self.noise.choose(part, epsilon, moved, rule, monotone=False) for part, moved in given]
+
+    def stream(self, what: str, cost: Cost, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
+        """A sparse vector stream of some kind, such as `SparseVector`, made of (cost, *arguments, **options)."""
+        self.spend(what, cost)
+        return self.noise.stream(kind, cost, *arguments, **options)
+
+
+def moves(neighbours: Neighbours) -> Literal[1, 2]:
+    """How many records at most are to be added or removed to get from a table to a neighbour."""
+    return 2 if neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def rule_of(cost: Cost) -> Rule:
+    """The better rule of selection at a cost."""
+    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"

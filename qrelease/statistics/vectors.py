@@ -1,0 +1,172 @@
+"""Records as vectors of whole numbers: some columns of numbers together, each on a public scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from qrelease._util.typing import Floats, Ints
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
+from qrelease.noise.calibration import calibrated
+from qrelease.noise.distributions import Noise
+from qrelease.privacy.costs import Cost, PureDP
+from qrelease.statistics.grid import Grid
+from qrelease.statistics.private_columns import PrivateColumns
+
+
+@final
+@dataclass(frozen=True)
+class Frame:
+    """The columns of a vector, and their scale: public.
+
+    A value is a whole number of half steps from the middle of its column's grid, z = 2 code - (cells - 1). So |z| is at
+    most cells - 1, and grids with an even number of values have a middle too.
+    """
+
+    grids: tuple[Grid, ...]
+
+    @classmethod
+    def of(cls, domain: Domain, columns: tuple[str, ...]) -> Frame:
+        """Of columns of numbers; `InvalidInput` for none, for one named twice, and for one with a single value."""
+        if not isinstance(columns, tuple) or not columns or len(set(columns)) < len(columns):
+            raise InvalidInput(f"columns must be a tuple of different names, got {columns!r}")
+        grids = tuple(Grid.of(domain, name) for name in columns)
+        constant = [grid.name for grid in grids if grid.cells < 2]
+        if constant:
+            raise InvalidInput(f"column {constant[0]!r} has one value only")
+        return cls(grids)
+
+    def __len__(self) -> int:
+        """d."""
+        return len(self.grids)
+
+    @property
+    def reach(self) -> Ints:
+        """The largest |z| of each column, (d,)."""
+        return np.array([grid.cells - 1 for grid in self.grids], np.int64)
+
+    @property
+    def missing(self) -> bool:
+        """Whether a record may lack one of the values."""
+        return any(grid.missing for grid in self.grids)
+
+    def values(self, z: Floats) -> tuple[float, ...]:
+        """The numbers that half steps from the middles stand for, (d,)."""
+        return tuple(grid.value((grid.cells - 1 + v) / 2) for grid, v in zip(self.grids, z.tolist(), strict=True))
+
+    @property
+    def half_steps(self) -> Floats:
+        """What one half step is in the unit of each column, (d,)."""
+        return np.array([grid.step / 2 for grid in self.grids])
+
+    def rows(self, private: PrivateColumns) -> Ints:
+        """The records that have all values, (m, d) half steps. Private.
+
+        A record's row depends on that record alone.
+        """
+        codes = [private.codes(grid.name) for grid in self.grids]
+        complete = np.ones(len(codes[0]), bool)
+        for column in codes:
+            complete &= column >= 0
+        return np.stack([2 * c[complete] - (g.cells - 1) for g, c in zip(self.grids, codes, strict=True)], axis=1)
+
+
+@final
+@dataclass(frozen=True)
+class Weighed:
+    """How a sum of vectors and their number are measured together, as one vector with one law of noise; public.
+
+    The number of records is one more coordinate, of weight w: a record moves the whole by √(L² + w²) in L2, or by
+    L + w in L1, where L is what it moves the sum by. With s² the variance of a draw the mean is off by about
+    √(d + (m/w)²) s/n, where m is the mean's distance from the origin, at most L. w = L/d^(3/4), or L/d^(2/3) in L1, is
+    the best for m = L: the mean is then off by 1 + 1/√d times what it would be if n were known.
+
+    length  L, squared for L2 noise
+    moves   how many records come or go between neighbours
+    """
+
+    length: int
+    dimension: int
+    moves: int
+    cost: Cost
+
+    @property
+    def weight(self) -> int:
+        """w."""
+        pure = isinstance(self.cost, PureDP)
+        length = self.length if pure else math.sqrt(self.length)
+        return max(1, round(length / math.pow(self.dimension, 2 / 3 if pure else 3 / 4)))
+
+    @property
+    def sensitivity(self) -> int:
+        """Δ₁ or Δ₂²."""
+        if isinstance(self.cost, PureDP):
+            return self.moves * (self.length + self.weight)
+        return self.moves**2 * (self.length + self.weight**2)
+
+    @property
+    def law(self) -> Noise:
+        """Of the noise on each coordinate."""
+        return calibrated(self.sensitivity, self.cost)[0]
+
+    def measure(self, private: PrivateColumns, what: str, rows: Ints) -> Sums:
+        """The noisy sum of vectors, (m, d) of length at most L each, and their noisy number."""
+        exact = np.append(rows.sum(axis=0), self.weight * len(rows))
+        noisy, law = private.measure(what, exact, self.sensitivity, self.cost)
+        return Sums(noisy[:-1], int(noisy[-1]), self.weight, law)
+
+    def error_bound(self, records: float, reach: float, beta: float) -> float:
+        """Of each coordinate of the mean, none of which is beyond `reach`, with probability 1 - β in all at once.
+
+        (S + a)/(n + b/w) is off by |a - (S/n) b/w|/(n + b/w).
+        """
+        t = self.law.largest_of(self.dimension + 1, beta)
+        left = records - t / self.weight
+        return t * (1 + reach / self.weight) / left if left > 0 else math.inf
+
+
+@final
+@dataclass(frozen=True)
+class Sums:
+    """A noisy sum of vectors and w times their noisy number; public."""
+
+    sums: Ints
+    weighed: int
+    weight: int
+    law: Noise
+
+    @property
+    def records(self) -> float:
+        """The noisy number of vectors."""
+        return self.weighed / self.weight
+
+    def mean(self, reach: Ints) -> Floats:
+        """Of the vectors, none beyond `reach`, (d,): the middle where no record shows."""
+        if self.weighed <= 0:
+            return np.zeros(len(self.sums))
+        return np.asarray(np.clip(self.sums / self.records, -reach, reach), np.float64)
+
+    def intervals(self, reach: Ints, beta: float) -> Floats:
+        """(d, 2): of the mean of the vectors that were summed, in all coordinates with probability 1 - β."""
+        t = self.law.largest_of(len(self.sums) + 1, beta)
+        fewest, most = (self.weighed - t) / self.weight, (self.weighed + t) / self.weight
+        if fewest <= 0:
+            return np.stack([-reach, reach], axis=1).astype(np.float64)
+        low, high = self.sums - t, self.sums + t
+        ends = np.stack([low / np.where(low < 0, fewest, most), high / np.where(high > 0, fewest, most)], axis=1)
+        return np.asarray(np.clip(ends, -reach[:, None], reach[:, None]), np.float64)
+
+    def least_records(self, beta: float) -> float:
+        """A number that n reaches with probability 1 - β."""
+        return (self.weighed - self.law.reach(beta)) / self.weight
+
+    def typical(self, reach: Ints) -> Floats:
+        """About the root mean square error of each coordinate, (d,)."""
+        if self.weighed <= 0:
+            return np.asarray(2.0 * reach, np.float64)
+        spread = np.sqrt(self.law.variance * (1 + (self.mean(reach) / self.weight) ** 2))
+        return np.asarray(np.minimum(spread / self.records, 2.0 * reach), np.float64)

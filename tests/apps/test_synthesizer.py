@@ -1,0 +1,83 @@
+"""The façade for notebooks: a release as any other, and two refusals that say why."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import qrelease as qr
+
+SCHEMA = qr.Domain(
+    (
+        qr.Attribute("sex", "category", categories=("F", "M")),
+        qr.Attribute("age", "number", edges=(0, 30, 60, 90), integer=True),
+    )
+)
+
+FRAME = pd.DataFrame({"sex": ["F", "M"] * 400, "age": np.arange(800) % 90})
+
+
+def test_a_fit_is_one_charge_and_samples_are_free():
+    with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
+        model = qr.Synthesizer(epsilon=0.5, ledger=ledger, schema=SCHEMA)
+        assert model.fit(FRAME, entropy=qr.Entropy.insecure(1)) is model
+        assert ledger.spent == qr.PureDP(0.5)
+        assert model.release_.dataset == "people"
+        first = model.sample(50, seed=3)
+        pd.testing.assert_frame_equal(first, model.sample(50, seed=3))
+        assert list(first.columns) == ["sex", "age"]
+        assert first["age"].between(0, 89).all()
+        assert 700 < len(model.sample()) < 900
+        assert ledger.spent == qr.PureDP(0.5)
+        model.fit(FRAME)
+        with pytest.raises(qr.BudgetExceeded):
+            model.fit(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"schema": SCHEMA}, "needs a ledger: what all releases about the same people cost adds up"),
+        ({"ledger": "people.ledger"}, "needs a schema: categories, bins and bounds that are read off the data"),
+    ],
+)
+def test_without_a_schema_or_a_ledger_it_says_why(given, why):
+    with pytest.raises(qr.InvalidInput, match=why):
+        qr.Synthesizer(epsilon=1.0, **given).fit(FRAME)
+
+
+def test_what_is_wrong_costs_nothing(tmp_path):
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        for wrong in ({"epsilon": -1}, {"workload": 0}, {"workload": True}, {"mechanism": qr.Gaussian()}):
+            given = {"epsilon": 0.5, "ledger": ledger, "schema": SCHEMA} | wrong
+            with pytest.raises(qr.InvalidInput):
+                qr.Synthesizer(**given).fit(FRAME)
+        assert ledger.spent is None
+    with pytest.raises(qr.LedgerError):
+        qr.Synthesizer(epsilon=1.0, ledger=tmp_path / "none.ledger", schema=SCHEMA).fit(FRAME)
+    with pytest.raises(qr.InvalidInput, match="call fit first"):
+        qr.Synthesizer(epsilon=1.0).sample(3)
+
+
+def test_a_ledger_and_records_may_be_named_by_their_files(tmp_path):
+    FRAME.to_csv(tmp_path / "people.csv", index=False)
+    qr.Ledger.open(tmp_path / "people.ledger", qr.PureDP(1.0)).close()
+    model = qr.Synthesizer(epsilon=1.0, ledger=tmp_path / "people.ledger", schema=SCHEMA, workload=9)
+    assert len(model.fit(tmp_path / "people.csv").sample(10)) == 10
+    with qr.Ledger.open(tmp_path / "people.ledger") as ledger:
+        assert ledger.remaining is None
+
+
+def test_frames_come_back_as_they_went_in():
+    polars = pytest.importorskip("polars")
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=SCHEMA).fit(polars.from_pandas(FRAME))
+    assert isinstance(model.sample(5), polars.DataFrame)
+    assert isinstance(model.sample(5, frame="pandas"), pd.DataFrame)
+
+
+def test_it_is_cloned_by_its_parameters_as_scikit_learn_does():
+    model = qr.Synthesizer(epsilon=1.0, schema=SCHEMA)
+    again = qr.Synthesizer(**model.get_params()).set_params(epsilon=2.0)
+    assert (again.epsilon, again.schema) == (2.0, SCHEMA)
+    with pytest.raises(qr.InvalidInput, match="no parameter"):
+        model.set_params(records=3)

@@ -1,0 +1,51 @@
+"""The laws of clients for numbers: those that were published, and Laplace's, whose probabilities are irrational."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from enumerated import laplace_law, p_value
+from paths import law, worst_ratio
+
+from qrelease.local import Coin, Laplace, Piecewise
+from qrelease.local.numeric import WindowClient
+from qrelease.noise.entropy import Entropy
+
+
+def test_the_coin_is_that_of_rcp_and_of_duchi():
+    for epsilon in (0.1, 1.0, 3.0):
+        client, e = Coin(epsilon, -1, 1, 20), Coin(epsilon).odds
+        for place in range(21):
+            x, one = Fraction(place, 20), law(client, place)[1]
+            assert one == ((e - 1) * x + 1) / (e + 1)  # RCP, on [0, 1]
+            assert one == Fraction(1, 2) + (2 * x - 1) * (e - 1) / (2 * (e + 1))  # Duchi, on [-1, 1]
+
+
+def test_a_window_starts_at_the_place_and_only_its_odds_depend_on_it():
+    client = Piecewise(2.0, 0, 1, 8)
+    assert isinstance(client, WindowClient)
+    for place in range(client.inputs):
+        found = law(client, place)
+        likely = {c for c, p in found.items() if p == max(found.values())}
+        assert likely == set(range(place, place + client.window))
+
+
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
+def test_laplace_reports_are_private_for_every_ratio_of_a_step(q):
+    """The law is a rational function of q = e^(-ε/G); with any q in (0, 1) no ratio exceeds q^-G."""
+    client = Laplace(16.0, 0, 1, 4)  # a margin of 16 steps
+
+    def closed(place, code):
+        d = abs(code - client.margin - place)
+        return q**d / (1 + q) * (1 if code in (0, client.size - 1) else 1 - q)
+
+    laws = [{c: closed(i, c) for c in range(client.size)} for i in range(client.inputs)]
+    assert all(sum(one.values()) == 1 for one in laws)
+    assert worst_ratio(laws) == q**-client.steps
+
+
+def test_laplace_reports_have_that_law():
+    client, entropy = Laplace(2.0, 0, 1, 4), Entropy.insecure(5)
+    codes = np.array([client.report(0.25, entropy).code for _ in range(6_000)])
+    assert p_value(codes, laplace_law(client, 1)) > 1e-3
+    assert p_value(codes, laplace_law(client, 1, 1.3)) < 1e-6

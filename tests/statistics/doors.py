@@ -1,0 +1,67 @@
+"""What tests of statistics share: doors to small tables, and a source of noise that lists its draws."""
+
+import numpy as np
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
+from qrelease.evaluation.audit import Distribution, enumerated, gaussian_distribution, laplace_distribution
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy.costs import Neighbours
+from qrelease.privacy.filters import Filter
+from qrelease.statistics.noise_source import ExactNoise
+from qrelease.statistics.private_columns import PrivateColumns
+
+
+def column(values, cells, name="x"):
+    """A table of one column of codes; None is missing."""
+    domain = Domain((Attribute(name, "coded", codes=cells, missing=("?",), ordered=True),))
+    return Table(domain, (np.array([cells if v is None else v for v in values], np.int64),))
+
+
+def door(table, cost, neighbours=Neighbours.ADD_REMOVE, noise=0):
+    """A door with a budget; `noise` is a seed or a source."""
+    source = ExactNoise(Entropy.insecure(noise)) if isinstance(noise, int) else noise
+    return PrivateColumns(table, neighbours, Filter(cost), source)
+
+
+class ListedNoise:
+    """Draws from `Choices`: every value of each law in a run of its own."""
+
+    def __init__(self, choices, missing=1e-9):
+        self.choices, self.missing = choices, missing
+
+    def noise(self, law, parameter, size):
+        laws = {"discrete Laplace": laplace_distribution, "discrete Gaussian": gaussian_distribution}
+        listed = laws[law.law](parameter, missing=self.missing)
+        return np.array([self.choices.draw(listed) for _ in range(size)], np.int64)
+
+    def choose(self, scores, epsilon, sensitivity, rule, *, monotone):
+        rate = epsilon / sensitivity / (1 if monotone else 2)
+        weights = np.exp(float(rate) * (scores - scores.max()).astype(float))
+        chances = permuted(weights) if rule == "permute-and-flip" else weights / weights.sum()
+        return self.choices.draw(Distribution(dict(enumerate(chances.tolist()))))
+
+
+def permuted(weights):
+    """Of permute-and-flip: each is the first head with P = w_r E[1/(1 + heads among the others)]."""
+    found = np.empty(len(weights))
+    for r in range(len(weights)):
+        heads = np.ones(1)
+        for w in np.delete(weights, r):
+            heads = np.convolve(heads, [1 - w, w])
+        found[r] = weights[r] * (heads / np.arange(1, len(heads) + 1)).sum()
+    return found / found.sum()
+
+
+def outcome(statistic, table, cost, neighbours=Neighbours.ADD_REMOVE, missing=1e-9, seen=None):
+    """The exact distribution of what a statistic releases: all that was measured, and its value."""
+
+    def run(data, choices):
+        private = door(data, cost, neighbours, ListedNoise(choices, missing))
+        result = statistic.estimate(private, cost)
+        return seen(result) if seen else (result.value, tuple(m.value for m in result.measured))
+
+    return enumerated(run, table, least=1e-13)
+
+
+__all__ = ["ListedNoise", "column", "door", "outcome", "permuted"]

@@ -1,0 +1,83 @@
+"""Selections and thresholds: their cost listed exactly, a twin that does not share it, and promises at β."""
+
+import numpy as np
+import pytest
+
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.evaluation.audit import compare
+from qrelease.privacy.costs import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.statistics.private_columns import PrivateColumns
+from qrelease.statistics.selection import MostCommon
+from qrelease.statistics.thresholds import AboveThresholds
+from tests.statistics.doors import column, door, outcome
+
+PAIRS = {
+    Neighbours.ADD_REMOVE: [([0, 1], [0, 1, 2]), ([2, 2], [2])],
+    Neighbours.REPLACE_ONE: [([0, 1, 1, 2], [0, 1, 2, 2]), ([0, 1], [1, 1])],
+}
+
+
+def audits(cost, neighbours):
+    statistic = MostCommon(("x",), 2)
+    for first, second in PAIRS[neighbours]:
+        yield compare(*(outcome(statistic, column(v, 3), cost, neighbours) for v in (first, second)), cost)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.5)], ids=str)
+def test_peeling_costs_what_it_says(cost, neighbours):
+    found = list(audits(cost, neighbours))
+    assert not any(a.convicted for a in found)
+    assert max(a.epsilon if cost == PureDP(1.0) else a.rho for a in found) > 0.1
+
+
+def test_each_place_at_the_whole_cost_is_convicted(monkeypatch):
+    """The mistake: k selections for the price of one, which no filter sees."""
+    monkeypatch.setattr(MostCommon, "_share", lambda self, cost: PureDP(2.0))
+    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
+    assert any(a.convicted for a in audits(PureDP(1.0), Neighbours.REPLACE_ONE))
+
+
+COUNTS = np.random.default_rng(8).integers(0, 900, 40)
+TABLE = Table(Domain.coded({"x": 40}), (np.repeat(np.arange(40), COUNTS),))
+
+
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.1)], ids=str)
+def test_the_most_common_are_about_the_most_common(cost):
+    statistic = MostCommon(("x",), 5)
+    bound = statistic.error_bound(TABLE.domain, len(TABLE), cost, Neighbours.ADD_REMOVE, beta=0.05)
+    assert bound < 100
+    late = 0
+    for seed in range(100):
+        left, worst = dict(enumerate(COUNTS.tolist())), 0
+        for label in statistic.estimate(door(TABLE, cost, noise=seed), cost).value:
+            worst = max(worst, max(left.values()) - left.pop(int(label)))
+        late += worst > bound
+    assert late <= 10
+
+
+@pytest.mark.parametrize("form", ["best", "sparse", "numeric"])
+@pytest.mark.parametrize("cost", [PureDP(2.0), ApproxDP(2.0, 1e-6)], ids=str)
+def test_the_promise_of_a_session_holds_over_200_runs(form, cost):
+    """At β = 0.05 more than 20 of 200 failures have a chance below 0.003."""
+    statistic = AboveThresholds(("x",), 450, 4, form)
+    alpha = statistic.error_bound(TABLE.domain, len(TABLE), cost, Neighbours.ADD_REMOVE, beta=0.05)
+    assert alpha < 450 or form == "numeric"
+    failures = 0
+    for seed in range(200):
+        result = statistic.estimate(door(TABLE, cost, noise=seed), cost)
+        said = {int(v[0] if form == "numeric" else v) for v in result.value}
+        below = set(range(result.choices["asked"])) - said
+        wrong = any(COUNTS[c] < 450 - alpha for c in said) or any(COUNTS[c] > 450 + alpha for c in below)
+        if form == "numeric":
+            wrong = wrong or any(abs(COUNTS[int(c)] - v) > alpha for c, v in result.value)
+        failures += wrong
+        assert len(said) <= 4
+    assert failures <= 20
+
+
+def test_the_best_form_promises_the_least_error():
+    asked = TABLE.domain, len(TABLE), PureDP(2.0), Neighbours.ADD_REMOVE
+    bounds = [AboveThresholds(("x",), 450, 4, f).error_bound(*asked, beta=0.05) for f in ("best", "sparse", "numeric")]
+    assert bounds[0] < bounds[1] / 3 < bounds[2] / 3
