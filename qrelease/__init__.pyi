@@ -49,6 +49,7 @@ from qrelease.privacy.ledger import Ledger as Ledger
 from qrelease.queries.classes import Conjunctions as Conjunctions
 from qrelease.queries.workload import Workload as Workload
 from qrelease.release.curator import Curator as Curator
+from qrelease.release.curator import Learned as Learned
 from qrelease.release.reader import load as load
 from qrelease.release.release import Release as Release
 from qrelease.statistics.base import EstimateResult as EstimateResult

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -180,7 +181,7 @@ def takes(source: str, records: list[Any]) -> bool:
 
 
 def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
-    kind = ("category", "number", "integer", "coded", "date")[rng.integers(5)]
+    kind = ("category", "number", "integer", "coded", "date", "number on a grid", "date on a grid")[rng.integers(7)]
     drawn = [str(t) for t in rng.permutation(np.array(TOKENS, dtype=object))]
     marks = tuple(drawn[: rng.integers(5)])
     given: dict[str, Any] = {"missing": marks, "outside": "missing" if marks and rng.random() < 0.8 else "error"}
@@ -196,17 +197,30 @@ def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
             return Attribute(name, "coded", codes=int(rng.integers(1, 5)), **given)
         case "date":
             return Attribute(name, "date", edges=(-25_600, 18_262, 18_292, 18_322), **given)
+    if kind == "number on a grid":
+        step = (1, 0.5, 0.01)[rng.integers(3)]
+        ends = {"edges": (-10, 0, 2, 1001) if step == 1 else (-10, 2, 1000), "within": (-10, 1000), "step": step}
+        return Attribute(name, "number", **ends, **given)
+    if kind == "date on a grid":
+        step, last = ((1, 18_321), (Fraction(1, 1440), 18_322 - Fraction(1, 1440)))[rng.integers(2)]
+        return Attribute(
+            name, "date", edges=(-25_600, 18_262, 18_292, 18_322), within=(-25_600, last), step=step, **given
+        )
     edges = sorted(set(rng.choice([-10, 0, 1, 2, 3, 10, 1001], 4).tolist()) | {-10, 5})
     return Attribute(name, "number", edges=edges, integer=kind == "integer", **given)
 
 
-def product(source: Any, domain: Domain) -> list[list[int]]:
-    """What the package reads."""
+def product(source: Any, domain: Domain) -> list[list[Any]]:
+    """What the package reads: codes, and on a grid both bins and points."""
     table = Table.read(source, domain) if isinstance(source, Path) else Table.from_frame(source, domain)
-    return [column.tolist() for column in table.columns]
+    found = [column.tolist() for column in table.columns]
+    for axis, attribute in enumerate(domain):
+        if attribute.grid is not None:
+            found[axis] = list(zip(found[axis], table.grid(attribute.name).tolist(), strict=True))
+    return found
 
 
-Reader = Callable[[Any, Domain], list[list[int]]]
+Reader = Callable[[Any, Domain], list[list[Any]]]
 
 
 @dataclass

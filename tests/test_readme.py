@@ -126,6 +126,28 @@ def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
     assert narrowed(domain, domain.names).names == ("visits", "emergency", "worst", "ward", "first")
 
 
+def test_the_page_on_learning_is_right(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "learning.md"
+    for text, columns in zip(
+        blocks(page, "toml"), ("dep_delay[21] x scheduled[12]", "dep_delay[?] x dest[?]"), strict=True
+    ):
+        (tmp_path / "s.toml").write_text(text)
+        assert str(load(tmp_path / "s.toml", undecided=True)).startswith(columns)
+    towns = "".join(f"{i % 400},T{i % 15}\n" for i in range(2000))
+    (tmp_path / "flights.csv").write_text(f"dep_delay,dest\n{towns}")
+    (tmp_path / "towns.csv").write_text(f"hours,town\n{re.sub('[0-9]+,', '40,', towns)}")
+    (commands,) = blocks(page, "sh")
+    for line in commands.replace("\\\n", "").splitlines():
+        if line.startswith("#"):
+            draft = (tmp_path / "draft.toml").read_text()
+            assert "learn = true" in draft
+            (tmp_path / "draft.toml").write_text(draft.replace("reviewed = false", "reviewed = true"))
+            continue
+        run(["bash", "-c", line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1)], tmp_path)
+    (code,) = blocks(page, "python")
+    assert run([sys.executable, "-W", "error", "-c", code], tmp_path).startswith("hours[")
+
+
 def test_the_job_file_of_the_documentation_is_one(folder: Path) -> None:
     (jobs,) = blocks(ROOT / "docs" / "budget.md", "toml")
     run([sys.executable, "-m", "qrelease", "schema", "draft", "people.csv", "--out", "people.toml"], folder)

@@ -21,18 +21,18 @@ def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bo
 
     seen  how often values occur, of all or of some
     """
-    start, stop, width = _even(low, high, whole=whole)
-    even = [float(start + i * width) for i in range(int((stop - start) / width) + 1)]
-    crowded = crowding(even, seen)
+    start, stop, width = even(low, high, whole=whole)
+    edges = [float(start + i * width) for i in range(int((stop - start) / width) + 1)]
+    crowded = crowding(edges, seen)
     if crowded > _CROWDED:
         others = [_logarithmic(low, high, whole=whole), _quantiles(low, high, seen, whole=whole)]
-        found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=even)
+        found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=edges)
         if crowding(found, seen) < _BETTER * crowded:
             return [_toml_number(Fraction(repr(edge))) for edge in found]
     return {"start": _toml_number(start), "stop": _toml_number(stop), "width": _toml_number(width)}
 
 
-def _even(low: float, high: float, *, whole: bool) -> tuple[Fraction, Fraction, Fraction]:
+def even(low: float, high: float, *, whole: bool) -> tuple[Fraction, Fraction, Fraction]:
     """Start, stop and width: 1, 2 or 5 times a power of ten."""
     top = max(abs(low), abs(high))
     rough = max((high - low) / BINS, top * _DIGITS, 1e-200) if top else 1.0

@@ -48,7 +48,7 @@ def with_lists(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _filled(entry: dict[str, Any], folder: Path, rules: list[dict[str, str]]) -> dict[str, Any]:
     """An entry with its list in place of the file; its parents go to the rules, and to `_parents` for a look."""
     named = entry.get("categories")
-    if not isinstance(named, dict):
+    if not isinstance(named, dict) or "learn" in named:
         if "parent" in entry:
             raise InvalidInput(f"{_name(entry)}: parent needs categories from a file: {{ file = …, column = … }}")
         return entry

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from qrelease.data.dates import iso_date
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from qrelease.data.domain import Attribute
 
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
@@ -201,19 +202,17 @@ def _run_items(attribute: Attribute, low: int, high: int) -> list[tuple[str, boo
     if high - low + 1 < shortest:
         return [(_value_text(attribute, code), False) for code in range(low, high + 1)]
     first, last = _range_ends(attribute, low)[0], _range_ends(attribute, high)[1]
-    one = attribute.edges and attribute.whole and attribute.edges[high + 1] - attribute.edges[low] == 1
-    return [(first, False) if one else (f"{first}..{last}", True)]
+    return [(first, False) if attribute.edges and attribute.whole and first == last else (f"{first}..{last}", True)]
 
 
 def _range_ends(attribute: Attribute, code: int) -> tuple[str, str]:
     """A cell as the first of a range, and as the last."""
     if not attribute.edges:
         return (_value_text(attribute, code),) * 2
-    first, last = attribute.edges[code], attribute.edges[code + 1]
     if not attribute.whole:
-        return repr(first), repr(last)
-    show = iso_date if attribute.kind == "date" else "{:.0f}".format
-    return show(first), show(last - 1)
+        return repr(attribute.edges[code]), repr(attribute.edges[code + 1])
+    first, last = (_quoted(end) if ":" in end else end for end in attribute.ends(code))
+    return first, last
 
 
 def _value_text(attribute: Attribute, code: int) -> str:
@@ -235,7 +234,7 @@ def _named(attribute: Attribute, value: Value) -> int | None:
     return None
 
 
-def _position(attribute: Attribute, value: Value) -> float:
+def _position(attribute: Attribute, value: Value) -> float | Fraction:
     """Where a value stands on the attribute's axis: its number, or its place among the categories."""
     if attribute.kind == "category":
         if value.text in attribute.categories:
@@ -252,18 +251,20 @@ def _position(attribute: Attribute, value: Value) -> float:
     return number
 
 
-def _ordered(attribute: Attribute, value: Value) -> float:
+def _ordered(attribute: Attribute, value: Value) -> float | Fraction:
     if not attribute.ordered:
         raise InvalidInput(f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}}")
     return _position(attribute, value)
 
 
-def _below(attribute: Attribute, number: float, operator: str) -> int:
+def _below(attribute: Attribute, number: float | Fraction, operator: str) -> int:
     """How many of the value cells lie below (<) a number, or below and at it (<=)."""
     closed = operator == "<="
     if not attribute.edges:
         return min(max(int(number) + closed, 0), attribute.values)
-    edges = attribute.edges
+    edges: Sequence[float] = attribute.edges
+    if attribute.whole and attribute.grid is not None:
+        edges, number = attribute.cuts, attribute.grid.steps(number)
     if attribute.whole:
         number, closed = number + closed, False
     if attribute.outside == "clip" and not edges[0] <= number <= edges[-1]:
@@ -283,7 +284,7 @@ def _below(attribute: Attribute, number: float, operator: str) -> int:
 
 
 def _cut_through(attribute: Attribute, code: int) -> int:
-    show = iso_date if attribute.kind == "date" else "{:.12g}".format
+    show = attribute.shown if attribute.kind == "date" else "{:.12g}".format
     low, high = (show(edge) for edge in attribute.edges[code : code + 2])
     upper = " (use < or >= there)" if not attribute.whole else ""
     raise InvalidInput(

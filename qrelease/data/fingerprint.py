@@ -42,6 +42,13 @@ def fingerprint(
     return _digest(key, *spelled), _digest(key, len(columns[0]), *sums)
 
 
+def hashed_texts(texts: Sequence[str], codes: npt.NDArray[Any], key: bytes) -> npt.NDArray[np.uint64]:
+    """A number for the text of each record (n,): that of a text does not depend on when it came."""
+    hashes = [int.from_bytes(blake2b(t.encode(), key=key, digest_size=8).digest(), "little") for t in texts]
+    found: npt.NDArray[np.uint64] = np.array([*hashes, 0], np.uint64)[np.minimum(codes, len(texts))]
+    return found
+
+
 def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> int:
     """The sum modulo 2^64 of the hashes of all records.
 

@@ -11,6 +11,19 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
     outside = "clip"                               # error (default) | missing | clip | a category
 
     [[attribute]]
+    name = "price"
+    kind = "number"
+    within = [0, 1000]                             # values are kept as they are, on the grid 0, 0.01, …, 1000,
+    step = 0.01                                    # beside their bins; dates by the second, minute, hour or day
+    bins = 20                                      # so many even ones; none where there are at most 64 points
+                                                   # or { learn = 32 }: see `qrelease schema learn`
+
+    [[attribute]]
+    name = "destination"
+    kind = "category"
+    categories = { learn = true, at_most = 1000 }  # those that many records have; the rest will be `other`
+
+    [[attribute]]
     name = "education"
     kind = "category"
     categories = ["school", "college", "university"]
@@ -52,12 +65,16 @@ from typing import Any, get_args
 
 from qrelease.data import derivation
 from qrelease.data.code_lists import named_files, with_lists
-from qrelease.data.dates import iso_date
-from qrelease.data.domain import Attribute, Domain, Kind
+from qrelease.data.dates import iso_date, moment
+from qrelease.data.domain import MAX_POINT_CELLS, Attribute, Domain, Kind
+from qrelease.data.grids import STEPS
 from qrelease.data.person import Person
 from qrelease.errors import InvalidInput
 
 MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
+
+MAX_LEARNED_CATEGORIES = 1000
+"""Categories that are learned of a column, at most, where the schema says nothing else."""
 
 _EPOCH = date(1970, 1, 1)
 _MAX_FLOAT = Fraction(sys.float_info.max)
@@ -65,18 +82,20 @@ _COMMON_KEYS = ("name", "kind", "missing", "outside", "reviewed")
 _KEYS_BY_KIND = {
     "coded": ("codes", "ordered"),
     "category": ("categories", "ordered"),
-    "number": ("bins", "integer"),
-    "date": ("bins",),
+    "number": ("bins", "integer", "within", "step", "shape"),
+    "date": ("bins", "within", "step", "shape"),
 }
 
 
-def load(path: str | os.PathLike[str]) -> Domain:
+def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
     """Read the domain that a schema file declares: TOML as above, or private-pgm's JSON `{"column": size}`.
 
     Parameters
     ----------
     path
         A file that ends in .json, or else is TOML.
+    undecided
+        Whether it may have bins and categories that are to be learned.
 
     Returns
     -------
@@ -101,6 +120,8 @@ def load(path: str | os.PathLike[str]) -> Domain:
         if path.suffix == ".json":
             return _coded(content)
         domain = _reviewed(with_lists(content, path.parent))
+        if not undecided:
+            domain.check_decided()
         return replace(domain, code_lists=named_files(content, path.parent))
     except OSError as error:
         raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
@@ -187,8 +208,11 @@ def _digest(entry: Mapping[str, Any]) -> str:
     return sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
 
 
-def to_toml(domain: Domain) -> str:
+def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = None) -> str:
     """A domain as the text of a schema.toml that `load` reads back to an equal domain.
+
+    head    a comment at its top
+    notes   comments on the entries of some columns, by their names
 
     Examples
     --------
@@ -202,10 +226,16 @@ def to_toml(domain: Domain) -> str:
     import tomlkit
 
     document = tomlkit.document()
+    if head:
+        document.add(tomlkit.comment(head))
+        document.add(tomlkit.nl())
     entries = tomlkit.aot()
     for attribute in _read(domain):
         entry = tomlkit.table()
-        entry.update(_entry(attribute))
+        for key, value in _entry(attribute).items():
+            entry.add(key, _inline(value))
+            if key == "name" and notes and attribute.name in notes:
+                entry.add(tomlkit.comment(notes[attribute.name]))
         entries.append(entry)
     document.append("attribute", entries)
     if domain.person is not None:
@@ -218,6 +248,17 @@ def to_toml(domain: Domain) -> str:
             rules.append(tomlkit.item({"where": rule}))
         document.append("impossible", rules)
     return tomlkit.dumps(document)
+
+
+def _inline(value: Any) -> Any:
+    """A table inside an entry on one line."""
+    import tomlkit
+
+    if not isinstance(value, dict):
+        return value
+    table = tomlkit.inline_table()
+    table.update(value)
+    return table
 
 
 def _reviewed(content: Mapping[str, Any]) -> Domain:
@@ -254,12 +295,28 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
     match attribute.kind:
         case "coded":
             entry["codes"] = attribute.codes
+        case "category" if attribute.learn:
+            entry["categories"] = {"learn": True, "at_most": attribute.learn}
         case "category":
             entry["categories"] = list(attribute.categories)
         case "number":
-            entry["bins"] = [int(e) if e.is_integer() and abs(e) < 2**53 else e for e in attribute.edges]
-        case "date":
+            entry["bins"] = [_spelled(e) for e in attribute.edges]
+        case "date" if attribute.grid is None:
             entry["bins"] = [iso_date(e) for e in attribute.edges]
+        case "date":
+            stops = [*attribute.cuts[:-1], attribute.grid.size] if attribute.edges else []
+            entry["bins"] = [attribute.shown(attribute.grid.value(c)) for c in stops]
+    if attribute.grid is not None:
+        date_ = attribute.kind == "date"
+        entry["within"] = [(attribute.shown if date_ else _spelled)(end) for end in attribute.within]
+        entry["step"] = next(w for w, s in STEPS.items() if s == attribute.step) if date_ else _spelled(attribute.step)
+        if attribute.undecided:
+            del entry["bins"]
+        if attribute.learn:
+            entry["bins"] = {"learn": attribute.learn}
+        if attribute.shape:
+            values = [(attribute.grid.value(point), weight) for point, weight in attribute.shape]
+            entry["shape"] = [[attribute.shown(v) if date_ else _spelled(v), weight] for v, weight in values]
     if attribute.integer:
         entry["integer"] = True
     if attribute.ordered != _ORDERED_BY_DEFAULT[attribute.kind]:
@@ -269,6 +326,12 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
     if attribute.outside != "error":
         entry["outside"] = attribute.outside
     return entry
+
+
+def _spelled(number: float | Fraction) -> int | float:
+    """A number as TOML and JSON have it."""
+    near = float(number)
+    return int(number) if near.is_integer() and abs(near) < 2**53 else near
 
 
 _ORDERED_BY_DEFAULT = {"coded": True, "category": False, "number": True, "date": True}
@@ -300,20 +363,80 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
     if unknown:
         known = ", ".join(_COMMON_KEYS + own)
         raise _WrongValue(f"unknown key {unknown[0]!r}; kind {kind!r} knows {known}")
-    if own[0] not in entry:
+    gridded = "within" in entry or "step" in entry
+    if own[0] not in entry and not gridded:
         raise _WrongValue(f"kind {kind!r} needs {own[0]}")
     _typed(entry, "reviewed", bool, True)
-    return Attribute(
+    within, step = _grid(entry, kind) if gridded else ((), Fraction(0))
+    learn = _learn(entry, own[0])
+    attribute = Attribute(
         name,
         kind,
         codes=_typed(entry, "codes", int, 0),
-        categories=_texts(entry, "categories"),
-        edges=edges_of(entry["bins"], kind) if "bins" in own else (),
+        categories=() if learn else _texts(entry, "categories"),
+        edges=edges_of(entry["bins"], kind, within, step) if "bins" in entry and "bins" in own and not learn else (),
         missing=_texts(entry, "missing"),
         outside=_typed(entry, "outside", str, "error"),
         integer=_typed(entry, "integer", bool, False),
         ordered=_typed(entry, "ordered", bool, _ORDERED_BY_DEFAULT[kind]),
+        within=within,
+        step=step,
+        learn=learn,
+        shape=_shape(entry, kind, within, step),
     )
+    if attribute.undecided and not learn:
+        raise _WrongValue(
+            f"within and step make {attribute.size:,} points, more than {MAX_POINT_CELLS}: give bins = N, or bins = {{ "
+            "learn = N }"
+        )
+    return attribute
+
+
+def _learn(entry: Mapping[str, Any], key: str) -> int:
+    """How many bins, or categories, are to be learned; 0 where they are given."""
+    given = entry.get(key)
+    if not isinstance(given, dict) or "learn" not in given or key not in ("bins", "categories"):
+        return 0
+    if key == "bins" and set(given) == {"learn"} and type(given["learn"]) is int and given["learn"] > 0:
+        return int(given["learn"])
+    most = given.get("at_most", MAX_LEARNED_CATEGORIES)
+    if key == "categories" and set(given) <= {"learn", "at_most"} and given["learn"] is True and type(most) is int:
+        return most
+    allowed = "{ learn = 32 }" if key == "bins" else "{ learn = true, at_most = 1000 }"
+    raise _WrongValue(f"{key} to be learned are {allowed}, got {_brief(given)}")
+
+
+def _shape(
+    entry: Mapping[str, Any], kind: str, within: tuple[Fraction, ...], step: Fraction
+) -> tuple[tuple[int, int], ...]:
+    """Points and weights, from values and weights."""
+    given = entry.get("shape", [])
+    pairs = isinstance(given, list) and all(isinstance(p, list) and len(p) == 2 and type(p[1]) is int for p in given)
+    if not pairs or (given and not within):
+        raise _WrongValue(f"shape must be of values on a grid and weights, as [[0, 3], [10, 5]], got {_brief(given)}")
+    read = _moment if kind == "date" else _number
+    return tuple((round((read(value, "shape") - within[0]) / step), weight) for value, weight in given)
+
+
+def _grid(entry: Mapping[str, Any], kind: str) -> tuple[tuple[Fraction, ...], Fraction]:
+    """The ends of a grid, both included, and its step."""
+    for key in ("within", "step"):
+        if key not in entry:
+            raise _WrongValue(f"within and step go together, got no {key}")
+    ends, step = entry["within"], entry["step"]
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise _WrongValue(f"within must be a first and a last value, as [0, 100], got {_brief(ends)}")
+    if kind == "number":
+        width = _number(step, "step")
+        if width <= 0:
+            raise _WrongValue(f"step must be positive, got {step}")
+        return tuple(_number(end, "within") for end in ends), width
+    if step not in STEPS:
+        raise _WrongValue(f"step must be one of {', '.join(STEPS)}, got {_brief(step)}")
+    low, high = (_moment(end, "within") for end in ends)
+    if _is_day(ends[1]):
+        high += 1 - STEPS[step]  # the whole of the last day
+    return (low, high), STEPS[step]
 
 
 def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
@@ -331,11 +454,30 @@ def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def edges_of(bins: object, kind: str) -> tuple[float, ...]:
-    """Bin edges from a list or from {start, stop, width}; for dates {start, stop, days|months|years}."""
-    point = _day if kind == "date" else _number
+def edges_of(
+    bins: object, kind: str, within: tuple[Fraction, ...] = (), step: Fraction = Fraction(0)
+) -> tuple[float, ...]:
+    """Bin edges from a list or from {start, stop, width}; for dates {start, stop, days|months|years}; or, on a grid,
+    from how many there are."""
+    if within and type(bins) is int:
+        return _even_bins(bins, within, step)
+    point = (_moment if step.denominator > 1 else _day) if kind == "date" else _number
     if isinstance(bins, list) and len(bins) >= 2:
         return tuple(float(point(edge)) for edge in bins)
+    point = _day if kind == "date" else _number
+    return _edges_by_width(bins, kind, point)
+
+
+def _even_bins(count: int, within: tuple[Fraction, ...], step: Fraction) -> tuple[float, ...]:
+    """So many bins of the same number of points, or one more."""
+    points = (within[1] - within[0]) / step + 1
+    most = min(math.floor(points), MAX_BINS)
+    if not 1 <= count <= most:
+        raise _WrongValue(f"bins must be 1..{most} on this grid, got {count}")
+    return tuple(float(within[0] + step * math.floor(i * points / count)) for i in range(count + 1))
+
+
+def _edges_by_width(bins: object, kind: str, point: Callable[[object], Fraction]) -> tuple[float, ...]:
     steps = ("days", "months", "years") if kind == "date" else ("width",)
     step = next((key for key in steps if isinstance(bins, dict) and key in bins), None)
     if not isinstance(bins, dict) or step is None or set(bins) != {"start", "stop", step}:
@@ -386,10 +528,10 @@ def _uneven(key: str, stop: float, edges: list[float], show: Callable[[float], s
     return _WrongValue(f"bins: stop must be start plus a multiple of {key}, got {show(stop)}; use {near}")
 
 
-def _number(value: object) -> Fraction:
+def _number(value: object, key: str = "bins") -> Fraction:
     finite = type(value) is int or (isinstance(value, float) and math.isfinite(value))
     if not finite or abs(Fraction(number := repr(value))) > _MAX_FLOAT:
-        raise _WrongValue(f"bins must hold finite numbers, got {_brief(value)}")
+        raise _WrongValue(f"{key} must hold finite numbers, got {_brief(value)}")
     return Fraction(number)  # by its decimals: 0.1 + 0.2 is 0.3 here
 
 
@@ -409,6 +551,19 @@ def _day(value: object) -> Fraction:
     if not isinstance(found, date) or isinstance(found, datetime):
         raise _WrongValue(f"bins must hold dates such as 2024-01-31, got {_brief(value)}")
     return Fraction((found - _EPOCH).days)
+
+
+def _moment(value: object, key: str = "bins") -> Fraction:
+    """Days since 1970-01-01 of a TOML date or date-time without an offset, or of such an ISO text."""
+    found = moment(value.isoformat() if isinstance(value, date) else value) if isinstance(value, date | str) else None
+    if found is None or (isinstance(value, datetime) and value.tzinfo is not None):
+        raise _WrongValue(f"{key} must hold dates such as 2024-01-31 or 2024-01-31T06:30, got {_brief(value)}")
+    return found
+
+
+def _is_day(value: object) -> bool:
+    """Whether it is a date without a time."""
+    return len(value) <= 10 if isinstance(value, str) else not isinstance(value, datetime)
 
 
 def _plain(number: float) -> str:

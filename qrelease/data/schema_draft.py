@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from itertools import islice
 from typing import Any, final
 
@@ -21,10 +23,10 @@ import tomlkit
 from tomlkit.items import Table
 
 from qrelease._util.validate import whole
-from qrelease.data.bins_draft import number_bins
-from qrelease.data.dates import iso_date
-from qrelease.data.domain import Attribute
-from qrelease.data.schema import edges_of
+from qrelease.data.bins_draft import even, number_bins
+from qrelease.data.dates import iso_date, moment
+from qrelease.data.domain import MAX_POINT_CELLS, Attribute
+from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.csv import CsvReader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.frames import FrameReader
@@ -39,6 +41,9 @@ _MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values become o
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
 )
+_MAX_LABEL = 60  # characters of a category
+_LEARNED_BINS = 32
+_DECIMALS = 4
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
 _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28
@@ -65,7 +70,7 @@ Everything below was read from private data. Before any release a person must go
 then set its reviewed to true. Delete the entries of columns that are not to be released."""
 
 
-def draft(source: str | os.PathLike[str] | Any, rows: int | None = None) -> str:
+def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, learn: bool = False) -> str:
     """The text of a schema.toml with one unreviewed entry for each usable column of a table.
 
     Columns that look like names, free text, or numbers of people and documents are left out and listed at the top, with
@@ -77,6 +82,9 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None) -> str:
         A CSV or Parquet file; or a pandas or polars data frame or a pyarrow table.
     rows
         Look at so many records only, the first ones.
+    learn
+        Leave bins, and lists of more than a few categories, to be learned at a cost in privacy, instead of reading them
+        off the data. Limits and steps of numbers are read off them still.
 
     Returns
     -------
@@ -99,7 +107,7 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None) -> str:
     if rows is not None:
         whole("rows", rows, least=1)
     reader = _reader(source)
-    columns = [_Column(name) for name in reader.header]
+    columns = [_Column(name, learn) for name in reader.header]
     left = math.inf if rows is None else rows
     for chunk in reader.texts():
         for column, texts in zip(columns, [list(islice(t, int(min(left, sys.maxsize)))) for t in chunk], strict=True):
@@ -159,6 +167,7 @@ class _Column:
     """What is known of a column: the kinds of its values, their limits, and the values while they are few."""
 
     name: str
+    learn: bool = False
     missing: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
@@ -208,12 +217,22 @@ class _Column:
             return "it has no name"
         if not self.values:
             return "it holds no value"
+        if self.learn and self.kind == "text":
+            return self._no_category()
         if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
             return f"more than {_MAX_TEXT_CATEGORIES} different texts"
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
             return "nearly every text is different: names, addresses or free text"
         if self.kind == "whole" and self.nearly_unique and self._numbers_people():
             return "nearly every number is different: it looks like one of people or documents"
+        return None
+
+    def _no_category(self) -> str | None:
+        """Why a column of texts can have no categories, also where they are learned."""
+        if self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.different) > self.told_apart:
+            return "nearly every text is different: names, addresses, numbers of people or free text"
+        if max(map(len, self.values)) > _MAX_LABEL:
+            return f"texts of more than {_MAX_LABEL} characters: free text"
         return None
 
     def _numbers_people(self) -> bool:
@@ -228,17 +247,26 @@ def _classified(text: str) -> tuple[str, float | None]:
         return "whole", float(text)
     if _DATE.fullmatch(text):
         day = _AS_DATE.parse(text)
-        return ("text", None) if day is None or text.startswith("9999") else ("date", day)
+        return ("text", None) if day is None or text.startswith("9999") else ("date", float(day))
     number = None if _LABEL.fullmatch(text) else _AS_NUMBER.parse(text)
-    return ("text", None) if number is None or abs(number) > 1e300 else ("number", number)
+    return ("number", float(number)) if number is not None and -1e300 <= number <= 1e300 else ("text", None)
 
 
 def _entry(column: _Column) -> tuple[Table, int]:
     """The proposed entry, with the reasons as comments, and how many cells it has."""
     entry = tomlkit.table()
     entry.add("name", column.name)
-    if column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
+    if column.learn and column.kind == "text" and len(column.values) > _MAX_WHOLE_CATEGORIES:
+        entry.add("kind", "category")
+        entry.add(tomlkit.comment("not listed here: learned, for a cost; the rest will be one category, other"))
+        entry.add("categories", _inline({"learn": True, "at_most": MAX_LEARNED_CATEGORIES}))
+        cells = len(column.values)
+    elif column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
         cells = _propose_categories(entry, column)
+    elif column.learn and column.kind != "date":
+        cells = _propose_grid(entry, column)
+    elif column.learn and any(len(text) > len("2024-01-31") for text in column.values):
+        cells = _propose_moments(entry, column)
     else:
         if column.kind == "whole" and column.nearly_unique:
             entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
@@ -282,6 +310,49 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
     entry.add("outside", "clip")
     return len(edges_of(bins, entry["kind"])) - 1
+
+
+def _propose_grid(entry: Table, column: _Column) -> int:
+    """Limits and a step, and bins that are to be learned where the grid has many points."""
+    low, high, width = even(column.low, column.high, whole=column.kind == "whole")
+    step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
+    entry.add("kind", "number")
+    entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
+    entry.add("within", [_toml(low), _toml(high)])
+    if column.kind != "whole":
+        entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
+    entry.add("step", _toml(step))
+    points = int((high - low) / step) + 1
+    if points > MAX_POINT_CELLS:
+        entry.add("bins", _inline({"learn": _LEARNED_BINS}))
+    entry.add(tomlkit.comment("values beyond the limits count as the nearest; error refuses them instead"))
+    entry.add("outside", "clip")
+    return min(points, _LEARNED_BINS if points > MAX_POINT_CELLS else points)
+
+
+def _propose_moments(entry: Table, column: _Column) -> int:
+    """Whole months around the moments that occur, by the minute, or by the hour where that seems to be enough."""
+    steps = _date_steps(column)
+    last = steps["stop"] - timedelta(days=1)
+    entry.add("kind", "date")
+    entry.add(tomlkit.comment("limits rounded outwards from the moments that occur: replace by public limits"))
+    entry.add("within", [steps["start"], last])
+    places = filter(None, map(moment, column.values))
+    entry.add("step", "hour" if all((place * 24).denominator == 1 for place in places) else "minute")
+    entry.add("bins", _inline({"learn": _LEARNED_BINS}))
+    entry.add(tomlkit.comment("moments beyond the limits count as the nearest; error refuses them instead"))
+    entry.add("outside", "clip")
+    return _LEARNED_BINS
+
+
+def _decimals(column: _Column, span: Fraction) -> Fraction:
+    """The unit of the last decimal that occurs, but no finer than a part in 10 000 to 100 000 of the span."""
+    found = max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
+    return max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
+
+
+def _toml(number: Fraction) -> int | float:
+    return int(number) if number.denominator == 1 else float(number)
 
 
 def _inline(content: Mapping[str, Any]) -> Any:

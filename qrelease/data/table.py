@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -20,7 +20,7 @@ from qrelease._util.typing import Codes
 from qrelease.data import schema as schemas
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain, readable
-from qrelease.data.fingerprint import fingerprint
+from qrelease.data.fingerprint import fingerprint, hashed_texts
 from qrelease.data.person import Person
 from qrelease.data.persons import NOBODY, PersonReader, Persons, kept
 from qrelease.data.sources.csv import Chunk, CsvReader
@@ -38,6 +38,8 @@ MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
 _BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
+
+_BLOCK = 1 << 16  # records whose bins are compared with their points at a time
 
 _MEMORY_FRACTION = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
 
@@ -62,6 +64,12 @@ class Table:
     persons
         Whose records they are, where the domain has a person as the unit (`of_persons`, and the readers); None for
         those that were kept of each person (`bounded`).
+    points
+        For each attribute that has a grid, the points of its records (n,), as codes of `Attribute.fine`, in the
+        smallest unsigned integer type; None for one without a grid, and where each point is a cell. The columns are the
+        bins of these. Empty where no column has any. See `grid`.
+    texts
+        For each column whose categories are to be learned, the text that each of its codes stands for.
 
     Raises
     ------
@@ -82,6 +90,8 @@ class Table:
     domain: Domain
     columns: tuple[Codes, ...]
     persons: Persons | None = None
+    points: tuple[Codes | None, ...] = ()
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
     _cells: int = field(default=0, init=False)  # of all that are known
 
@@ -97,6 +107,88 @@ class Table:
         if self.persons is not None and len(self.persons) != len(found[0]):
             raise InvalidInput(f"there are {len(found[0]):,} records, and persons of {len(self.persons):,}")
         object.__setattr__(self, "columns", tuple(map(_checked, self.domain, found)))
+        if self.points:
+            object.__setattr__(self, "points", self._checked_points())
+
+    def viewed(self, domain: Domain) -> Table:
+        """The same records over a domain that has learned bins and categories where this one has none yet.
+
+        Raises
+        ------
+        InvalidInput
+            For a domain that says other things of the records.
+        """
+        if domain.names != self.domain.names:
+            raise InvalidInput("the records have other columns than the domain")
+        found = []
+        for axis, (before, after) in enumerate(zip(self.domain, domain, strict=True)):
+            learned = {key: getattr(after, key) for key in ("learn", "edges", "shape", "categories", "outside")}
+            if (replace(before, **learned) if before.undecided else before) != after:
+                raise InvalidInput(f"the domain says other things of column {before.name!r} than was read")
+            codes, texts = self._fine()[axis], self.texts.get(before.name)
+            found.append(codes if texts is None or after.undecided else _of_texts(after, texts, codes))
+        return Table._of_points(domain, found, persons=self.persons)
+
+    @classmethod
+    def _of_points(
+        cls,
+        domain: Domain,
+        found: Sequence[Codes],
+        texts: Mapping[str, Sequence[str]] | None = None,
+        persons: Persons | None = None,
+    ) -> Table:
+        """A table of codes of `Attribute.fine`."""
+        binned = [_has_points(attribute) for attribute in domain]
+        columns = tuple(_binned(a, c) if b else c for a, c, b in zip(domain, found, binned, strict=True))
+        points = tuple(c if b else None for c, b in zip(found, binned, strict=True)) if any(binned) else ()
+        return cls(domain, columns, persons, points, texts or {})
+
+    def _fine(self) -> list[Codes]:
+        """The records of each column, (n,), as codes of `Attribute.fine`, as far as the table has them."""
+        points = self.points or (None,) * len(self.columns)
+        return [c if p is None else p for c, p in zip(self.columns, points, strict=True)]
+
+    def _checked_points(self) -> tuple[Codes | None, ...]:
+        if len(self.points) != len(self.domain):
+            raise InvalidInput(f"the domain has {len(self.domain)} columns, got points of {len(self.points)}")
+        checked: list[Codes | None] = []
+        for attribute, given, column in zip(self.domain, self.points, self.columns, strict=True):
+            if given is not None and not _has_points(attribute):
+                raise InvalidInput(f"column {attribute.name!r} has no points beside its codes")
+            points = None if given is None else _checked(attribute.fine, np.asanyarray(given))
+            if points is not None and not _agree(attribute, points, column):
+                raise InvalidInput(f"column {attribute.name!r}: its codes are not the bins of its points")
+            checked.append(points)
+        return tuple(checked)
+
+    def grid(self, name: str) -> npt.NDArray[np.int64]:
+        """The records of a column on its grid (`Attribute.grid`): steps above its first point, (n,); -1 if missing.
+
+        Raises
+        ------
+        InvalidInput
+            For a column without a grid, and where the table was made of bins alone.
+
+        Examples
+        --------
+        >>> price = Attribute("price", "number", edges=(0, 50, 100), within=(0, 100), step=0.01, missing=("",))
+        >>> table = Table.from_frame(nw.from_dict({"price": [0.07, 99.5, None]}, backend="pandas"), Domain((price,)))
+        >>> table.grid("price").tolist(), table.columns[0].tolist()
+        ([7, 9950, -1], [0, 1, 2])
+        """
+        axis = self.domain.axis(name)
+        attribute = self.domain.attributes[axis]
+        if attribute.grid is None:
+            raise InvalidInput(f"column {name!r} has no grid: give it within and step in the schema")
+        codes = self.columns[axis]
+        if _has_points(attribute):
+            found = self.points[axis] if self.points else None
+            if found is None:
+                raise InvalidInput(f"column {name!r}: this table was made of bins, without the points of its grid")
+            codes = found
+        places = codes.astype(np.int64)
+        places[places == attribute.grid.size] = -1
+        return places
 
     @classmethod
     def of_persons(cls, domain: Domain, columns: Sequence[npt.NDArray[Any]], keys: Iterable[object]) -> Table:
@@ -194,7 +286,7 @@ class Table:
             return cls.of_derived(cls.read_csv(path, _records(domain)), domain)
         reader.check_commas(domain.names)
         places = _places(domain, reader.header, str(reader.path))
-        encoders = [Encoder(attribute) for attribute in domain]
+        encoders = [Encoder(attribute.fine) for attribute in domain]
         with ExitStack() as stack:
             found, persons = _Columns(domain, stack), _persons(domain, reader.header, str(reader.path))
             for chunk in reader.chunks():
@@ -204,7 +296,7 @@ class Table:
                     mine = persons.add(keys, _lines(reader, chunk), of_texts=True)
                     piece = [codes[mine] for codes in piece] if mine is not None else piece
                 found.add(piece)
-            return cls(domain, found.whole(), None if persons is None else persons.whole())
+            return found.table(encoders, None if persons is None else persons.whole())
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -213,7 +305,7 @@ class Table:
         domain = _selected(schema, columns, reader.header, path)
         if domain.person is not None and domain.person.derive:
             return cls.of_derived(cls.read_parquet(path, _records(domain)), domain)
-        encoders = [Encoder(attribute) for attribute in domain]
+        encoders = [Encoder(attribute.fine) for attribute in domain]
         wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
         persons = _persons(domain, reader.header, str(path))
         wanted += [] if persons is None else [reader.header[persons.place]]
@@ -224,7 +316,7 @@ class Table:
                 frame = nw.from_native(batch, eager_only=True)
                 found.add(_of_persons(frame, _piece(frame, encoders, first, str(path)), persons, first, str(path)))
                 first += len(batch)
-            return cls(domain, found.whole(), None if persons is None else persons.whole())
+            return found.table(encoders, None if persons is None else persons.whole())
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -259,10 +351,10 @@ class Table:
         domain = _selected(schema, columns, names)
         if domain.person is not None and domain.person.derive:
             return cls.of_derived(cls.from_frame(frame, _records(domain)), domain)
-        encoders = [Encoder(attribute) for attribute in domain]
+        encoders = [Encoder(attribute.fine) for attribute in domain]
         persons = _persons(domain, [str(name) for name in names], "the frame")
         found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
-        return cls(domain, tuple(found), None if persons is None else persons.whole())
+        return cls._of_points(domain, found, _texts(encoders), None if persons is None else persons.whole())
 
     def joined(self, parents: Table) -> Table:
         """The records with the columns of their parents: of a table that has one row for each person.
@@ -306,24 +398,26 @@ class Table:
         row_of = np.array([of_digest.get(d, -1) for d in self.persons.digests.tolist()], np.int64)
         places = row_of[self.persons.codes]
         orphans = places < 0
-        columns = list(self.columns)
-        for attribute, column in zip(parents.domain, parents.columns, strict=True):
+        columns = list(self._fine())
+        for attribute, column in zip(parents.domain, parents._fine(), strict=True):
             if orphans.any() and not attribute.missing:
                 raise InvalidInput(
                     f"some {self.person_column!r} has no row of a parent, and column {attribute.name!r} knows no"
                     ' missing value: give it missing = [""]'
                 )
             found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
-            columns.append(np.where(orphans, attribute.values, found).astype(code_type(attribute)))
+            fine = attribute.fine
+            columns.append(np.where(orphans, fine.values, found).astype(code_type(fine)))
         attributes = (*self.domain.attributes, *parents.domain.attributes)
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
-        return Table(domain, tuple(columns), self.persons)
+        return Table._of_points(domain, columns, {**parents.texts, **self.texts}, self.persons)
 
     def ordered(self, domain: Domain) -> Table:
         """The same records over a domain that has the same columns, in its order and with its rules."""
-        columns = tuple(self.columns[self.domain.axis(name)] for name in domain.names)
-        return Table(domain, columns, self.persons)
+        found = self._fine()
+        columns = [found[self.domain.axis(name)] for name in domain.names]
+        return Table._of_points(domain, columns, self.texts, self.persons)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
@@ -411,7 +505,12 @@ class Table:
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
         """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
-        return fingerprint(self.domain, self.columns, key, None if self.persons is None else self.persons.unit)
+        found = [
+            hashed_texts(self.texts[name], codes, key) if name in self.texts else codes
+            for name, codes in zip(self.domain.names, self.columns, strict=True)
+        ]
+        units = None if self.persons is None else self.persons.unit
+        return fingerprint(self.domain, (*found, *(p for p in self.points if p is not None)), key, units)
 
     def check_bounded(self) -> None:
         """`OutOfMemory` where the records that are kept of each person would not fit in memory, beside the table."""
@@ -440,9 +539,10 @@ class Table:
             return self
         if self.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
-        named = list(zip(self.domain.names, self.columns, strict=True))
-        chosen = kept(self.persons, named, self.domain.at_most, key)
-        return Table(self.domain, tuple(column[chosen] for column in self.columns))
+        self.domain.check_decided()
+        found = self._fine()
+        chosen = kept(self.persons, list(zip(self.domain.names, found, strict=True)), self.domain.at_most, key)
+        return Table._of_points(self.domain, [codes[chosen] for codes in found])
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
@@ -459,7 +559,9 @@ def _records(domain: Domain) -> Domain:
     """Of the records that columns are derived from."""
     assert domain.person is not None
     person = replace(domain.person, derive=(), records=())
-    return Domain(domain.person.records, code_lists=domain.code_lists, person=person)
+    records = Domain(domain.person.records, code_lists=domain.code_lists, person=person)
+    records.check_decided()
+    return records
 
 
 def _selected(
@@ -469,7 +571,7 @@ def _selected(
 
     data  the file of the private records, if they are in one: the schema may not take its categories from it
     """
-    domain = schema if isinstance(schema, Domain) else schemas.load(schema)
+    domain = schema if isinstance(schema, Domain) else schemas.load(schema, undecided=True)
     for listed in domain.code_lists:
         with suppress(OSError):  # a list that is gone by now was read
             if data is not None and os.path.samefile(listed, data):
@@ -484,6 +586,38 @@ def _selected(
         return narrowed(domain, columns)
     except InvalidInput as error:
         raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
+
+
+def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
+    """The texts of the columns whose categories are to be learned."""
+    return {e.attribute.name: tuple(e.texts) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
+
+
+def _of_texts(attribute: Attribute, texts: Sequence[str], codes: Codes) -> Codes:
+    """The codes (n,) of records whose texts are numbered, now that their categories are known."""
+    known = {category: code for code, category in enumerate(attribute.categories)}
+    other = known[attribute.outside]
+    cells = np.array([*(known.get(text, other) for text in texts), attribute.values], code_type(attribute))
+    found: Codes = cells[np.minimum(codes, len(texts))]  # the missing ones are past all texts
+    return found
+
+
+def _has_points(attribute: Attribute) -> bool:
+    """Whether a table keeps more of a column than its bins: where some bin holds several points of a grid."""
+    return attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
+
+
+def _binned(attribute: Attribute, points: Codes) -> Codes:
+    """The codes (n,) of codes of `Attribute.fine`."""
+    return attribute.bins_of(points).astype(code_type(attribute))
+
+
+def _agree(attribute: Attribute, points: Codes, column: Codes) -> bool:
+    """Whether a column holds the bins of its points."""
+    if len(points) != len(column):
+        return False
+    places = range(0, len(points), _BLOCK)
+    return all(np.array_equal(attribute.bins_of(points[i : i + _BLOCK]), column[i : i + _BLOCK]) for i in places)
 
 
 def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
@@ -589,18 +723,29 @@ class _Columns:
     """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
 
     def __init__(self, domain: Domain, stack: ExitStack) -> None:
-        self._limit = max(memory.free() // (_MEMORY_FRACTION * len(domain)), 1)
-        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in domain]  # noqa: SIM115
-        self._types = [code_type(attribute) for attribute in domain]
+        self._domain = domain
+        self._pointed = [axis for axis, attribute in enumerate(domain) if _has_points(attribute)]
+        kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
+        self._limit = max(memory.free() // (_MEMORY_FRACTION * len(kept)), 1)
+        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in kept]  # noqa: SIM115
+        self._types = [code_type(attribute) for attribute in kept]
 
     def add(self, piece: Sequence[Codes]) -> None:
-        """The codes of the next records."""
-        for file, codes in zip(self._files, piece, strict=True):
+        """The codes of `Attribute.fine` of the next records."""
+        bins = list(piece)
+        for axis in self._pointed:
+            bins[axis] = _binned(self._domain.attributes[axis], piece[axis])
+        for file, codes in zip(self._files, [*bins, *(piece[axis] for axis in self._pointed)], strict=True):
             file.write(codes.tobytes())
 
-    def whole(self) -> tuple[Codes, ...]:
-        """The columns; of no records where there are none, which is as private as any number of them."""
-        return tuple(map(self._column, self._files, self._types))
+    def table(self, encoders: Sequence[Encoder], persons: Persons | None) -> Table:
+        """The records; none where there are none, which is as private as any number of them."""
+        found = list(map(self._column, self._files, self._types))
+        points: list[Codes | None] = [None] * len(self._domain)
+        for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
+            points[axis] = codes
+        columns = tuple(found[: len(points)])
+        return Table(self._domain, columns, persons, tuple(points) if self._pointed else (), _texts(encoders))
 
     def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
         if file.tell() > self._limit:

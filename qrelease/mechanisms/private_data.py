@@ -113,6 +113,20 @@ class Private:
         marginals = self._marginals(workload)
         return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
 
+    def occurring(self, name: str) -> tuple[Ints, Ints]:
+        """The codes that occur in a column that is to be learned, ascending, (m,), and how often, (m,). Private.
+
+        Missing values are not among them.
+        """
+        axis = self.domain.axis(name)
+        codes, counts = np.unique(self._table.columns[axis], return_counts=True)
+        kept = codes < self.domain.attributes[axis].values
+        return codes[kept].astype(np.int64), counts[kept]
+
+    def texts(self, name: str) -> Sequence[str]:
+        """The texts that the codes of a column stand for whose categories are to be learned. Private."""
+        return self._table.texts[name]
+
     def _marginals(self, workload: Workload) -> dict[Axes, Ints]:
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")

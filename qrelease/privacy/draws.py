@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
 from qrelease.privacy.ledger import Charge, Entry, Ledger
@@ -33,12 +33,13 @@ _REPLACE = "UPDATE answers SET answer = ?, digest = ? WHERE id = ?"
 _RECORDS = "SELECT id FROM answers WHERE substr(answer, 1, ?) = ?"
 
 
-_KEY: Final = re.compile(r"release [0-9a-f]{64} [1-9][0-9]*")
-"""Keys of releases, which are gone on with where they were cut off: what tells the work, and the number of a charge."""
+_KEY: Final = re.compile(r"(release|schema) [0-9a-f]{64} [1-9][0-9]*")
+"""Keys of releases and of schemas that were learned, which are gone on with where they were cut off: what tells the
+work, and the number of a charge."""
 
 
 def is_of_release(key: str) -> bool:
-    """Whether a key is one that releases have, and nobody else."""
+    """Whether a key is one that releases and learned schemas have, and nobody else."""
     return bool(_KEY.fullmatch(key))
 
 
@@ -88,16 +89,18 @@ def public_part(ledger: Ledger) -> dict[str, Any]:
 
 def unfinished(entry: Entry) -> bool:
     """Whether an entry of a history is a release that was charged and not finished, which goes on for free."""
-    return entry.kind == "charge" and is_of_release(entry.key or "") and not entry.answered
+    key = entry.key or ""
+    return entry.kind == "charge" and key.startswith("release ") and is_of_release(key) and not entry.answered
 
 
-def key_of(ledger: Ledger, work: str, *, again: bool = False) -> str:
+def key_of(ledger: Ledger, work: str, *, again: bool = False, kind: Literal["release", "schema"] = "release") -> str:
     """The key of the latest charge for this work if it is not finished; else of a new one.
 
     work   64 hexadecimal digits, the same for the same work
     again  a new one in any case
+    kind   what the work is; a schema is never finished, so the same one is free at any time
     """
-    store, stem = ledger.store, f"release {work}"
+    store, stem = ledger.store, f"{kind} {work}"
     with store.reading():
         found = store.execute(_OF_WORK, (f"{stem} ", f"{stem}!"))
         latest = next(((entry, key) for entry, key in found if is_of_release(key)), None)

@@ -14,12 +14,14 @@ from importlib.metadata import version
 from typing import Any, final
 
 from qrelease.data.domain import Domain
+from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
+from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
-from qrelease.privacy.costs import Cost, Neighbours, check_cost
+from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.fingerprint_store import TableDigests
@@ -100,6 +102,34 @@ class Paid:
             self.private.draws.finish(record)
         elif not release.insecure:
             self.ledger.store_answer(self.charge, record)
+
+
+@final
+@dataclass(frozen=True)
+class Learned:
+    """A schema that was completed from the records. Public, as what it cost is paid. Made by `Curator.learn`.
+
+    Attributes
+    ----------
+    domain
+        With all bins and categories: what `Table.viewed` takes.
+    charge
+        What paid for it.
+    spends
+        The parts of its cost, one for each column that was learned.
+    """
+
+    domain: Domain
+    charge: Charge
+    spends: tuple[Spend, ...]
+
+    def to_toml(self) -> str:
+        """The completed schema as a file that `schema.load` reads, with what each part cost as comments."""
+        head = (
+            f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
+        )
+        notes = {spend.what.rpartition(" of ")[2]: f"learned, for {spend.cost} of that charge" for spend in self.spends}
+        return to_toml(self.domain, head, notes)
 
 
 @final
@@ -196,6 +226,74 @@ class Curator:
         if notice:
             warnings.warn(notice, RowsChangedWarning, stacklevel=3)
 
+    def learn(self, cost: Cost, *, again: bool = False, changed_rows: bool = False) -> Learned:
+        """Complete a schema that leaves bins or categories open, for one charge.
+
+        Parameters
+        ----------
+        cost : PureDP or ApproxDP
+            What it may cost: as much for each column that is to be learned. Categories need a δ.
+        again : bool
+            A new charge in any case. By default the same schema, learned from the same records at the same cost, is
+            what was learned before, for free.
+        changed_rows : bool
+            As in `release`.
+
+        Returns
+        -------
+        Learned
+            Public. `table.viewed(learned.domain)` is the table that can be released from.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        InvalidInput
+            Where nothing is to be learned, for categories without a δ, and where persons have several records. Nothing
+            is charged then.
+
+        Examples
+        --------
+        >>> import qrelease as qr
+        >>> hours = qr.Attribute("hours", "number", within=(0, 99), step=1, learn=4, missing=("",))
+        >>> records = [40] * 700 + list(range(100))
+        >>> table = qr.Table(qr.Domain((hours,)), (records,))
+        >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
+        >>> learned = curator.learn(qr.PureDP(0.5))
+        >>> {40.0, 41.0} <= set(learned.domain["hours"].edges)
+        True
+        """
+        learning.check(self.domain, cost)
+        check_one_record(self.domain, "a learned schema")
+        if not changed_rows:
+            self._warn()
+        rows, key = self._fingerprint(), None
+        keeps = self._ledger.store.path is not None and not is_insecure(self._entropy)
+        if keeps:
+            key = self._learning_key(cost, again=again)
+        parts = learning.shares(self.domain, cost)
+        label = f"schema: {', '.join(parts)}"
+        charge = self._ledger.charge(cost, label, key, rows=rows)
+        private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy)
+
+        def draw() -> bytes:
+            return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
+
+        draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if keeps else None
+        found = draw() if draws is None else draws.take("a schema", draw)
+        spends = tuple(Spend(learning.what(self.domain[name]), part) for name, part in parts.items())
+        return Learned(domain_from_json(json.loads(found)), charge, spends)
+
+    def has_learned(self, cost: Cost) -> bool:
+        """Whether `learn` at this cost was paid for before, and is free."""
+        if self._ledger.store.path is None or is_insecure(self._entropy):
+            return False
+        return self._ledger.knows(self._learning_key(cost))
+
+    def _learning_key(self, cost: Cost, *, again: bool = False) -> str:
+        asked = [domain_to_json(self.domain), cost.to_json(), *self._fingerprint()]
+        return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again, kind="schema")
+
     def release(
         self,
         mechanism: Mechanism,
@@ -286,6 +384,7 @@ class Curator:
             raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
         if not isinstance(workload, Workload):
             raise InvalidInput(f"a release takes a Workload, such as Workload.marginals(domain, 2), got {workload!r}")
+        self.domain.check_decided()
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
         workload.check_bounded()
@@ -409,6 +508,7 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
+        self.domain.check_decided()
         self._table.check_bounded()
         unit = self._unit
         records = len(self._table) if unit.public_records else None

@@ -23,7 +23,7 @@ _PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 class Column:
     """One typed column.
 
-    values   (n,) int64, float64, datetime64[D], or texts as objects; where one is missing it is any
+    values   (n,) int64, float64, datetime64[D] or [s], or texts as objects; where one is missing it is any
     missing  (n,) whether a value is missing; None where none can be
     """
 
@@ -57,7 +57,7 @@ def _column(attribute: Attribute, codes: npt.NDArray[np.integer[Any]], rng: np.r
     if missing is not None:
         values[missing] = "1970-01-01" if attribute.kind == "date" else 0
     if attribute.kind == "date":
-        return Column(values.astype("datetime64[D]"), missing)
+        return Column(values.astype("datetime64[D]" if attribute.step.denominator == 1 else "datetime64[s]"), missing)
     return Column(values.astype(np.int64 if attribute.whole else np.float64), missing)
 
 

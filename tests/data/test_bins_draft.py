@@ -1,5 +1,6 @@
 """What a draft proposes: bins that tell values apart, no names or numbers of people; and code lists."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -140,3 +141,24 @@ def test_a_code_with_two_parents_is_named(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCHEMA)
     with pytest.raises(InvalidInput, match=r"'b' has two parents in towns\.csv"):
         load(tmp_path / "s.toml")
+
+
+def test_a_draft_that_leaves_things_open(tmp_path: Path) -> None:
+    rows = (
+        f"{i % 700},{i % 40}.25,D{i % 30},{'ab'[i % 2]},2013-{i % 12 + 1:02}-05T{i % 24:02}:30:00Z,"
+        f"2013-01-0{i % 9 + 1}T{i % 24:02}:00:00,person {i},{i % 5}"
+        for i in range(1500)
+    )
+    path = tmp_path / "t.csv"
+    path.write_text("delay,fare,dest,kind,at,hour,who,year\n" + "\n".join(rows) + "\n")
+    text = qr.draft(path, learn=True)
+    assert "'who': nearly every text is different" in text
+    assert not re.search("D1[0-9]", text)
+    (tmp_path / "s.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+    domain = load(tmp_path / "s.toml", undecided=True)
+    assert str(domain) == "delay[?] x fare[?] x dest[?] x kind[2] x at[?] x hour[?] x year[5]"
+    assert (domain["delay"].learn, domain["dest"].learn) == (32, 1000)
+    assert [float(domain[name].step) for name in ("fare", "at", "hour")] == [0.01, 1 / 1440, 1 / 24]
+    table = qr.Table.read(path, domain)
+    assert len(table) == 1500
+    assert table.texts["dest"][:2] == ("D0", "D1")

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
+from qrelease.apps.cli.ledgers import known_ledger, ledger_of, ledger_path, new_ledger
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
     check_memory,
@@ -137,15 +137,21 @@ def make(arguments: argparse.Namespace) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
-            table = table_of(arguments)
+            table = table_of(arguments, undecided=True)
+            neighbours = Neighbours.parse(arguments.neighbours)
+            whole, ledger = cost, None
+            if table.domain.undecided:
+                cost = _check_open(arguments, mechanism, table, whole)
+                ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
+                table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
             public = public_records(arguments, table)
             _check(arguments, mechanism, table, workload, cost, public)
-            neighbours = Neighbours.parse(arguments.neighbours)
-            ledger = known_ledger(arguments, cost, neighbours, table.person_column)
-            if ledger is not None:
-                closing.enter_context(ledger)
-                ledger.check_unit(table.person_column)
+            if ledger is None:
+                ledger = known_ledger(arguments, cost, neighbours, table.person_column)
+                if ledger is not None:
+                    closing.enter_context(ledger)
+                    ledger.check_unit(table.person_column)
             _check_disk(arguments, workload, folder, public)
             _foretell(arguments, mechanism, workload, cost, ledger, public)
             if ledger is None:
@@ -199,6 +205,37 @@ def _mechanism(arguments: argparse.Namespace) -> Mechanism:
 def _tabled(arguments: argparse.Namespace) -> bool:
     """Whether synthetic records are wanted in any case."""
     return bool(arguments.weighted) or arguments.rows is not None
+
+
+def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
+    """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
+    from qrelease.mechanisms.learning import schema as learning
+    from qrelease.privacy import Neighbours
+    from qrelease.queries.workload import Workload
+    from qrelease.release.curator import check_one_record
+
+    check_one_record(table.domain, "a learned schema")
+    _, left = learning.divided(table.domain, cost)
+    made_up = learning.stand_in(table.domain)
+    texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
+    for text in texts or ["marginals:1"]:
+        mechanism.check(Workload.parse(made_up, text), left, Neighbours.parse(arguments.neighbours))
+    return left
+
+
+def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Ledger) -> Table:
+    """The table over the completed schema, which is charged here: the first part of the cost of the release."""
+    from qrelease.mechanisms.learning import schema as learning
+    from qrelease.release.curator import Curator
+
+    first, _ = learning.divided(table.domain, cost)
+    curator = Curator(table, ledger, entropy_of(arguments))
+    if not curator.has_learned(first) or arguments.again:
+        ledger.check(cost)
+    learned = curator.learn(first, again=arguments.again, changed_rows=True)
+    arguments.charged = f"{told(first)} was charged for the schema, and the same command takes what was learned"
+    print(f"qrelease: learned {', '.join(table.domain.undecided)} for {told(first)}", file=sys.stderr)
+    return table.viewed(learned.domain)
 
 
 def public_records(arguments: argparse.Namespace, table: Table) -> int | None:

@@ -1,9 +1,23 @@
-"""`qrelease schema draft`."""
+"""`qrelease schema draft` and `qrelease schema learn`."""
 
 import argparse
+import sys
 from pathlib import Path
 
-from qrelease.apps.cli.shared import DATA, action
+from qrelease.apps.cli.shared import (
+    DATA,
+    NEIGHBOURS,
+    action,
+    check_memory,
+    check_weak,
+    entropy_of,
+    schema_options,
+    seed_option,
+    table_of,
+    told,
+    warn_of_delta,
+    weak_option,
+)
 from qrelease.errors import InvalidInput
 
 
@@ -15,14 +29,37 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     draft.add_argument("data", type=Path, help=DATA)
     draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only; default: at all")
+    draft.add_argument(
+        "--learn",
+        action="store_true",
+        help="leave bins and longer lists of categories to `schema learn`, which pays for them, instead of reading them"
+        " off the data",
+    )
     draft.add_argument("--out", type=Path, help="default: standard output")
+    learn = action(
+        actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a cost in privacy."
+    )
+    learn.set_defaults(uncharged="nothing was charged")
+    learn.add_argument("data", type=Path, help=DATA)
+    learn.add_argument("--dataset", metavar="NAME", help="whose people these are; default: as of release")
+    schema_options(learn)
+    learn.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+    learn.add_argument("--epsilon", type=float, required=True, help="what learning may cost")
+    learn.add_argument("--delta", type=float, help="needed where categories are to be learned")
+    learn.add_argument("--out", type=Path, required=True, help="the completed schema, a new file")
+    learn.add_argument("--ledger", type=Path, help="default: DATASET.ledger beside the data")
+    learn.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this")
+    learn.add_argument("--total-delta", type=float, help="likewise; default: that of this")
+    learn.add_argument("--again", action="store_true", help="a new charge, although the same was learned before")
+    weak_option(learn)
+    seed_option(learn)
 
 
 def _draft(arguments: argparse.Namespace) -> None:
     from qrelease.data.schema_draft import draft
     from qrelease.data.sources.compression import written
 
-    text = draft(arguments.data, arguments.rows)
+    text = draft(arguments.data, arguments.rows, learn=arguments.learn)
     if arguments.out is None:
         print(text, end="")
         return
@@ -31,3 +68,45 @@ def _draft(arguments: argparse.Namespace) -> None:
     with written(arguments.out) as file:
         file.write(text)
     print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")
+
+
+def _learn(arguments: argparse.Namespace) -> None:
+    check_memory()
+    from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+    from qrelease.data.schema import load
+    from qrelease.data.sources.compression import written
+    from qrelease.data.structural_zeros import narrowed
+    from qrelease.mechanisms.learning import schema as learning
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.costs import cost_of
+    from qrelease.release.curator import Curator
+
+    cost = cost_of(arguments.epsilon, arguments.delta)
+    check_weak(cost, arguments.weak)
+    if arguments.out.exists():
+        raise InvalidInput(f"{arguments.out} exists already; say another --out")
+    domain = load(arguments.schema, undecided=True)
+    learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
+    table = table_of(arguments, undecided=True)
+    neighbours = Neighbours.parse(arguments.neighbours)
+    with (
+        written(arguments.out) as file,
+        ledger_of(arguments, cost, neighbours, table.person_column) as ledger,
+    ):
+        curator = Curator(table, ledger, entropy_of(arguments))
+        if curator.notice:
+            print(f"qrelease: {curator.notice}", file=sys.stderr)
+        learned = curator.learn(cost, again=arguments.again, changed_rows=True)
+        arguments.charged = f"{told(cost)} was charged; the same command gives what was learned, for free"
+        file.write(learned.to_toml())
+        spent = f"spent in all: {told(ledger.spent)} of {told(ledger.total)}"
+    del arguments.charged
+    for spend in learned.spends:
+        print(f"{spend.what}: {told(spend.cost)}")
+    if not learned.charge.fresh:
+        print(f"this was learned before, at {learned.charge.time}, and cost nothing now (--again: anew)")
+    named = (
+        "" if arguments.insecure_seed is not None and not arguments.ledger else f" (ledger {ledger_path(arguments)})"
+    )
+    print(f"wrote {arguments.out}\n{spent}{named}")
+    warn_of_delta(cost)

@@ -129,11 +129,14 @@ def check_memory() -> None:
     memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
 
 
-def table_of(arguments: argparse.Namespace) -> Table:
-    """The table of `data_options`."""
+def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table:
+    """The table of `data_options`; `InvalidInput` for a schema that leaves something to be learned, unless it may."""
     from qrelease.data.table import Table
 
-    return Table.read(arguments.data, arguments.schema, arguments.columns, getattr(arguments, "parent", None))
+    table = Table.read(arguments.data, arguments.schema, arguments.columns, getattr(arguments, "parent", None))
+    if not undecided:
+        table.domain.check_decided()
+    return table
 
 
 def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:

@@ -147,6 +147,7 @@ class _Loaded:
         declared = None if settings.declared is None else Conjunctions(settings.declared)
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
         table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
+        table.domain.check_decided()
         neighbours = Neighbours.parse(settings.neighbours)
         unit = Unit(neighbours, table.domain.at_most)
         of_a_record = unit.of_a_record(cost)

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util.typing import Codes
-from qrelease.data.domain import Attribute
+from qrelease.data.domain import MAX_KEYS, Attribute
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
@@ -34,12 +34,30 @@ class Encoder(dict[str, int]):
         # Listed words that a null may stand for: of the schema alone, whatever was read before.
         self._nulls = {code for text in NAN for code in attribute.listed(text)}
         self._nulls |= {code for text in (*NAN, attribute.blank) if (code := self.get(text)) is not None}
+        self.texts: dict[str, int] = {}  # of categories that are to be learned
         self._typed: dict[tuple[type, object], int] = {}  # by type, for True and 1 are one key and not one value
 
     def __missing__(self, text: str) -> int:
-        code = self.attribute.encode(text)
+        code = self._key(text) if self.attribute.learn and self.attribute.undecided else self.attribute.encode(text)
         if len(self) < REMEMBERED_VALUES:
             self[text] = code
+        return code
+
+    def _key(self, text: str) -> int:
+        """The number of a text among those that have come, or the missing one; texts of one meaning are one.
+
+        For numbers and dates, whose bins are to be learned, their point.
+        """
+        attribute, bare = self.attribute, text.strip()
+        if attribute.kind != "category":
+            return attribute.encode(text)
+        means = meaning(bare)
+        if bare in attribute.missing or attribute.listed(means) or (attribute.missing and bare in NAN):
+            return attribute.values
+        spelled = bare if isinstance(means, str) else text_of(means)
+        code = self.texts.setdefault("" if bare in NAN or spelled is None else spelled, len(self.texts))
+        if code >= MAX_KEYS:
+            raise InvalidInput(f"column {attribute.name!r}: more than {MAX_KEYS:,} different texts")
         return code
 
     def codes(self, texts: Iterable[str], count: int) -> Codes:

@@ -68,7 +68,9 @@ def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range) ->
     """
     attribute = encoder.attribute
     with np.errstate(invalid="ignore"):
-        if attribute.edges:
+        if attribute.grid is not None:
+            places = attribute.grid.places(numbers)
+        elif attribute.edges:
             places = np.searchsorted(attribute.edges, numbers, side="right") - 1
         else:
             places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)

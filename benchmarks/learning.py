@@ -1,0 +1,381 @@
+"""What a schema learned from the records loses against one that the public knew, and against plainer ways to make one.
+
+    python -m benchmarks.learning [--data DIR] [--table NAME ...] [--epsilon E ...] [--quick] [--shares] [--json]
+
+Tables: adult, the bundled one, with its four columns of numbers as they are; and, from DIR/raw, flights (delays, times
+and distances as they are, carriers and destinations that nobody listed) and rwm5yr (visits to doctors, incomes).
+One ε (and δ = 1e-9) pays for all that is private. The schemas:
+
+learned    bins and categories learned for `LEARNING_SHARE` of ε, all else left for the release
+perfect    the bins and categories that the same rules make of exact counts, which cost nothing
+equal      32 bins of equal width; categories perfect
+quantiles  32 noisy quantiles by recursive halving (Kaplan, Schnapp & Stemmer 2022) for the same share of ε; categories
+           perfect
+privtree   leaves of a PrivTree (Zhang, Xiao & Xie 2016), about 32 of them, for the same share; categories perfect
+
+Each makes a release of all two-way marginals by `--mechanism` (default: auto) and as many synthetic records as there
+are. What is printed: `wasserstein`, the mean over the columns of numbers of the 1-D Wasserstein distance in standard
+deviations; `ranges`, the mean error of 500 random two-way ranges on raw values, in percent of the records; `three-way`,
+the mean L1 distance of 60 three-way marginals over a common binning (16 bins of as many true records, categories of at
+least 0.2 %); and of learned categories the share of records in those kept, beside what the optimal rule expects.
+
+--shares   the learned schema alone, with other parts of ε for the learning
+--quick    adult at ε = 1, in seven columns
+
+Noise comes from fixed seeds, so that errors can be repeated: it protects nobody.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease.apps.cli.mechanisms import mechanism_of
+from qrelease.data.bundled import ADULT_CSV, ADULT_SCHEMA
+from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.data.schema import load
+from qrelease.data.table import Table
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.learning import partition_selection
+from qrelease.mechanisms.learning import schema as learning
+from qrelease.mechanisms.learning.bins import cuts_of
+from qrelease.mechanisms.learning.point_tree import Pieces
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP, split
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+
+DELTA = 1e-9
+BINS = 32
+EPSILONS = (0.1, 1.0, 10.0)
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
+FINE = 16
+RANGES = 500
+TRIPLES = 60
+RARE = 0.002
+
+Ints = npt.NDArray[np.int64]
+
+
+def number(name: str, low: float, high: float, step: float = 1, *, missing: bool = False) -> Attribute:
+    """A column of numbers whose bins are to be learned."""
+    marks = ("", "NA") if missing else ()
+    ends, width = (Fraction(str(low)), Fraction(str(high))), Fraction(str(step))
+    learn = BINS if (ends[1] - ends[0]) / width >= BINS else 0
+    return Attribute(name, "number", within=ends, step=width, learn=learn, missing=marks, outside="clip")
+
+
+def open_category(name: str) -> Attribute:
+    """A column whose categories are to be learned."""
+    return Attribute(name, "category", learn=1000, missing=("", "NA"))
+
+
+def adult(quick: bool) -> tuple[Path, Domain]:
+    """The bundled table."""
+    numbers = {
+        "age": number("age", 17, 90),
+        "capital-gain": number("capital-gain", 0, 99_999),
+        "capital-loss": number("capital-loss", 0, 4400),
+        "hours-per-week": number("hours-per-week", 1, 99),
+    }
+    kept = ("age", "education", "marital-status", "sex", "capital-gain", "hours-per-week", "income")
+    listed = [numbers.get(a.name, a) for a in load(ADULT_SCHEMA) if not quick or a.name in kept]
+    return ADULT_CSV, Domain(tuple(listed))
+
+
+def flights(data: Path) -> tuple[Path, Domain]:
+    """Departures from New York City in 2013."""
+    return data / "raw" / "flights.csv.gz", Domain(
+        (
+            open_category("carrier"),
+            Attribute("origin", "category", categories=("EWR", "JFK", "LGA")),
+            open_category("dest"),
+            number("sched_dep_time", 0, 2359),
+            number("dep_delay", -60, 1440, missing=True),
+            number("arr_delay", -120, 1440, missing=True),
+            number("air_time", 0, 720, missing=True),
+            number("distance", 0, 5000),
+        )
+    )
+
+
+def rwm5yr(data: Path) -> tuple[Path, Domain]:
+    """German health reform: visits to doctors."""
+    return data / "raw" / "rwm5yr.csv.gz", Domain(
+        (
+            number("docvis", 0, 150),
+            number("hospvis", 0, 60),
+            number("year", 1984, 1988),
+            number("edlevel", 1, 4),
+            number("age", 18, 70),
+            *(number(name, 0, 1) for name in ("outwork", "female", "married", "kids", "self")),
+            number("hhninc", 0, 40, 0.01),
+            number("educ", 5, 20, 0.5),
+        )
+    )
+
+
+def fine(table: Table) -> list[Ints]:
+    """Points of numbers, and codes of what is listed; -1 where missing. Texts that are open go by their numbers."""
+    found = []
+    for attribute, column in zip(table.domain, table.columns, strict=True):
+        if attribute.grid is not None:
+            found.append(table.grid(attribute.name))
+        else:
+            codes = column.astype(np.int64)
+            codes[codes == attribute.values] = -1
+            found.append(codes)
+    return found
+
+
+def perfect(table: Table, *, width: bool = False) -> Domain:
+    """What the rules of learning make of exact counts; or even bins."""
+    made = []
+    for attribute, codes in zip(table.domain, fine(table), strict=True):
+        if not attribute.undecided:
+            made.append(attribute)
+        elif attribute.grid is None:
+            kept = sorted(set(table.texts[attribute.name]) - {OTHER})
+            made.append(replace(attribute, learn=0, categories=(*kept, OTHER), outside=OTHER))
+        else:
+            size = attribute.grid.size
+            cuts = [size * i // BINS for i in range(BINS + 1)] if width else exact_cuts(codes[codes >= 0], size)
+            made.append(binned(attribute, cuts))
+    return Domain(tuple(made))
+
+
+def binned(attribute: Attribute, cuts: Sequence[int]) -> Attribute:
+    """With bins that begin at these points."""
+    assert attribute.grid is not None
+    return replace(attribute, learn=0, edges=tuple(float(attribute.grid.value(int(cut))) for cut in cuts))
+
+
+def exact_cuts(codes: Ints, size: int) -> list[int]:
+    """Of exact counts at each point."""
+    counts = np.bincount(codes, minlength=size).astype(float)
+    starts = np.arange(size)
+    return cuts_of(Pieces(starts, starts + 1, counts), BINS)
+
+
+def quantile_cuts(codes: Ints, size: int, epsilon: float, rng: np.random.Generator) -> list[int]:
+    """Recursive halving, five levels, each by the exponential mechanism with a fifth of ε. Its noise is numpy's."""
+    summed = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=size))])
+
+    def halved(low: int, high: int, levels: int) -> list[int]:
+        if levels == 0 or high - low < 2:
+            return []
+        places = np.arange(low + 1, high)
+        scores = -np.abs(summed[places] - (summed[low] + summed[high]) / 2)
+        at = int(places[np.argmax(scores * epsilon / 5 + rng.gumbel(size=len(places)))])
+        return [*halved(low, at, levels - 1), at, *halved(at, high, levels - 1)]
+
+    return [0, *halved(0, size, 5), size]
+
+
+def privtree_cuts(codes: Ints, size: int, epsilon: float, rng: np.random.Generator) -> list[int]:
+    """Leaves of a binary tree: with λ = 3/ε and decay λ ln 2, and a threshold that gives about 32 of them."""
+    summed = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=size))])
+    scale, threshold = 3 / epsilon, len(codes) / 20  # the number of records is taken as known
+    decay = scale * np.log(2)
+    cuts, left = [size], [(0, size, 0)]
+    while left:
+        low, high, depth = left.pop()
+        biased = max(summed[high] - summed[low] - depth * decay, threshold - decay)
+        if high - low > 1 and biased + rng.laplace(scale=scale) > threshold:
+            middle = (low + high) // 2
+            left += [(low, middle, depth + 1), (middle, high, depth + 1)]
+        else:
+            cuts.append(low)
+    return sorted(cuts)
+
+
+def drawn_bins(table: Table, rule: Any, epsilon: float, seed: int) -> Domain:
+    """A perfect schema but for its bins, which a rule draws with an equal part of ε for each column."""
+    rng = np.random.default_rng(seed)
+    known = perfect(table)
+    open_ = [a for a in table.domain if a.undecided]
+    found = []
+    for attribute, codes, given in zip(table.domain, fine(table), known, strict=True):
+        if attribute in open_ and attribute.grid is not None:
+            given = binned(attribute, rule(codes[codes >= 0], attribute.grid.size, epsilon / len(open_), rng))
+        found.append(given)
+    return Domain(tuple(found))
+
+
+class Judge:
+    """Errors of synthetic records against the true ones, in what both are before any bins."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.true = table, fine(table)
+        rng = np.random.default_rng(7)
+        self.numbers = [i for i, a in enumerate(table.domain) if a.grid is not None]
+        self.wide = [i for i in self.numbers if table.domain.attributes[i].undecided]
+        self.edges = [self._edges(i) for i in range(len(table.domain))]
+        pairs = list(combinations(self.wide, 2)) or [(self.numbers[0], self.numbers[1])]
+        self.ranges = []
+        for _ in range(RANGES):
+            pair = pairs[rng.integers(len(pairs))]
+            ends = [np.sort(rng.choice(self.true[i][self.true[i] >= 0], 2)) for i in pair]
+            self.ranges.append((pair, ends))
+        triples = list(combinations(range(len(table.domain)), 3))
+        self.triples = [triples[i] for i in rng.permutation(len(triples))[:TRIPLES]]
+
+    def _edges(self, axis: int) -> Ints:
+        """The codes at which fine bins begin; of categories the frequent ones."""
+        codes = self.true[axis]
+        if axis in self.numbers:
+            return np.unique(np.quantile(codes[codes >= 0], np.arange(1, FINE) / FINE, method="higher"))
+        counts = np.bincount(codes[codes >= 0])
+        return np.flatnonzero(counts >= RARE * len(codes))
+
+    def coarse(self, axis: int, codes: Ints) -> Ints:
+        """0 where missing or rare."""
+        edges = self.edges[axis]
+        if axis in self.numbers:
+            return np.where(codes < 0, 0, 1 + np.searchsorted(edges, codes, side="right"))
+        place = np.minimum(np.searchsorted(edges, codes), len(edges) - 1)
+        return np.where((codes >= 0) & (edges[place] == codes), 1 + place, 0)
+
+    def synthetic(self, release: Any, rows: int) -> list[Ints]:
+        """The columns of a synthetic table as those of the true one."""
+        frame = release.synthetic(rows, seed=5, frame="pandas")
+        open_ = [a.name for a in self.table.domain if a.undecided and a.grid is None]
+        rest = Domain(tuple(a for a in self.table.domain if a.name not in open_))
+        read = dict(zip(rest.names, fine(Table.from_frame(frame, rest)), strict=True))
+        for name in open_:
+            numbers = {text: i for i, text in enumerate(self.table.texts[name])}
+            read[name] = frame[name].map(numbers).fillna(-1).astype(np.int64).to_numpy()
+        return [read[name] for name in self.table.domain.names]
+
+    def errors(self, found: Sequence[Ints]) -> dict[str, float]:
+        """The three errors."""
+        return {
+            "wasserstein": float(np.mean([self._wasserstein(self.true[i], found[i]) for i in self.wide])),
+            "ranges": 100
+            * float(np.mean([abs(self._share(r, self.true) - self._share(r, found)) for r in self.ranges])),
+            "three-way": float(np.mean([self._distance(t, found) for t in self.triples])),
+        }
+
+    def _wasserstein(self, true: Ints, found: Ints) -> float:
+        true, found = true[true >= 0], found[found >= 0]
+        points = np.union1d(true, found)
+        shares = [np.searchsorted(np.sort(x), points, side="right") / max(len(x), 1) for x in (true, found)]
+        return float((np.abs(shares[0] - shares[1])[:-1] * np.diff(points)).sum() / true.std())
+
+    def _share(self, asked: Any, columns: Sequence[Ints]) -> float:
+        (i, j), (first, second) = asked
+        a, b = columns[i], columns[j]
+        return float(((a >= first[0]) & (a <= first[1]) & (b >= second[0]) & (b <= second[1])).mean())
+
+    def _distance(self, axes: tuple[int, ...], found: Sequence[Ints]) -> float:
+        shape = [len(self.edges[a]) + 2 for a in axes]
+        tables = []
+        for columns in (self.true, found):
+            cells = np.ravel_multi_index([self.coarse(a, columns[a]) for a in axes], shape)
+            tables.append(np.bincount(cells, minlength=int(np.prod(shape))) / len(cells))
+        return float(np.abs(tables[0] - tables[1]).sum())
+
+
+def kept_shares(table: Table, domain: Domain, epsilon: float, share: float) -> dict[str, str]:
+    """Of each learned list of categories: records in it, and what the optimal rule expects at that cost."""
+    first, _ = split(ApproxDP(epsilon, DELTA), [share, 1 - share])
+    costs, said = learning.shares(table.domain, first), {}
+    for name in table.texts:
+        cost = costs[name].to_json()
+        codes = fine(table)[table.domain.axis(name)]
+        counts = np.bincount(codes[codes >= 0])
+        expected = (partition_selection.chance(counts, cost["epsilon"], cost["delta"]) * counts).sum() / counts.sum()
+        kept = np.isin(np.array(table.texts[name]), list(set(domain[name].categories) - {OTHER}))
+        said[name] = f"{counts[kept].sum() / counts.sum():.4f} ({expected:.4f})"
+    return said
+
+
+def ran(
+    table: Table, judge: Judge, schema: str, epsilon: float, share: float, mechanism: str, seed: int
+) -> dict[str, Any]:
+    """One release with a kind of schema, and its errors."""
+    begun = perf_counter()
+    whole = ApproxDP(epsilon, DELTA)
+    first, rest = split(whole, [share, 1 - share])
+    line: dict[str, Any] = {"schema": schema, "epsilon": epsilon, "share": share if schema == "learned" else None}
+    cost: ApproxDP = whole if schema in ("perfect", "equal") else rest
+    if schema == "learned":
+        ledger = Ledger.open(None, whole, dataset="benchmark")
+        part = first if table.texts else type(first)(first.epsilon, 0.0)
+        domain = Curator(table, ledger, Entropy.insecure(seed)).learn(part).domain
+        line |= kept_shares(table, domain, epsilon, share)
+    elif schema in ("perfect", "equal"):
+        domain = perfect(table, width=schema == "equal")
+    else:
+        domain = drawn_bins(table, quantile_cuts if schema == "quantiles" else privtree_cuts, first.epsilon, seed)
+    line["learning s"] = perf_counter() - begun
+    viewed = table.viewed(domain)
+    curator = Curator(viewed, Ledger.open(None, whole, dataset="benchmark"), Entropy.insecure(seed + 1))
+    release = curator.release(
+        Auto(table=True) if mechanism == "auto" else mechanism_of(mechanism), Workload.marginals(domain, 2), cost
+    )
+    line |= judge.errors(judge.synthetic(release, len(table)))
+    return line | {"seconds": perf_counter() - begun}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--table", action="append", choices=["adult", "flights", "rwm5yr"])
+    parser.add_argument("--epsilon", action="append", type=float)
+    parser.add_argument("--schema", action="append", choices=SCHEMAS)
+    parser.add_argument("--mechanism", default="auto")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--shares", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args(argv)
+    names = arguments.table or (["adult", "flights", "rwm5yr"] if arguments.data and not arguments.quick else ["adult"])
+    for name in names:
+        if name != "adult" and arguments.data is None:
+            parser.error(f"{name} needs --data")
+        path, domain = (
+            adult(arguments.quick) if name == "adult" else {"flights": flights, "rwm5yr": rwm5yr}[name](arguments.data)
+        )
+        table = Table.read(path, domain)
+        judge = Judge(table)
+        for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
+            schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
+            parts = SHARES if arguments.shares else (learning.LEARNING_SHARE,)
+            for schema in schemas:
+                for share in parts:
+                    lines = [
+                        ran(table, judge, schema, epsilon, share, arguments.mechanism, 10 * s)
+                        for s in range(arguments.seeds)
+                    ]
+                    line = {"table": name} | {
+                        key: float(np.mean([one[key] for one in lines])) if isinstance(value, float) else value
+                        for key, value in lines[0].items()
+                    }
+                    show(line, arguments.json)
+    return 0
+
+
+def show(line: dict[str, Any], as_json: bool) -> None:
+    """One line of a table, or one object."""
+    if as_json:
+        print(json.dumps(line), flush=True)
+        return
+    numbers = "  ".join(f"{k} {line[k]:.4g}" for k in ("wasserstein", "ranges", "three-way", "learning s", "seconds"))
+    part = f" share {line['share']:g}" if line["share"] is not None else ""
+    kept = "".join(f"  {k}: kept {v}" for k, v in line.items() if isinstance(v, str) and k not in ("table", "schema"))
+    print(f"{line['table']:8} eps {line['epsilon']:<4g} {line['schema']:9}{part}  {numbers}{kept}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

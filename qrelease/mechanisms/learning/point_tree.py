@@ -1,0 +1,168 @@
+"""How records lie on a grid of points: a tree of noisy counts that is finer where there are more records.
+
+The grid is cut into some parts, each of these into as many, and so on to single points: L levels, of each of which one
+record is in one part. All parts of a level that are looked at are counted with discrete Laplace noise of scale L/ε, so
+the whole costs ε however many they are. (Where replacing a record moves two counts, the scale is 2L/ε.) Which parts are
+cut further is decided from the noisy counts above alone. PrivTree (Zhang, Xiao & Xie 2016) pays for its tree
+independently of the depth, but its counts are paid for once more; here they are the tree, and L is 3 for 4 096 points.
+
+The counts of a part and of its parts are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010), and
+parts that may be of noise alone get nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from qrelease._util.typing import Floats, Ints
+
+MOST_BRANCHES = 16
+"""Into how many parts a part is cut, at most."""
+
+_CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
+_SEEN = 2  # scales of noise: fewer records may be noise, and many such parts far away would be a false tail
+_ROOT = float("inf")
+
+Draw = Callable[[Fraction, int], Ints]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Consecutive runs of points, and about how many records lie in each.
+
+    starts   the first point of each, (k,), from 0
+    stops    the next after its last, (k,)
+    masses   records, (k,), not negative
+    """
+
+    starts: Ints
+    stops: Ints
+    masses: Floats
+
+
+@dataclass
+class _Node:
+    start: int
+    stop: int
+    noisy: float
+    variance: float
+    children: list[_Node] = field(default_factory=list)
+    estimate: float = 0.0
+
+
+def levels(size: int) -> int:
+    """L, how often a grid of so many points is cut.
+
+    Examples
+    --------
+    >>> levels(16), levels(17), levels(2**53)
+    (1, 2, 14)
+    """
+    found = 1
+    while MOST_BRANCHES**found < size:
+        found += 1
+    return found
+
+
+def branches(size: int) -> int:
+    """The least number of parts that so many cuts need.
+
+    Examples
+    --------
+    >>> branches(16), branches(17), branches(1501)
+    (16, 5, 12)
+    """
+    return next(b for b in range(2, MOST_BRANCHES + 1) if b ** levels(size) >= size)
+
+
+def measured(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int, draw: Draw) -> Pieces:
+    """The leaves of the tree.
+
+    Parameters
+    ----------
+    points, counts
+        The distinct points that occur, ascending, (m,), and how many records lie at each, (m,): private.
+    size
+        Points of the grid.
+    scale
+        Of the noise of each count: L/ε, for each record that a neighbour may count more or less.
+    parts
+        About how many pieces are wanted: what holds less than half of such a part is not cut.
+    draw
+        Noise: of a scale, so many draws.
+    """
+    summed = np.concatenate([[0], np.cumsum(counts)])
+    depth = levels(size)
+    root = _Node(0, size, 0.0, _ROOT)
+    open_, total = [root], 0.0
+    for level in range(depth):
+        width = branches(size) ** (depth - level - 1)
+        spans = [
+            (start, min(start + width, node.stop), node)
+            for node in open_
+            for start in range(node.start, node.stop, width)
+        ]
+        bounds = np.array([(start, stop) for start, stop, _ in spans], np.int64)
+        at = summed[np.searchsorted(points, bounds)]
+        noisy = at[:, 1] - at[:, 0] + draw(scale, len(spans))
+        if not level:
+            total = float(max(noisy.sum(), 0))
+        enough = max(total / (2 * parts), _CLEAR * float(scale))
+        open_ = []
+        for (start, stop, node), value in zip(spans, noisy.tolist(), strict=True):
+            child = _Node(start, stop, float(value), 1.0)
+            node.children.append(child)
+            if value > enough and stop - start > 1:
+                open_.append(child)
+        if not open_:
+            break
+    _gather(root)
+    root.estimate = max(root.noisy, 0.0)
+    leaves: list[_Node] = []
+    _spread(root, _SEEN * float(scale), leaves)
+    return Pieces(
+        np.array([leaf.start for leaf in leaves], np.int64),
+        np.array([leaf.stop for leaf in leaves], np.int64),
+        np.array([leaf.estimate for leaf in leaves]),
+    )
+
+
+def _gather(node: _Node) -> None:
+    """The best estimate from below and of its own, upwards; its variance in units of one count's."""
+    if not node.children:
+        return
+    for child in node.children:
+        _gather(child)
+    below = sum(child.noisy for child in node.children)
+    variance = sum(child.variance for child in node.children)
+    own = 0.0 if node.variance == _ROOT else variance / (variance + node.variance)
+    node.noisy = own * node.noisy + (1 - own) * below
+    node.variance = (1 - own) * variance
+
+
+def _spread(node: _Node, least: float, leaves: list[_Node]) -> None:
+    """What is left of a part's count goes to its parts by their variances, and those that fall below `least` get 0.
+
+    Where all do, nothing can be told of them, and they share it by their lengths.
+    """
+    if not node.children:
+        leaves.append(node)
+        return
+    values = np.array([child.noisy for child in node.children])
+    shares = np.array([child.variance for child in node.children])
+    kept = np.ones(len(values), bool)
+    while kept.any():
+        fitted = values + (node.estimate - values[kept].sum()) * shares / shares[kept].sum()
+        if (fitted[kept] >= least).all():
+            break
+        kept &= fitted >= least
+    if not kept.any():
+        lengths = np.array([child.stop - child.start for child in node.children])
+        fitted, kept = node.estimate * lengths / lengths.sum(), np.ones(len(values), bool)
+    for child, estimate in zip(node.children, np.where(kept, fitted, 0.0).tolist(), strict=True):
+        child.estimate = estimate
+        _spread(child, least, leaves)

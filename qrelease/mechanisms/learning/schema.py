@@ -1,0 +1,125 @@
+"""A schema completed from the records: `learn` divides a cost, and spends for each column before it draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from qrelease._util.typing import Ints
+from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.errors import InvalidInput
+from qrelease.mechanisms.learning import partition_selection
+from qrelease.mechanisms.learning.bins import cuts_of, shape_of
+from qrelease.mechanisms.learning.point_tree import levels, measured
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.samplers import discrete_laplace
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, split
+
+LEARNING_SHARE = 0.1
+"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release:
+`python -m benchmarks.learning --shares` compares parts."""
+
+
+def check(domain: Domain, cost: Cost) -> None:
+    """`InvalidInput` where nothing is to be learned, for a cost in zCDP, and for categories without a δ."""
+    check_cost(cost, PureDP, ApproxDP)
+    if not domain.undecided:
+        raise InvalidInput("the schema leaves nothing to be learned")
+    keyed = [a.name for a in domain if a.undecided and a.kind == "category"]
+    if keyed and not (isinstance(cost, ApproxDP) and cost.delta):
+        raise InvalidInput(f"categories that are to be learned ({', '.join(keyed)}) need a delta above 0")
+
+
+def shares(domain: Domain, cost: Cost) -> dict[str, Cost]:
+    """What each column that is to be learned costs: of ε as much for each, and of δ for each with categories."""
+    check(domain, cost)
+    open_ = [a for a in domain if a.undecided]
+    keyed = [a for a in open_ if a.kind == "category"]
+    pure = split(PureDP(cost.to_json()["epsilon"]), [1] * len(open_))
+    found: dict[str, Cost] = {attribute.name: part for attribute, part in zip(open_, pure, strict=True)}
+    if keyed:
+        deltas = split(cost, [1] * len(keyed))
+        for attribute, own, part in zip(keyed, (pure[open_.index(a)] for a in keyed), deltas, strict=True):
+            found[attribute.name] = ApproxDP(own.epsilon, part.to_json()["delta"])
+    return found
+
+
+def what(attribute: Attribute) -> str:
+    """What is drawn for a column, for the list of what a cost went into."""
+    return f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}"
+
+
+def stand_in(domain: Domain) -> Domain:
+    """A domain such as may be learned, with even bins and few categories: for checks before anything is charged."""
+    return Domain(tuple(_stand_in(a) if a.undecided else a for a in domain))
+
+
+def _stand_in(attribute: Attribute) -> Attribute:
+    if attribute.grid is None:
+        return replace(attribute, learn=0, categories=("a", OTHER), outside=OTHER)
+    size = attribute.grid.size
+    cuts = [size * i // min(size, attribute.learn) for i in range(min(size, attribute.learn) + 1)]
+    return replace(attribute, learn=0, edges=tuple(float(attribute.grid.value(cut)) for cut in cuts))
+
+
+def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
+    """The parts of one cost for what a schema leaves open, and for a release: of δ only where categories are learned.
+
+    Raises what `check` does.
+    """
+    check(domain, cost)
+    parts = [LEARNING_SHARE, 1 - LEARNING_SHARE]
+    if isinstance(cost, ApproxDP) and not any(a.undecided and a.kind == "category" for a in domain):
+        pure, left = split(PureDP(cost.epsilon), parts)
+        return pure, ApproxDP(left.epsilon, cost.delta)
+    first, rest = split(cost, parts)
+    return first, rest
+
+
+def learn(private: Private, cost: Cost) -> Domain:
+    """The domain with all bins and categories known, each column spent for before it is looked at.
+
+    private   over a domain that leaves some open
+    cost      of which each such column costs its part of `shares`
+    """
+    parts = shares(private.domain, cost)
+    made = []
+    for attribute in private.domain:
+        if attribute.undecided:
+            share = parts[attribute.name]
+            private.spend(what(attribute), share)
+            attribute = (_categories if attribute.kind == "category" else _bins)(private, attribute, share)
+        made.append(attribute)
+    return replace(private.domain, attributes=tuple(made))
+
+
+def _moved(private: Private) -> int:
+    """How many counts a neighbour changes by 1 each."""
+    return 2 if private.neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
+    assert attribute.grid is not None
+    size = attribute.grid.size
+    points, counts = private.occurring(attribute.name)
+    scale = levels(size) * _moved(private) / Fraction(cost.to_json()["epsilon"])
+
+    def draw(scale: Fraction, count: int) -> Ints:
+        return discrete_laplace(scale, count, private.entropy)
+
+    pieces = measured(points, counts, size, scale, attribute.learn, draw)
+    edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn))
+    return replace(attribute, learn=0, edges=edges, shape=shape_of(pieces))
+
+
+def _categories(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
+    values = cost.to_json()
+    epsilon, delta = (Fraction(values[key]) / _moved(private) for key in ("epsilon", "delta"))
+    codes, counts = private.occurring(attribute.name)
+    named, noisy = partition_selection.select(counts, epsilon, delta, private.entropy)
+    texts = private.texts(attribute.name)
+    found = sorted((-int(noisy[i]), texts[codes[i]]) for i in np.flatnonzero(named).tolist())
+    kept = sorted(text for _, text in found[: attribute.learn] if text != OTHER)
+    return replace(attribute, learn=0, categories=(*kept, OTHER), outside=OTHER)

@@ -1,0 +1,81 @@
+"""The tree of noisy counts: ε-DP by exact enumeration, one part of a level a record, and near the truth."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
+from qrelease.mechanisms.learning.point_tree import levels, measured
+from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import discrete_laplace
+from qrelease.privacy import PureDP
+
+
+def tree(points, counts, size, scale, parts=4, draw=None, seed=1):
+    entropy = Entropy.insecure(seed)
+    draw = draw or (lambda scale, count: discrete_laplace(scale, count, entropy))
+    return measured(np.array(points), np.array(counts), size, Fraction(scale), parts, draw)
+
+
+def pieces_of(counts, scale):
+    noise = laplace_distribution(scale, missing=1e-9)
+
+    def run(counts, choices):
+        def draw(scale, count):
+            return np.array([choices.draw(noise) for _ in range(count)])
+
+        found = measured(np.arange(3), np.array(counts), 3, scale, 4, draw)
+        return tuple(np.round(found.masses, 6).tolist())
+
+    return enumerated(run, counts, least=1e-12)
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0), (1, 0, 2)])
+def test_neighbours_are_as_near_as_is_claimed(counts):
+    epsilon, more = 3.0, (counts[0] + 1, *counts[1:])
+    for scale, convicted in ((Fraction(1, 3), False), (Fraction(1, 4), True)):
+        found = compare(pieces_of(counts, scale), pieces_of(more, scale), PureDP(epsilon))
+        assert found.convicted is convicted
+
+
+@pytest.mark.parametrize("size", [5, 8, 9, 64, 100, 1501, 2**40])
+def test_a_record_is_in_one_part_of_each_level(monkeypatch, size):
+    """Each level looks at parts that do not overlap, and there are at most L of them: so scale L/ε costs ε."""
+    looks = []
+    search = np.searchsorted
+
+    def looked(points, bounds, *rest, **more):
+        if np.ndim(bounds) == 2:
+            looks.append(np.array(bounds))
+        return search(points, bounds, *rest, **more)
+
+    monkeypatch.setattr(np, "searchsorted", looked)
+    pieces = tree([0, size // 3, size - 1], [500, 3000, 200], size, 2)
+    assert 0 < len(looks) <= levels(size)
+    for bounds in looks:
+        ordered = bounds[np.argsort(bounds[:, 0])]
+        assert (ordered[:, 0] < ordered[:, 1]).all()
+        assert (ordered[1:, 0] >= ordered[:-1, 1]).all()
+    assert pieces.starts[0] == 0
+    assert pieces.stops[-1] == size
+    assert (pieces.starts[1:] == pieces.stops[:-1]).all()
+
+
+def test_heaps_are_found_and_records_are_where_they_are():
+    rng = np.random.default_rng(1)
+    values = np.concatenate([np.full(4000, 40), np.full(3000, 0), rng.integers(0, 100, 3000)])
+    points, counts = np.unique(values, return_counts=True)
+    pieces = tree(points, counts, 1000, 20)
+    assert (pieces.masses >= 0).all()
+    assert abs(pieces.masses.sum() - 10_000) < 500
+    heaps = {int(s): m for s, e, m in zip(pieces.starts, pieces.stops, pieces.masses, strict=True) if e - s == 1}
+    assert abs(heaps[40] - 4030) < 150
+    assert abs(heaps[0] - 3030) < 150
+    assert pieces.masses[pieces.starts >= 128].sum() < 300
+
+
+def test_nobody_is_no_trouble():
+    pieces = tree([], [], 10**6, 5)
+    assert (pieces.masses >= 0).all()
+    assert pieces.stops[-1] == 10**6

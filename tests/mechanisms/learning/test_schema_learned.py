@@ -1,0 +1,240 @@
+"""A schema completed from the records: charged first, of shares of one cost, the same by every door."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import qrelease as qr
+from qrelease.apps.cli import main
+from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.data.schema import load, to_toml
+from qrelease.data.table import Table
+from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.mechanisms.learning.schema import LEARNING_SHARE, divided, learn, shares
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.filters import Filter
+from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+
+HOURS = Attribute("hours", "number", within=(0, 999), step=1, learn=8, missing=("",), outside="clip")
+TOWN = Attribute("town", "category", learn=5, missing=("", "NA"))
+SEX = Attribute("sex", "category", categories=("f", "m"))
+OPEN = Domain((HOURS, TOWN, SEX))
+TOTAL = ApproxDP(5.0, 1e-5)
+COST = ApproxDP(2.0, 1e-6)
+
+
+def frame(records=2000):
+    rng = np.random.default_rng(1)
+    town = np.array(["Ur", "Nippur", "Uruk", "Kish", "NA"])[rng.choice(5, records, p=[0.5, 0.3, 0.1, 0.05, 0.05])]
+    hours = np.where(rng.random(records) < 0.5, 40, rng.integers(0, 100, records))
+    made = pd.DataFrame({"hours": hours, "town": town, "sex": np.where(rng.random(records) < 0.5, "f", "m")})
+    made.loc[0, "town"] = "Eridu, where one person lives"
+    return made
+
+
+def curator(path=None, total=TOTAL, table=None, **ledger):
+    table = Table.from_frame(frame(), OPEN) if table is None else table
+    entropy = Entropy.insecure(1) if path is None else None
+    return Curator(table, Ledger.open(path, total, dataset="towns", **ledger), entropy), table
+
+
+def test_a_learned_schema_has_heaps_and_frequent_keys():
+    made, table = curator()
+    learned = made.learn(COST)
+    hours, town, sex = learned.domain
+    assert {40.0, 41.0} <= set(hours.edges)
+    assert hours.values <= 8
+    assert town.categories == ("Kish", "Nippur", "Ur", "Uruk", OTHER)
+    assert sex == SEX
+    assert [s.cost for s in learned.spends] == [PureDP(1.0), ApproxDP(1.0, 1e-6)]
+    assert made.ledger.spent == COST
+    counts = table.viewed(learned.domain).counts([(1,)])[0]
+    assert counts[4] == 1  # who is in no named town is in `other`
+    assert counts.sum() == 2000
+
+
+def test_a_completed_schema_reads_the_same_records(tmp_path):
+    made, table = curator()
+    learned = made.learn(COST)
+    (tmp_path / "schema.toml").write_text(learned.to_toml())
+    domain = load(tmp_path / "schema.toml")
+    assert domain == learned.domain
+    frame().to_csv(tmp_path / "towns.csv", index=False)
+    read, viewed = Table.read(tmp_path / "towns.csv", domain), table.viewed(domain)
+    for name, a, b in zip(domain.names, read.columns, viewed.columns, strict=True):
+        assert a.tolist() == b.tolist(), name
+    assert read.grid("hours").tolist() == viewed.grid("hours").tolist()
+    assert f"charge {learned.charge.id} of the ledger" in learned.to_toml()
+    assert f"learned, for {PureDP(1.0)}" in learned.to_toml()
+
+
+def test_texts_of_one_meaning_are_one_key():
+    texts = ["1.0", "01", " 1", "true", "TRUE", "nan", "", "x", "2024-01-31", "2024-01-31 00:00:00"]
+    table = Table.from_frame(pd.DataFrame({"town": texts}), Domain((TOWN,)))
+    assert table.texts["town"] == ("1", "true", "x", "2024-01-31")
+    table = Table.from_frame(pd.DataFrame({"town": [1, 1.0, None]}), Domain((TOWN,)))
+    assert table.texts["town"] == ("1",)
+
+
+def test_the_order_of_records_and_their_source_do_not_count():
+    rows, key = frame(300), b"k" * 32
+    tables = [Table.from_frame(made, OPEN) for made in (rows, rows.iloc[::-1])]
+    assert tables[0].texts["town"] != tables[1].texts["town"]
+    assert tables[0].fingerprint(key) == tables[1].fingerprint(key)
+    rows.loc[5, "town"] = "Lagash"
+    assert Table.from_frame(rows, OPEN).fingerprint(key) != tables[0].fingerprint(key)
+
+
+@pytest.mark.parametrize(("neighbours", "times"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_ONE, 2)])
+def test_each_column_is_charged_before_it_is_drawn_for(monkeypatch, neighbours, times):
+    from qrelease.mechanisms.learning import partition_selection
+    from qrelease.mechanisms.learning import schema as learning
+
+    private = Private(Table.from_frame(frame(200), OPEN), neighbours, Filter(COST), Entropy.insecure(1))
+    drawn = []
+
+    def spy(module, name):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given: (drawn.append((len(private.spends), given)), real(*given))[1])
+
+    spy(learning, "discrete_laplace")
+    spy(partition_selection, "noise")
+    learn(private, COST)
+    assert private.filter.spent == COST
+    tree = {given[0] for paid, given in drawn if paid == 1}
+    assert tree == {3 * times}  # three levels, at an epsilon of 1
+    ((epsilon, _, count, _),) = [given for paid, given in drawn if paid == 2]
+    assert (epsilon, count) == (1 / times, 5)
+    assert {paid for paid, _ in drawn} == {1, 2}
+
+
+def test_nothing_is_drawn_where_the_budget_is_short():
+    made, _ = curator(total=ApproxDP(1.0, 1e-5))
+    with pytest.raises(BudgetExceeded):
+        made.learn(COST)
+    assert made.ledger.spent is None
+
+
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 0.0)])
+def test_categories_need_a_delta(cost):
+    made, _ = curator()
+    with pytest.raises(InvalidInput, match=r"delta above 0|must be PureDP or ApproxDP"):
+        made.learn(cost)
+    assert made.ledger.spent is None
+
+
+def test_a_table_that_is_not_decided_is_not_released():
+    made, table = curator()
+    with pytest.raises(InvalidInput, match="hours, town: to be learned first"):
+        made.release(qr.Laplace(), Workload.marginals(Domain((SEX,)), 1), PureDP(1.0))
+    with pytest.raises(InvalidInput, match="other things of column 'sex'"):
+        table.viewed(Domain((HOURS, TOWN, Attribute("sex", "category", categories=("m", "f")))))
+    assert "town[?]" in str(table)
+    assert "Ur" not in repr(table)
+
+
+def test_what_was_learned_is_free_the_second_time(tmp_path):
+    made, _ = curator(tmp_path / "towns.ledger")
+    assert not made.has_learned(COST)
+    first = made.learn(COST)
+    assert made.has_learned(COST)
+    again = made.learn(COST)
+    assert (again.domain, again.charge.fresh) == (first.domain, False)
+    assert made.ledger.spent == COST
+    with made.ledger:
+        assert made.learn(COST, again=True).charge.id != first.charge.id
+        assert made.ledger.spent == ApproxDP(4.0, 2e-6)
+
+
+def test_one_cost_is_divided():
+    first, rest = divided(OPEN, ApproxDP(1.0, 1e-6))
+    assert first.epsilon + rest.epsilon <= 1.0
+    assert first.epsilon == pytest.approx(LEARNING_SHARE)
+    assert divided(Domain((HOURS, SEX)), ApproxDP(1.0, 1e-6)) == (PureDP(first.epsilon), ApproxDP(rest.epsilon, 1e-6))
+    assert sum(part.to_json()["epsilon"] for part in shares(OPEN, first).values()) <= first.epsilon
+    with pytest.raises(InvalidInput, match="leaves nothing"):
+        divided(Domain((SEX,)), PureDP(1.0))
+
+
+def test_no_rule_is_about_what_is_to_be_learned():
+    about = Domain(OPEN.attributes, ("town = 'Ur' and sex = 'f'",))
+    with pytest.raises(InvalidInput, match=r"impossible 1: .*'town' holds is to be learned first"):
+        Table.from_frame(frame(50), about)
+    other = Domain((*OPEN.attributes, Attribute("age", "coded", codes=3)), ("age = 0 and sex = 'f'",))
+    made, _ = curator(table=Table.from_frame(frame(500).assign(age=1), other))
+    assert made.learn(COST).domain.impossible == other.impossible
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame(400).to_csv("towns.csv", index=False)
+    (tmp_path / "draft.toml").write_text(to_toml(OPEN))
+    return tmp_path
+
+
+LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]
+
+
+def test_the_command_charges_and_writes(folder, capsys):
+    assert main([*LEARN, "--delta", "1e-6", "--total-epsilon", "3", "--total-delta", "1e-5"]) == 0
+    assert "learn bins of hours: epsilon=1" in capsys.readouterr().out
+    domain = load("schema.toml")
+    assert domain["town"].categories[-1] == OTHER
+    again = [*LEARN[:-3], "again.toml", *LEARN[-2:], "--delta", "1e-6"]
+    assert main(again) == 0
+    assert "cost nothing now" in capsys.readouterr().out
+    assert load("again.toml") == domain
+    assert main(["release", "towns.csv", "--schema", "schema.toml", "--epsilon", "1", "--workload", "marginals:1"]) == 0
+    with Ledger.open(folder / "towns.ledger") as ledger:
+        assert ledger.spent == ApproxDP(3.0, 1e-6)
+
+
+def test_one_command_learns_and_releases(folder, capsys):
+    arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
+    assert main([*arguments, "--workload", "marginals:2", "--mechanism", "laplace"]) == 0
+    with Ledger.open(folder / "towns.ledger") as ledger:
+        assert ledger.spent.epsilon == pytest.approx(4.0)
+        assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 2
+    rows = pd.read_csv(folder / "towns-release" / "synthetic.csv")
+    assert set(rows["hours"].dropna()) <= set(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (LEARN, "need a delta above 0"),
+        ([*LEARN, "--delta", "0"], "need a delta above 0"),
+        (["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "need a delta above 0"),
+        (["release", "towns.csv", "--schema", "draft.toml", "--rho", "1"], "must be PureDP or ApproxDP"),
+        (["evaluate", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "to be learned"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_costs_nothing(folder, capsys, arguments, told):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (folder / "towns.ledger").exists()
+    assert not (folder / "schema.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ('kind = "number"\nbins = { learn = 32 }', "only bins within a grid"),
+        ('kind = "number"\nwithin = [0, 9]\nstep = 1\nbins = { learn = 0 }', "bins to be learned are"),
+        ('kind = "number"\nwithin = [0, 9]\nstep = 1\nbins = { learn = 5000 }', "learn must be a whole number 2..1024"),
+        ('kind = "category"\ncategories = { learn = false }', "categories to be learned are"),
+        ('kind = "category"\ncategories = { learn = true, at_most = 1 }', "learn must be a whole number"),
+        ('kind = "category"\ncategories = { learn = true }\noutside = "missing"\nmissing = [""]', "goes to 'other'"),
+    ],
+)
+def test_wrong_schemas_are_told(tmp_path, entry, told):
+    (tmp_path / "s.toml").write_text(f'[[attribute]]\nname = "x"\n{entry}')
+    with pytest.raises(InvalidInput, match=told):
+        load(tmp_path / "s.toml", undecided=True)
