@@ -25,7 +25,7 @@ And of adult's synthetic rows, as many as there are private ones:
 `asked` is what each should be, and AIM's figure beside it the one to beat (McKenna, Mullins, Sheldon & Miklau 2022,
 numpy private-pgm, 1 MB model); what misses what is asked is told as MISSED. Noise comes from fixed seeds, so that
 errors can be repeated: it protects nobody, and the tables are public. Exit code 1 where a figure has become worse than
-the one recorded here by more than seeds differ, and where memory or seconds are above what is promised.
+the one recorded here by more than seeds differ, and where memory is above what is promised.
 """
 
 import argparse
@@ -160,7 +160,9 @@ def release(job: Job) -> Row:
     gaps = np.abs(made.answers() / made.synopsis.total - truth)
     l1 = float(np.add.reduceat(gaps, asked.bounds[:-1]).mean())
     worst = float(gaps.max())
-    told = mechanism.seconds(asked, cost, len(table)), mechanism.memory(asked) / 2**20
+    told = (float("nan"), float("nan"))
+    if isinstance(mechanism, Records):
+        told = mechanism.seconds(asked, cost, len(table)), mechanism.memory(asked) / 2**20
     found: dict[str, float] = {}
     if job.dataset == "adult" and job.mechanism == "records" and not job.records:
         rows = np.stack(made.synopsis.sample(len(table), np.random.default_rng(job.seed)), axis=1)
@@ -259,6 +261,9 @@ def missed(found: Found, figures: Figures) -> Iterator[str]:
     for name, mean, asked in _compared(found, ASKED):
         if mean > asked:
             yield f"{name} {mean:.4f}, asked {asked:.4f}"
+    for r in found.get(("adult", 1.0, "records", 0), []):
+        if r.seconds > SECONDS:  # on a machine that does something else besides it says little
+            yield f"adult at epsilon=1: {r.seconds:.0f} s, asked {SECONDS:.0f}"
     for (name, epsilon), values in figures.items():
         mean, wanted = float(np.mean(values)), ASKED_ROWS.get((name, epsilon))
         if wanted is not None and (mean < wanted if name == "income AUC" else mean > wanted):
@@ -285,8 +290,8 @@ def failures(found: Found, figures: Figures) -> Iterator[str]:
                 yield f"{name}: l1 {l1:.4f} is above {limit:.4f}"
         if (dataset, epsilon, records) == ("adult", 1.0, 0):
             for r in rows:
-                if r.seconds > SECONDS or r.mib > MIB:
-                    yield f"{name}: {r.seconds:.0f} s and {r.mib:.0f} MiB are above {SECONDS:.0f} s or {MIB:.0f} MiB"
+                if r.mib > MIB:
+                    yield f"{name}: {r.mib:.0f} MiB, promised {MIB:.0f}"
 
 
 def _compared(

@@ -24,7 +24,7 @@ MOST_BRANCHES = 16
 """Into how many parts a part is cut, at most."""
 
 _CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
-_SEEN = 2  # scales of noise: fewer records may be noise, and many such parts far away would be a false tail
+_SEEN = 1  # scales of noise: fewer records may be noise, and many such parts far away would be a false tail
 _ROOT = float("inf")
 
 Draw = Callable[[Fraction, int], Ints]

@@ -6,7 +6,7 @@ from worlds import coded, private
 
 from qrelease.data.table import Table
 from qrelease.inference.log_linear import Problem, finish, fit
-from qrelease.inference.residuals import Estimates, Plan
+from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.inference.weighted_records import Tables
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP
@@ -23,7 +23,7 @@ def test_what_is_measured_of_heavy_cells_is_fitted_in_few_passes(seed):
     first = np.where(rng.random(records) < 0.1, rng.integers(1, size, records), 0)
     second = np.where(rng.random(records) < np.where(first == 0, 0.1, 0.03), rng.integers(1, size, records), 0)
     table = Table(coded(size, size), (first, second))
-    plan = Plan.choose(table.domain, [(0,), (1,), (0, 1)])
+    plan = ResidualPlan.choose(table.domain, [(0,), (1,), (0, 1)])
     cost = ZCDP(3e-4)
     made = private(table, cost, entropy=Entropy.insecure(seed)).measure(plan.workload, cost)
     estimates = Estimates.of(table.domain, [m for m in made if m.group.axes], records)
