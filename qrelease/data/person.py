@@ -74,8 +74,8 @@ class Person:
 
     Examples
     --------
-    >>> Person("patient_id", 5)
-    Person(column='patient_id', at_most=5, missing=())
+    >>> Person("patient_id", 5).to_json()
+    {'column': 'patient_id', 'at_most': 5}
     """
 
     column: str

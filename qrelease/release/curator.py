@@ -117,6 +117,15 @@ class Learned:
         What paid for it.
     spends
         The parts of its cost, one for each column that was learned.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> hours = qr.Attribute("hours", "number", within=(0, 99), step=1, learn=4)
+    >>> table = qr.Table(qr.Domain((hours,)), ([40] * 700,))
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
+    >>> print(curator.learn(qr.PureDP(0.5)).spends[0].cost)
+    epsilon=0.5
     """
 
     domain: Domain

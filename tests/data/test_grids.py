@@ -116,7 +116,7 @@ def test_a_table_of_bins_has_no_points(tmp_path):
     with pytest.raises(InvalidInput, match="made of bins"):
         table.grid("x")
     with pytest.raises(InvalidInput, match="not the bins of its points"):
-        Table(domain, (np.array([1, 2]),), (np.array([1, 2]),))
+        Table(domain, (np.array([1, 2]),), points=(np.array([1, 2]),))
     few = Domain((Attribute("s", "number", within=(0, 3), step=1),))
     assert Table(few, (np.array([0, 3]),)).grid("s").tolist() == [0, 3]
     with pytest.raises(InvalidInput, match="no grid"):
