@@ -39,18 +39,17 @@ def found(part, case):
     return json.loads(json.dumps(PARTS[part].record(case)))
 
 
-def arithmetics():
-    """The digest of the arithmetic by which each part was recorded."""
-    file = STORED / "arithmetic.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+def arithmetic_of_releases():
+    """The digest of the arithmetic by which the releases were recorded; the other parts hold no fits."""
+    return (STORED / "arithmetic.txt").read_text(encoding="utf-8").strip()
 
 
 def record(part):
-    """Store what all cases of a part give now, and the arithmetic of this machine."""
+    """Store what all cases of a part give now."""
     content = {case: found(part, case) for case in PARTS[part].CASES}
     STORED.mkdir(exist_ok=True)
-    digests = json.dumps(arithmetics() | {part: arithmetic()}, indent=1)
-    (STORED / "arithmetic.json").write_text(digests + "\n", encoding="utf-8")
+    if part == "releases":
+        (STORED / "arithmetic.txt").write_text(arithmetic() + "\n", encoding="utf-8")
     if part == "help":  # readable, so that a change of it can be reviewed
         (STORED / "help.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     else:

@@ -10,8 +10,10 @@ import re
 from functools import cache
 from hashlib import sha256
 
+import numba
 import numpy as np
 import scipy
+from llvmlite import binding
 
 CLOSE = 1e-9
 """Of floating-point numbers: relative, or absolute near 0."""
@@ -19,9 +21,13 @@ CLOSE = 1e-9
 
 @cache
 def arithmetic():
-    """A digest of what this machine makes of some products, factorisations and functions, to the last bit."""
+    """A digest of the processor, and of what it makes of products, factorisations and functions, to the last bit."""
     rng = np.random.default_rng(0)
-    digest = sha256(f"{np.__version__} {scipy.__version__}".encode())
+    versions = f"{np.__version__} {scipy.__version__} {numba.__version__}"
+    processor = (
+        f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"  # what kernels are made for
+    )
+    digest = sha256(f"{versions} {processor}".encode())
     for size in (5, 33, 257):
         a, b = rng.standard_normal((2, size, size + 3))
         square = a @ b.T
