@@ -3,7 +3,7 @@
 The hash is of the key, the person, what the record says, and its rank among equal records of that person; of each
 person the m records with the smallest hashes are kept. So which ones does not depend on their order, on other persons,
 on the source that they are read from, on cores or on pieces, and for a random key no record is favoured. What is
-promised to a person holds for every key (`privacy.group_privacy`); the key is random so that the choice is fair, and
+promised to a person holds for every key (`privacy.unit`); the key is random so that the choice is fair, and
 fresh for each charge so that what one release left out another may keep.
 
 The hash is multilinear over codes modulo 2^64 (Carter and Wegman, 1981), mixed as SplitMix64 does. Two different

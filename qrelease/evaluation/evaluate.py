@@ -27,8 +27,8 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
-from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator

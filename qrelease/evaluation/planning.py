@@ -40,7 +40,7 @@ from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
-from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
 from qrelease.queries.vc import small_database_error

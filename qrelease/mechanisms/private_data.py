@@ -32,7 +32,7 @@ from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.draws import Draws
 from qrelease.privacy.filters import Filter
-from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.unit import Unit
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
 

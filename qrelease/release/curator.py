@@ -25,8 +25,8 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.fingerprint_store import TableDigests
-from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Charge, Ledger
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.manifest import named
 from qrelease.release.release import Release
@@ -149,7 +149,7 @@ class Curator:
     drawn; what can be known to be wrong is raised before the charge.
 
     Where the table's unit is a person, costs, caps and the ledger are those of persons. Here, and nowhere else, they
-    become what a mechanism may cost one record (`privacy.group_privacy`), and here the records that are kept of each
+    become what a mechanism may cost one record (`privacy.unit`), and here the records that are kept of each
     person are chosen, anew for each charge: by a key that the ledger makes of its own secret and the charge's name. So
     a release that was cut off, and a session in another process, go on with the same records, and nothing else is
     stored.

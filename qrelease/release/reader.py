@@ -21,7 +21,7 @@ from qrelease.inference.measurement import Measurement
 from qrelease.noise.distributions import MAX_SCALE, Noise, NoiseLaw
 from qrelease.privacy.costs import Neighbours, Spend, cost_from_json
 from qrelease.privacy.filters import Filter
-from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.unit import Unit
 from qrelease.release import sums
 from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back

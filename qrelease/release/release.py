@@ -21,7 +21,7 @@ from qrelease.inference.sampling import generator
 from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis, Tabulated, Weighted
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
-from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release import writer
 from qrelease.release.answer_table import answer_columns

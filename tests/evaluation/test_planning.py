@@ -29,8 +29,8 @@ from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 

@@ -19,7 +19,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 
 M = 2

@@ -23,8 +23,8 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
-from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load

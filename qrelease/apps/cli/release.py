@@ -268,7 +268,7 @@ def _check(
     """What can be known to be wrong before there is a ledger."""
     from qrelease.mechanisms.base import check_table, why_no_table
     from qrelease.privacy import Neighbours
-    from qrelease.privacy.group_privacy import Unit
+    from qrelease.privacy.unit import Unit
     from qrelease.release import writer
     from qrelease.release.release import check_fit
 
@@ -305,7 +305,7 @@ def _foretell(
     """
     from qrelease.mechanisms.forecasts import Forecasting, forecast
     from qrelease.privacy import Neighbours
-    from qrelease.privacy.group_privacy import Unit
+    from qrelease.privacy.unit import Unit
 
     try:
         if ledger is not None:

@@ -140,7 +140,7 @@ class _Loaded:
         from qrelease.mechanisms.online.state import SessionState
         from qrelease.privacy import Neighbours
         from qrelease.privacy.costs import cost_of
-        from qrelease.privacy.group_privacy import Unit
+        from qrelease.privacy.unit import Unit
         from qrelease.queries.classes import Conjunctions
 
         cost = cost_of(settings.epsilon, settings.delta)

@@ -18,8 +18,8 @@ from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.evaluation.audit.noisy import allowed
 from qrelease.privacy.costs import Neighbours
-from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
 
 Seen = Mapping[str, object]
 """What was observed, by path."""

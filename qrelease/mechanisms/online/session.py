@@ -24,7 +24,7 @@ LW/n. That mean is 1/(1 - (4α)²) for W of just that scale and r near n: far be
 
 **Money.** The session's cost is its cap. A purchase is charged to the ledger and written into the session's journal in
 one durable transaction before its noise is drawn, and the result before it is shown. (Where the unit is a person, cap
-and prices are divided among the records that are kept of each, `privacy.group_privacy`: inside and in the journal they
+and prices are divided among the records that are kept of each, `privacy.unit`: inside and in the journal they
 are those of one record, and in the ledger, in quotes and beside answers those of a person.) Processes on one ledger
 share the journal: each catches up with it before it buys. If one died between charge and answer, the next one that
 needs the answer draws it, at no further charge; if two do, the first to write it down is the one whose answer counts,
@@ -60,8 +60,8 @@ from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import Tally, after, remaining, spent
-from qrelease.privacy.group_privacy import Unit
 from qrelease.privacy.ledger import SharedJournal
+from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.workload import Workload
 

@@ -28,6 +28,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_store
 from qrelease.privacy.analyst_store import RequestRow
 from qrelease.privacy.analysts import AnalystAccount, Analysts, Revoked
+from qrelease.privacy.costs import six_digits
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.classes import Conjunctions
 from qrelease.release.curator import Curator
@@ -234,7 +235,10 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
         price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
         poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
         detail = problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
-        assert f"1 of 2 answers were found before, for which {price['epsilon']:.6g} of your budget was charg" in detail
+        assert (
+            f"1 of 2 answers were found before, for which {six_digits(price['epsilon'])} of your budget was charg"
+            in detail
+        )
         budget = poor.get("/v1/budget").json
         assert budget["requests"] == 0
         assert budget["analyst"]["spent"] == price

@@ -11,7 +11,7 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import delta_between, gaussian_distribution
 from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, gaussian_delta
-from qrelease.privacy.group_privacy import Unit
+from qrelease.privacy.unit import Unit
 
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 COSTS = st.one_of(
