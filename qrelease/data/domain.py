@@ -683,6 +683,11 @@ class Domain:
         """m, how many records of a person are kept; None where the unit is one record, or each person has just one."""
         return None if self.person is None or self.person.derive else self.person.at_most
 
+    @property
+    def of_rows(self) -> Domain:
+        """The same columns without a person: of synthetic records, which are nobody's."""
+        return self if self.person is None else replace(self, person=None)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The column names."""

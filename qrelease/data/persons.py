@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any, Final, final
 
@@ -89,26 +90,27 @@ def kept(persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key
     for name, column in named:
         hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
     hashed = mixed(hashed)
-    hashed = mixed(hashed + _ranks(hashed) * (_word(key, "rank") | np.uint64(1)))
+    hashed = mixed(hashed + equal_ranks(hashed, codes[rows]) * (_word(key, "rank") | np.uint64(1)))
     order = np.lexsort((hashed, codes[rows]))
     ordered = codes[rows][order]
     chosen[rows[order[_places(ordered) < at_most]]] = True
     return chosen
 
 
-def _ranks(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """How many earlier values are equal to each, (n,)."""
-    order = np.argsort(values, kind="stable")
+def equal_ranks(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """How many earlier values of the same person are equal to each, (n,): whatever values others have."""
+    order = np.lexsort((values, whose))
     ranks = np.empty(len(values), np.uint64)
-    ranks[order] = _places(values[order])
+    ranks[order] = _places(whose[order], values[order])
     return ranks
 
 
-def _places(ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The place of each among those equal to it, from 0, where equal ones stand together."""
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    lengths = np.diff(np.append(first, len(ordered)))
-    return np.arange(len(ordered)) - np.repeat(first, lengths)
+def _places(*ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The place of each among those equal to it in all arrays, from 0, where equal ones stand together."""
+    differ = np.any([each[1:] != each[:-1] for each in ordered], axis=0)
+    first = np.flatnonzero(np.append(True, differ))
+    lengths = np.diff(np.append(first, len(ordered[0])))
+    return np.arange(len(ordered[0])) - np.repeat(first, lengths)
 
 
 def _word(key: bytes, what: str) -> np.uint64:
@@ -165,8 +167,11 @@ class PersonReader(dict[str, int]):
     def _code(self, key: object) -> int:
         if type(key) is str:
             return self[key]
-        if isinstance(key, int | float | np.integer | np.floating) and abs(float(key)) >= _MAX_EXACT:
-            raise InvalidInput(f"person column {self._person.column!r}: give keys past 2^53 as text")
+        if not _exact(key):
+            raise InvalidInput(
+                f"person column {self._person.column!r}: give keys past 2^53, or with more digits than a float or a"
+                " microsecond has, as text"
+            )
         try:
             text = text_of(key)
         except InvalidInput as error:
@@ -177,6 +182,19 @@ class PersonReader(dict[str, int]):
         """By the number of a person, 64 bits that depend on what the key stands for alone."""
         words = (blake2b(repr(stands_for).encode(), digest_size=8).digest() for stands_for in self._texts)
         return np.frombuffer(b"".join(words), "<u8").astype(np.uint64)
+
+
+def _exact(key: object) -> bool:
+    """Whether no other key of its type has its text: a rounded one would make two persons one."""
+    if isinstance(key, int | np.integer):
+        return abs(int(key)) < _MAX_EXACT
+    if isinstance(key, float | np.floating):
+        return not abs(float(key)) >= _MAX_EXACT
+    if isinstance(key, Decimal) and key.is_finite():
+        return abs(key) < _MAX_EXACT and Decimal(float(key)) == key
+    if isinstance(key, np.datetime64):
+        return bool(np.isnat(key) or key.astype("M8[us]") == key)
+    return not getattr(key, "nanosecond", 0)
 
 
 def identity(text: str) -> tuple[str, object]:

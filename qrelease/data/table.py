@@ -29,7 +29,7 @@ from qrelease.data.sources.files import is_parquet
 from qrelease.data.sources.frames import encode_series
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
-from qrelease.errors import InvalidInput, TooLarge
+from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 
 Schema = Domain | str | os.PathLike[str]
 
@@ -106,6 +106,8 @@ class Table:
             raise InvalidInput("the domain has no person, so records of persons do not fit it")
         if self.persons is not None and len(self.persons) != len(found[0]):
             raise InvalidInput(f"there are {len(found[0]):,} records, and persons of {len(self.persons):,}")
+        if self.persons is not None and self.domain.person is not None and self.domain.person.derive:
+            raise InvalidInput("derived columns have one record a person: make the table by Table.of_derived")
         object.__setattr__(self, "columns", tuple(map(_checked, self.domain, found)))
         if self.points:
             object.__setattr__(self, "points", self._checked_points())
@@ -120,14 +122,19 @@ class Table:
         """
         if domain.names != self.domain.names:
             raise InvalidInput("the records have other columns than the domain")
-        found = []
+        if domain.person != self.domain.person:
+            raise InvalidInput("the domain has another person than the records")
+        columns, points = list(self.columns), self._points_or_none()
         for axis, (before, after) in enumerate(zip(self.domain, domain, strict=True)):
             learned = {key: getattr(after, key) for key in ("learn", "edges", "shape", "categories", "outside")}
             if (replace(before, **learned) if before.undecided else before) != after:
                 raise InvalidInput(f"the domain says other things of column {before.name!r} than was read")
-            codes, texts = self._fine()[axis], self.texts.get(before.name)
-            found.append(codes if texts is None or after.undecided else _of_texts(after, texts, codes))
-        return Table._of_points(domain, found, persons=self.persons)
+            texts = self.texts.get(before.name)
+            if texts is not None and not after.undecided:
+                columns[axis] = _of_texts(after, texts, columns[axis])
+            elif before.undecided and _has_points(after):
+                points[axis], columns[axis] = columns[axis], _binned(after, columns[axis])
+        return Table(domain, tuple(columns), self.persons, _any_of(points))
 
     @classmethod
     def _of_points(
@@ -140,13 +147,12 @@ class Table:
         """A table of codes of `Attribute.fine`."""
         binned = [_has_points(attribute) for attribute in domain]
         columns = tuple(_binned(a, c) if b else c for a, c, b in zip(domain, found, binned, strict=True))
-        points = tuple(c if b else None for c, b in zip(found, binned, strict=True)) if any(binned) else ()
+        points = _any_of([c if b else None for c, b in zip(found, binned, strict=True)])
         return cls(domain, columns, persons, points, texts or {})
 
-    def _fine(self) -> list[Codes]:
-        """The records of each column, (n,), as codes of `Attribute.fine`, as far as the table has them."""
-        points = self.points or (None,) * len(self.columns)
-        return [c if p is None else p for c, p in zip(self.columns, points, strict=True)]
+    def _points_or_none(self) -> list[Codes | None]:
+        """For each column its points, where the table has any beside its codes."""
+        return list(self.points) or [None] * len(self.columns)
 
     def _checked_points(self) -> tuple[Codes | None, ...]:
         if len(self.points) != len(self.domain):
@@ -398,26 +404,28 @@ class Table:
         row_of = np.array([of_digest.get(d, -1) for d in self.persons.digests.tolist()], np.int64)
         places = row_of[self.persons.codes]
         orphans = places < 0
-        columns = list(self._fine())
-        for attribute, column in zip(parents.domain, parents._fine(), strict=True):
+        columns, points = list(self.columns), self._points_or_none()
+        theirs = zip(parents.domain, parents.columns, parents._points_or_none(), strict=True)
+        for attribute, column, fine in theirs:
             if orphans.any() and not attribute.missing:
                 raise InvalidInput(
                     f"some {self.person_column!r} has no row of a parent, and column {attribute.name!r} knows no"
                     ' missing value: give it missing = [""]'
                 )
-            found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
-            fine = attribute.fine
-            columns.append(np.where(orphans, fine.values, found).astype(code_type(fine)))
+            columns.append(_of_parents(attribute, column, places))
+            points.append(None if fine is None else _of_parents(attribute.fine, fine, places))
         attributes = (*self.domain.attributes, *parents.domain.attributes)
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
-        return Table._of_points(domain, columns, {**parents.texts, **self.texts}, self.persons)
+        return Table(domain, tuple(columns), self.persons, _any_of(points), {**parents.texts, **self.texts})
 
     def ordered(self, domain: Domain) -> Table:
         """The same records over a domain that has the same columns, in its order and with its rules."""
-        found = self._fine()
-        columns = [found[self.domain.axis(name)] for name in domain.names]
-        return Table._of_points(domain, columns, self.texts, self.persons)
+        if domain.person != self.domain.person:
+            raise InvalidInput("the domain has another person than the records")
+        axes, points = [self.domain.axis(name) for name in domain.names], self._points_or_none()
+        columns = tuple(self.columns[axis] for axis in axes)
+        return Table(domain, columns, self.persons, _any_of([points[axis] for axis in axes]), self.texts)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
@@ -435,6 +443,7 @@ class Table:
         Table
             Over that domain; it is protected as a table of records is, of which each person has one.
         """
+        table.domain.check_decided()
         return cls(domain, tuple(derived(table, domain)))
 
     @property
@@ -516,7 +525,8 @@ class Table:
         """`OutOfMemory` where the records that are kept of each person would not fit in memory, beside the table."""
         if self.domain.at_most is not None:
             each = _BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
-            memory.check(each * len(self), "the records that are kept of each person", "release fewer columns")
+            if each * len(self) > memory.free():  # without the size, which tells of their number
+                raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
 
     def bounded(self, key: bytes) -> Table:
         """The records that are kept of each person, at most so many as the domain says; without whose they are.
@@ -540,9 +550,11 @@ class Table:
         if self.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         self.domain.check_decided()
-        found = self._fine()
-        chosen = kept(self.persons, list(zip(self.domain.names, found, strict=True)), self.domain.at_most, key)
-        return Table._of_points(self.domain, [codes[chosen] for codes in found])
+        points = self._points_or_none()
+        finest = [c if p is None else p for c, p in zip(self.columns, points, strict=True)]
+        chosen = kept(self.persons, list(zip(self.domain.names, finest, strict=True)), self.domain.at_most, key)
+        columns = tuple(column[chosen] for column in self.columns)
+        return Table(self.domain, columns, None, _any_of([None if p is None else p[chosen] for p in points]))
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)
@@ -597,9 +609,20 @@ def _of_texts(attribute: Attribute, texts: Sequence[str], codes: Codes) -> Codes
     """The codes (n,) of records whose texts are numbered, now that their categories are known."""
     known = {category: code for code, category in enumerate(attribute.categories)}
     other = known[attribute.outside]
-    cells = np.array([*(known.get(text, other) for text in texts), attribute.values], code_type(attribute))
+    cells = np.array([*(known.get(text, other) for text in texts), attribute.size - 1], code_type(attribute))
     found: Codes = cells[np.minimum(codes, len(texts))]  # the missing ones are past all texts
     return found
+
+
+def _any_of(points: Sequence[Codes | None]) -> tuple[Codes | None, ...]:
+    """The points of a table's columns; none at all where no column has any."""
+    return tuple(points) if any(p is not None for p in points) else ()
+
+
+def _of_parents(attribute: Attribute, column: Codes, places: npt.NDArray[np.int64]) -> Codes:
+    """The codes of parents at some places; the missing value at -1."""
+    found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
+    return np.where(places < 0, attribute.values, found).astype(code_type(attribute))
 
 
 def _has_points(attribute: Attribute) -> bool:
@@ -711,7 +734,10 @@ def _of_persons(
     if persons is None:
         return piece
     column = next(name for name in frame.columns if str(name).strip() == persons.column)
-    mine = persons.add(frame.get_column(column).to_list(), lambda row: f"{source} row {first + row} (from 0)")
+    keys = frame.get_column(column)
+    if keys.dtype == nw.Datetime("ns") and frame.implementation.is_polars():  # which cuts nanoseconds off
+        raise InvalidInput(f"{source}: person column {column!r}: give moments with nanoseconds as text")
+    mine = persons.add(keys.to_list(), lambda row: f"{source} row {first + row} (from 0)")
     return piece if mine is None else [codes[mine] for codes in piece]
 
 

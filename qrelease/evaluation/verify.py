@@ -315,7 +315,7 @@ def _moves(release: Release, draws: Sequence[Measurement]) -> float:
     workload = Workload(release.domain, tuple(once))
     order = 1 if noise.law == "discrete Laplace" else 2
     unit = min(g.queries.unit for g in workload.groups)
-    moved = max(workload.moved(order, replace=release.neighbours is Neighbours.REPLACE_ONE), 1)
+    moved = max(workload.moved(order, replace=release.unit.relation is Neighbours.REPLACE_ONE), 1)
     twice = [m for m in draws if once.pop(m.group, m) is not None]  # what is measured once more moves as far again
     return moved * (unit / noise.unit) ** order + _moves(release, twice)
 
@@ -350,7 +350,7 @@ def _separate(release: Release) -> Check | None:
     """Whether separate answers are those that their measurements give; None where the answers come of a model."""
     if not isinstance(release.synopsis, Answers) or release.mechanism not in ("laplace", "gaussian"):
         return None
-    public = release.synopsis.total if release.neighbours is Neighbours.REPLACE_ONE else None
+    public = release.synopsis.total if release.unit.public_records else None
     same = processed(release.workload, release.measurements, public)
     good = np.allclose(release.answers(), same.answer(release.workload), rtol=_CLOSE, atol=1e-6)
     good = good and math.isclose(release.synopsis.total, same.total, rel_tol=_CLOSE)
@@ -417,7 +417,7 @@ def _records(release: Release, folder: Path) -> Check:
     if file is None:
         return Check("synthetic records", None, "there is no table of them")
     try:
-        table = Table.read(file, release.domain)
+        table = Table.read(file, release.domain.of_rows)
     except QReleaseError as error:
         return Check("synthetic records", False, f"they are none of this universe: {error}")
     if _weighted(file):

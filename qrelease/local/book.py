@@ -62,7 +62,7 @@ class Book:
 
     def __init__(self, epsilon: float | Fraction, path: str | Path | None = None) -> None:
         self.total = rational("epsilon", epsilon)
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else Path(os.path.realpath(path))
         self._answers: dict[str, dict[str, str]] = {}
         self._process, self._thread = os.getpid(), threading.Lock()
         self._free: Callable[[], None] | None = None
@@ -72,6 +72,7 @@ class Book:
             if self._free is None:
                 raise LedgerError(f"the budget book {self._path} is open already: close it there")
             try:
+                self._check_one_name(self._path)
                 self._answers = self._load(self._path) if self._path.exists() else {}
             except BaseException:
                 self.close()
@@ -168,8 +169,14 @@ class Book:
         if self._process != os.getpid():
             raise LedgerError(f"{named} was opened before a fork: open it in the process that uses it")
 
+    def _check_one_name(self, path: Path) -> None:
+        """`LedgerError` for a book under two names, each of which would go on with what is left."""
+        if path.exists() and path.stat().st_nlink > 1:
+            raise LedgerError(f"the budget book {path} has a second name (a hard link): leave one")
+
     def _save(self, answers: dict[str, dict[str, str]]) -> None:
         if self._path is not None:
+            self._check_one_name(self._path)
             replace_durably(self._path, json.dumps({"format": 1, "epsilon": str(self.total), "answers": answers}))
         self._answers = answers
 

@@ -101,9 +101,9 @@ def _guarantee(release: Release) -> dict[str, Any]:
     return {
         "variant": kind,
         "privacy parameters": parameters,
-        "unit of privacy": "one record: event-level, and user-level only where each person has one record",
+        "unit of privacy": _unit_of_privacy(release),
         "neighbouring relation": f"{release.neighbours.value}: {relation} differential privacy, tables that differ by"
-        f" one record that is {differ}",
+        f" one {_units(release)[:-1]} that is {differ}",
         "trust model": "central: a trusted curator holds the records",
         "query model": "non-interactive: one release, from which further queries are answered by post-processing",
         "holds": not release.insecure,
@@ -118,6 +118,19 @@ def _data(release: Release) -> dict[str, Any]:
     }
 
 
+def _units(release: Release) -> str:
+    """What neighbouring tables differ in one of."""
+    return "records" if release.domain.person is None else "persons"
+
+
+def _unit_of_privacy(release: Release) -> str:
+    if release.domain.person is None:
+        return "one record: event-level, and user-level only where each person has one record"
+    if release.unit.at_most is None:
+        return "one person: user-level, by one record that was made of all records of each"
+    return f"one person: user-level, of whom at most {release.unit.at_most:,} records were kept"
+
+
 def _column(attribute: Attribute) -> str:
     kinds = {"coded": "whole numbers", "category": "categories", "number": "bins of numbers", "date": "bins of dates"}
     missing = ", one of them missing" if attribute.missing else ""
@@ -129,7 +142,7 @@ def _unprotected(release: Release) -> list[str]:
     """What a reader may take for protected and is not."""
     found = ["the schema: names of columns, categories and bins, which must come from public knowledge"]
     if release.neighbours is Neighbours.REPLACE_ONE:
-        found.append("the number of records, which neighbouring tables share")
+        found.append(f"the number of {_units(release)}, which neighbouring tables share")
     if release.domain.impossible:
         found.append(f"public rules on what no record can be: {'; '.join(release.domain.impossible)}")
     given = [name for name in ("records", "weights", "rounds") if release.parameters.get(name) is not None]

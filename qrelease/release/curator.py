@@ -274,6 +274,11 @@ class Curator:
         """
         learning.check(self.domain, cost)
         check_one_record(self.domain, "a learned schema")
+        for attribute in self.domain:
+            if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
+                raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
+        if self._ledger.store.in_writing:
+            raise LedgerError("a schema is not learned inside a transaction, which could undo its charge")
         if not changed_rows:
             self._warn()
         rows, key = self._fingerprint(), None

@@ -106,6 +106,8 @@ class ClippedMean:
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; about the mean of the values as they are, in their unit."""
         grid = Grid.of(domain, self.column)
+        if records <= 0:
+            return math.inf
         looking, rest = split(currency(cost), _LOOKING)
         biased = 2 * self._outside(grid, looking, neighbours, beta / 2) * (grid.high - grid.low) / records
         error = biased + SumsPlan(grid.cells - 1, grid, neighbours).error(records, rest, beta / 2)
@@ -185,6 +187,8 @@ class QuantileMean:
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; about the mean of the values as they are, in their unit."""
         grid = Grid.of(domain, self.column)
+        if records <= 0:
+            return math.inf
         lower, _, rest = _shares(cost)
         outside = _aim(grid, lower) + loss_bound(grid.cells, 1, lower, beta / 4)
         biased = 2 * outside * (grid.high - grid.low) / records

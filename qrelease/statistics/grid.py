@@ -19,7 +19,7 @@ from qrelease._util.validate import real
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput
 
-_MAX_CODE = 1 << 40
+_MAX_CELLS = 1 << 28  # as many as a table counts
 _SAFE_SUM = 1 << 62
 
 
@@ -56,6 +56,8 @@ class Grid:
     def of(cls, domain: Domain, name: str) -> Grid:
         """The grid of a column; `InvalidInput` where its values are not single numbers."""
         attribute = domain[name]
+        if attribute.size > _MAX_CELLS:
+            raise InvalidInput(f"column {name!r} has more than {_MAX_CELLS:,} values: take a coarser grid")
         if attribute.kind == "coded":
             return cls(name, 0.0, 1.0, attribute.codes, bool(attribute.missing))
         if attribute.kind != "number" or not _single(attribute):

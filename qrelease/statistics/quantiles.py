@@ -148,6 +148,8 @@ class RecursiveQuantiles:
         """See `Statistic`; in ranks, a fraction of n."""
         grid, qs = Grid.of(domain, self.column), _ascending(self.qs)
         places = _places(grid)
+        if records <= 0:
+            return math.inf
         error = 0.0
         for share in self._shares(cost):
             # The loss over b, at Δ = max(a, b - a) <= b: a choice is off by at most so many ranks.
@@ -219,7 +221,7 @@ class TreeQuantiles:
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, ZCDP
-    >>> domain = Domain.coded({"seconds": 1 << 40})
+    >>> domain = Domain.coded({"seconds": 1 << 28})
     >>> statistic = TreeQuantiles("seconds", (0.1, 0.5, 0.9))
     >>> statistic.error_bound(domain, 1e5, ZCDP(0.1), Neighbours.ADD_REMOVE, beta=0.05) < 0.05
     True

@@ -11,9 +11,9 @@ block records are sorted, so their order tells nothing.
 The answers are rounded to 2^16 steps of u - l, and the noise is on these steps. `median` takes the smooth sensitivity
 of the median of the k answers, of which one is replaced: it is better where some blocks go astray.
 
-The function runs in a process of its own for each block, with limits of time and memory, and is given nothing but the
-block. It is the data holder's: that it writes no files, and that how long all of it takes is shown to nobody, is up to
-them.
+The function runs in a process of its own for each block, with limits of time and memory, and is given the block; a
+process that it kills is started again for the blocks that follow. It is the data holder's: that it does not look for
+other processes and their memory, writes no files, and that how long all of it takes is shown to nobody, is up to them.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ class SampleAndAggregate:
             Grid.of(domain, name)
         if real("low", self.low) >= real("high", self.high):
             raise InvalidInput(f"low must be below high, got {self.low:g} and {self.high:g}")
+        if not math.isfinite(self.high - self.low):
+            raise InvalidInput(f"high - low must be a finite number, got {self.low:g} and {self.high:g}")
         whole("blocks", self.blocks, least=1)
         whole("megabytes", self.megabytes, least=64)
         positive("seconds", self.seconds)
@@ -209,7 +211,21 @@ class SampleAndAggregate:
 
 
 def run_on_blocks(function: str, frames: Sequence[dict[str, Floats]], seconds: float, size: int) -> Floats:
-    """The function's value on each frame, (k,) floats; NaN where it has none. See `block_runner`."""
+    """The function's value on each frame, (k,) floats; NaN where it has none. See `block_runner`.
+
+    Where the runner dies at a block, another goes on with the next: no block takes an answer from the others.
+    """
+    found = np.full(len(frames), np.nan)
+    done = 0
+    while done < len(frames):
+        answers = _answers(function, frames[done:], seconds, size)
+        found[done : done + len(answers)] = answers
+        done += len(answers) + 1
+    return found
+
+
+def _answers(function: str, frames: Sequence[dict[str, Floats]], seconds: float, size: int) -> Floats:
+    """The answers of one runner, (at most k,): fewer where it died at the one that follows."""
     told: Any = {"function": function, "seconds": seconds, "bytes": size}
     sent = bytearray(json.dumps(told).encode() + b"\n")
     for frame in frames:
@@ -223,7 +239,5 @@ def run_on_blocks(function: str, frames: Sequence[dict[str, Floats]], seconds: f
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    found = np.full(len(frames), np.nan)
-    whole_answers = len(done.stdout) // 8
-    found[:whole_answers] = np.frombuffer(done.stdout[: 8 * whole_answers], "<f8")
-    return found
+    whole_answers = min(len(done.stdout) // 8, len(frames))
+    return np.frombuffer(done.stdout[: 8 * whole_answers], "<f8")

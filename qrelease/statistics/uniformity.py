@@ -467,7 +467,7 @@ class EfficientTester:
         root = math.sqrt(gauss * math.log(n / delta)) * d / float(epsilon)
         good = np.abs(rows @ noisy) <= delta_ + 4 * root
         bad = private.perturb("how many rows are bad", int((~good).sum()), 1 / epsilon, pure[1])
-        uniform = 2 * np.random.default_rng(0).integers(0, 2, rows.shape) - 1  # public: of no record
+        uniform = 2 * private.noise.labels(rows.size, 2).reshape(rows.shape) - 1
         filled = np.where(good[:, None], rows, uniform).sum(axis=0)
         scale = Fraction(4 * delta_ + 48 * root) / epsilon
         total = private.perturb("squared length of the sum", int(filled @ filled) - n * d, scale, pure[2])

@@ -86,7 +86,7 @@ class TruncatedMean:
         return np.minimum(found, frame.reach)
 
     def _plan(self, reach: Ints, cost: Cost, neighbours: Neighbours) -> Weighed:
-        length = int(reach.sum()) if isinstance(cost, PureDP) else int(reach @ reach)
+        length = sum(int(r) if isinstance(cost, PureDP) else int(r) ** 2 for r in reach)  # exact, however long
         return Weighed(length, len(reach), moves(neighbours), cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -212,7 +212,7 @@ class VectorMean:
         outside = plan.outside + 2 * math.sqrt(plan.shell_law.variance * _SHELLS)
         outside += plan.shell_law.weighted_sum_bound(_SHELLS, 1.0, beta / (2 * _SHELLS))
         noise = plan.last(plan.radii[0]).error_bound(records, float(plan.radii[0]), beta / 2)
-        part = (noise + 2) / _UNIT + 2 * outside / records
+        part = (noise + 2) / _UNIT + 2 * outside / records if records > 0 else math.inf
         units = frame.half_steps * frame.reach
         return float((part * units).max()) if part < 2 else math.inf
 

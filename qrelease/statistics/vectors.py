@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, PureDP
 from qrelease.statistics.grid import Grid
 from qrelease.statistics.private_columns import PrivateColumns
+
+_MAX_CELLS: Final = 1 << 20
+"""Values of a column: so that sums over 2^24 records, and squared lengths, are far from the largest integer."""
 
 
 @final
@@ -38,6 +41,9 @@ class Frame:
         constant = [grid.name for grid in grids if grid.cells < 2]
         if constant:
             raise InvalidInput(f"column {constant[0]!r} has one value only")
+        wide = [grid.name for grid in grids if grid.cells > _MAX_CELLS]
+        if wide:
+            raise InvalidInput(f"column {wide[0]!r} has more than {_MAX_CELLS:,} values: sums of vectors take fewer")
         return cls(grids)
 
     def __len__(self) -> int:
@@ -115,7 +121,7 @@ class Weighed:
 
     def measure(self, private: PrivateColumns, what: str, rows: Ints) -> Sums:
         """The noisy sum of vectors, (m, d) of length at most L each, and their noisy number."""
-        exact = np.append(rows.sum(axis=0), self.weight * len(rows))
+        exact = np.append(rows.sum(axis=0), np.int64(self.weight) * np.int64(len(rows)))
         noisy, law = private.measure(what, exact, self.sensitivity, self.cost)
         return Sums(noisy[:-1], int(noisy[-1]), self.weight, law)
 

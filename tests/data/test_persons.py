@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -9,13 +10,17 @@ import polars as pl
 import pytest
 
 from qrelease.data import schema
+from qrelease.data.derivation import derived_domain
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.person import MAX_RECORDS, Person
-from qrelease.data.persons import Persons, identity
+from qrelease.data.person import MAX_RECORDS, Derived, Person
+from qrelease.data.persons import Persons, equal_ranks, identity
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
-COLUMNS = (Attribute("color", "category", categories=("red", "green", "blue")), Attribute("size", "coded", codes=4))
+COLUMNS = (
+    Attribute("color", "category", categories=("red", "green", "blue")),
+    Attribute("size", "coded", codes=4),
+)
 KEYS = [bytes([k]) * 32 for k in range(40)]
 
 
@@ -172,7 +177,9 @@ def test_records_of_nobody_are_left_out_where_the_schema_says_how_nobody_is_spel
 
 def test_numbers_past_what_floats_hold_are_asked_for_as_text():
     frame = pd.DataFrame({"who": [1, 2**53 + 1], "color": ["red"] * 2, "size": [0, 1]})
-    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): person column 'who': give keys past 2\^53 as text"):
+    with pytest.raises(
+        InvalidInput, match=r"row 1 \(from 0\): person column 'who': give keys past 2\^53, or with more digits"
+    ):
         Table.from_frame(frame, of(1))
 
 
@@ -236,3 +243,73 @@ def test_persons_do_not_fit_a_domain_without_them():
         Table(of(1), table.columns).bounded(KEYS[0])
     assert repr(table.persons) == "Persons(private)"
     assert isinstance(table.persons, Persons)
+
+
+def test_the_records_of_a_person_are_ranked_among_her_own():
+    """Two persons' records may be hashed to one number; whose rank is first must not go by who else is there."""
+    values, whose = np.array([5, 5, 7, 5], np.uint64), np.array([0, 1, 0, 1])
+    assert equal_ranks(values, whose).tolist() == [0, 0, 0, 1]
+    for person in (0, 1):
+        alone = whose == person
+        assert equal_ranks(values[alone], whose[alone]).tolist() == equal_ranks(values, whose)[alone].tolist()
+
+
+GRID = Attribute("x", "number", edges=(0, 50, 101), within=(0, 100), step=1, missing=("",))
+
+
+def test_a_column_of_bins_alone_keeps_its_bins():
+    domain = Domain((GRID, *COLUMNS[:1]), person=Person("who", 1))
+    table = Table.of_persons(domain, [[0, 1, 1, 2], [0, 1, 2, 0]], ["a", "b", "c", "d"])
+    assert table.bounded(b"k").columns[0].tolist() == [0, 1, 1, 2]
+    assert table.viewed(domain).columns[0].tolist() == [0, 1, 1, 2]
+    turned = Domain(domain.attributes[::-1], person=domain.person)
+    assert table.ordered(turned).columns[1].tolist() == [0, 1, 1, 2]
+    seats = Domain((Attribute("seats", "coded", codes=3, missing=("",)),), person=domain.person)
+    other = Table.of_persons(seats, [[2, 1]], ["a", "b"])
+    assert [c.tolist() for c in other.joined(table).columns] == [[2, 1], [0, 1], [0, 1]]
+    assert [c.tolist() for c in table.joined(other).columns][2] == [2, 1, 3, 3]
+
+
+def test_points_go_with_their_records(tmp_path):
+    domain = Domain((GRID,), person=Person("who", 1))
+    frame = pd.DataFrame({"x": [7, 99, None, 50], "who": ["a", "a", "b", "c"]})
+    table = Table.from_frame(frame, domain)
+    found = table.bounded(KEYS[0])
+    assert len(found) == 3
+    assert set(found.grid("x").tolist()) in ({7, -1, 50}, {99, -1, 50})
+
+
+def test_a_domain_of_one_record_a_person_takes_no_records_of_persons():
+    """Else a person's many records would pass for one each."""
+    rules = Person("who", 1, derive=(Derived("records", "count", edges=(0, 1, 9)),))
+    once = derived_domain(of(1), rules)
+    with pytest.raises(InvalidInput, match="one record a person"):
+        Table.of_persons(once, [np.zeros(50, int)], ["x"] * 50)
+    table, _ = random_persons(40, 5)
+    with pytest.raises(InvalidInput, match="another person"):
+        table.viewed(Domain(COLUMNS, person=Person("household", 3)))
+    with pytest.raises(InvalidInput, match="another person"):
+        table.ordered(Domain(COLUMNS, person=Person("who", 4)))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [Decimal(2**53), Decimal(2**53 + 1)],
+        [Decimal("0.10000000000000000001"), Decimal("0.10000000000000000002")],
+        [10**400, 10**400 + 1],
+        [pd.Timestamp(1), pd.Timestamp(2)],
+        pl.Series([1, 2]).cast(pl.Datetime("ns")).to_numpy(),
+    ],
+    ids=["long decimals", "decimals of many digits", "huge integers", "nanoseconds", "numpy's nanoseconds"],
+)
+def test_keys_that_a_text_would_round_are_refused(keys):
+    """Two persons that become one would have the room of one, and none of the promise."""
+    with pytest.raises(InvalidInput, match="person column 'who'"):
+        Table.of_persons(of(2), [np.zeros(2, int), np.zeros(2, int)], list(keys))
+
+
+def test_nanoseconds_of_polars_are_refused():
+    frame = pl.DataFrame({"color": ["red"] * 2, "size": [0, 1], "who": pl.Series([1, 2]).cast(pl.Datetime("ns"))})
+    with pytest.raises(InvalidInput, match="nanoseconds"):
+        Table.from_frame(frame, of(2))

@@ -184,3 +184,18 @@ def test_the_whole_history_of_values_is_private_and_a_memory_by_value_is_not(rou
     assert math.log(ratio) == pytest.approx(rounds / 2)
     by_value = [law_of(lambda draws, h=h: transcript(client, h, draws, lambda _, value: value)) for h in histories]
     assert worst_ratio(by_value) == math.inf
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_a_book_has_one_name(tmp_path, link):
+    path, other = tmp_path / "book", tmp_path / "other"
+    with Book(1.0, path) as book:
+        book.report("sport", KAry(Fraction(2, 10), 3), 1, DeviceEntropy())
+    link(path, other)
+    if link is os.link:
+        for name in (path, other):
+            with pytest.raises(LedgerError, match="second name"):
+                Book(1.0, name)
+        return
+    with Book(1.0, path), pytest.raises(LedgerError, match="open already"):
+        Book(1.0, other)

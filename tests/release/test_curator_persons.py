@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qrelease.apps.cli import main
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
@@ -15,6 +15,8 @@ from qrelease.evaluation.audit.doors import command_door, curator_door
 from qrelease.evaluation.audit.observed import compared
 from qrelease.evaluation.evaluate import evaluate
 from qrelease.evaluation.planning import plan
+from qrelease.evaluation.quality.private_score import private_scores
+from qrelease.evaluation.verify import verify
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
@@ -26,6 +28,7 @@ from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
+from qrelease.release.card import card
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load
 
@@ -365,3 +368,33 @@ def test_a_server_serves_persons(folder):
 
     found = compared("HTTP", "online", server_door(Online(0.2, 0.05), PureDP(100.0), in_process), ADD, at_most=2)
     assert not found.convicted, found
+
+
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+@pytest.mark.parametrize(("mechanism", "cost"), [(Laplace(), PureDP(0.5)), (Gaussian(), ZCDP(0.5))])
+def test_an_honest_release_of_persons_is_verified_and_has_a_card(tmp_path, neighbours, mechanism, cost):
+    with budget(cost, neighbours) as ledger:
+        release = Curator(made(300, 40), ledger).release(mechanism, WORKLOAD, cost)
+    release.save(tmp_path / "out")
+    found = verify(tmp_path / "out")
+    assert [check.name for check in found.checks if check.holds is False] == []
+    said = card(release)
+    assert said["privacy guarantee"]["unit of privacy"].startswith("one person")
+    assert "one person that is" in said["privacy guarantee"]["neighbouring relation"]
+    assert "number of records" not in json.dumps(said["unprotected quantities"])
+
+
+def test_a_schema_is_not_learned_nor_a_score_drawn_where_the_charge_could_be_undone(tmp_path):
+    hours = Attribute("hours", "number", within=(0, 99), step=1, learn=4, missing=("",))
+    with Ledger.open(tmp_path / "l", PureDP(1.0)) as ledger:
+        curator = Curator(Table(Domain((hours,)), (np.arange(100),)), ledger)
+        scored = Table(Domain.coded({"a": 2}), (np.array([0, 1, 1]),))
+        with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
+            curator.learn(PureDP(0.1))
+        with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
+            private_scores(scored, scored, ledger, PureDP(0.5))
+        assert ledger.spent is None
+        texts = Attribute("c", "category", learn=3)
+        with pytest.raises(InvalidInput, match="does not have the texts"):
+            Curator(Table(Domain((texts,)), (np.zeros(5, int),)), ledger).learn(ApproxDP(0.5, 1e-6))
+        assert ledger.spent is None

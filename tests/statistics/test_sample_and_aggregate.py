@@ -4,6 +4,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
@@ -78,3 +79,24 @@ def test_one_record_moves_one_answer():
     ]
     assert (answers[0] != answers[1]).sum() <= 1
     assert all(0 <= a.min() <= a.max() <= STEPS for a in answers)
+
+
+HOSTILE = """
+import os, signal
+
+
+def f(block):
+    if 7.0 in block["x"]:
+        WHAT
+    return float(block["x"].mean())
+"""
+
+
+@pytest.mark.parametrize("what", ["os.read(0, 1 << 20)", "os.kill(os.getppid(), signal.SIGKILL)"])
+def test_a_block_takes_no_answer_from_the_others(tmp_path, what):
+    file = tmp_path / "f.py"
+    file.write_text(HOSTILE.replace("WHAT", what))
+    frames = [{"x": np.full(3, float(i))} for i in range(10)]
+    found = run_on_blocks(f"{file}:f", frames, 20.0, 1 << 30)
+    others = [i for i in range(10) if i != 7]
+    np.testing.assert_array_equal(found[others], others)

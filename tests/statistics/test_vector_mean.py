@@ -134,3 +134,16 @@ def test_the_error_falls_with_the_number_and_grows_with_the_dimension():
 def test_pure_epsilon_buys_no_ball():
     with pytest.raises(InvalidInput, match="rho"):
         VectorMean(COLUMNS).check(table(1)[0].domain, PureDP(1.0), Neighbours.ADD_REMOVE)
+
+
+def test_wide_columns_are_refused_and_long_vectors_are_measured_exactly():
+    """A squared length that wraps around would have next to no noise."""
+    wide = Domain.coded({"a": (1 << 20) + 1})
+    with pytest.raises(InvalidInput, match="more than 1,048,576 values"):
+        TruncatedMean(("a",)).check(wide, ZCDP(0.5), Neighbours.ADD_REMOVE)
+    names = tuple(f"a{i}" for i in range(40))
+    widest = Domain.coded(dict.fromkeys(names, 1 << 20))
+    reach = np.full(40, (1 << 20) - 1, np.int64)
+    plan = TruncatedMean(names)._plan(reach, ZCDP(0.5), Neighbours.ADD_REMOVE)
+    assert plan.length == 40 * ((1 << 20) - 1) ** 2
+    TruncatedMean(names).check(widest, ZCDP(0.5), Neighbours.ADD_REMOVE)

@@ -105,7 +105,7 @@ def _judge(arguments: argparse.Namespace) -> None:
         if arguments.release is not None:
             synthetic, name = _of_release(arguments.release, table.domain), str(arguments.release)
         else:
-            synthetic, name = Table.read(arguments.synthetic, table.domain), str(arguments.synthetic)
+            synthetic, name = Table.read(arguments.synthetic, table.domain.of_rows), str(arguments.synthetic)
         targets = list(table.domain.names) if arguments.targets == ["all"] else arguments.targets
         with elapsed("comparing"):
             found = quality(table, synthetic, name=name, targets=targets, seed=arguments.insecure_seed or 0)
@@ -129,8 +129,8 @@ def _of_release(folder: Path, domain: Domain) -> Table:
         raise InvalidInput(f"{folder} is over another universe than the data: take its --schema and its --columns")
     for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
         if file.is_file() and WEIGHT not in header(file):
-            return Table.read(file, domain)
+            return Table.read(file, domain.of_rows)
     if not release.has_table:
         raise InvalidInput(f"{folder} has no synthetic table to judge")
     codes = release.codes(None, np.random.default_rng(0))
-    return Table(domain, tuple(c.astype(np.uint32) for c in codes))
+    return Table(domain.of_rows, tuple(c.astype(np.uint32) for c in codes))

@@ -74,9 +74,13 @@ def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
 
 def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:
     """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
-    beside = sorted(p for p in arguments.data.resolve().parent.glob("*.ledger") if p != path.resolve())
-    stem = arguments.data.resolve().name.partition(".")[0]
-    likely = [p for p in beside if p.stem in (dataset_of(arguments), stem)]
+    from qrelease.data.sources.files import SUFFIXES, dataset_name
+
+    data, parent = arguments.data.resolve(), getattr(arguments, "parent", None)
+    beside = sorted(p for p in data.parent.glob("*.ledger") if p != path.resolve())
+    mine = (data,) if parent is None else (data, parent.resolve())
+    others = {dataset_name(f) for f in data.parent.iterdir() if f.suffix.lower() in SUFFIXES and f not in mine}
+    likely = [p for p in beside if p.stem == dataset_of(arguments) or p.stem not in others]
     if likely:
         print(
             f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what the"

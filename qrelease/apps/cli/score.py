@@ -47,7 +47,7 @@ def _score(arguments: argparse.Namespace) -> None:
     check_weak(cost, arguments.weak)
     with opened(ledger_path(arguments)) as ledger:
         table = table_of(arguments)
-        public = Table.read(arguments.synthetic, table.domain)
+        public = Table.read(arguments.synthetic, table.domain.of_rows)
         notice = Curator(table, ledger).notice
         if notice:
             print(f"qrelease: {notice}", file=sys.stderr)

@@ -24,7 +24,7 @@ import numpy as np
 
 from qrelease._util.typing import Axes
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.evaluation.quality.marginals import BEST, counts_of, sets_of
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, currency
@@ -154,7 +154,7 @@ def private_scores(
     check_cost(cost)
     check_one_record(table.domain, "a private score")
     ledger.check_unit(table.person_column)
-    if public.domain != table.domain:
+    if public.domain != table.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the private one")
     if not len(public):
         raise InvalidInput("the synthetic table has no records")
@@ -171,6 +171,8 @@ def private_scores(
     noises = [_noise(public, sets, neighbours, part) for sets, part in zip(asked, parts, strict=True)]
     if counting is not None:
         calibrated(1, counting)
+    if ledger.store.in_writing:
+        raise LedgerError("scores are not drawn inside a transaction, which could undo their charge")
     rows = ledger.rows_of(table.fingerprint)
     ledger.charge(cost, f"quality: {len(asked)} k-marginal scores", rows=rows)
     private = Private(table, neighbours, Filter(currency(cost)), source)
