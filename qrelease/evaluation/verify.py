@@ -21,11 +21,12 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
-from qrelease.inference.synopsis import Tabulated
+from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
@@ -425,15 +426,26 @@ def _records(release: Release, folder: Path) -> Check:
     n, total = len(table), release.synopsis.total
     if not n or not total > 0:
         return Check("synthetic records", None, f"there are {n}")
-    source = release.synopsis.histogram if isinstance(release.synopsis, Tabulated) else release.synopsis
-    for axis, name in enumerate(release.domain.names):
-        expected = np.clip(source.answer(Workload.marginals(release.domain, [[name]])) / source.total, 0.0, 1.0)
+    for axis, (name, shares) in enumerate(zip(release.domain.names, _shares(release), strict=True)):
+        expected = np.clip(shares, 0.0, 1.0)
         counts = np.bincount(table.columns[axis], minlength=len(expected))
         far = np.abs(counts - n * expected) - _FAR_COUNT * np.sqrt(n * expected * (1 - expected)) - _FAR_COUNT
         if (far > 0).any():
             label = release.domain.attributes[axis].labels[int(far.argmax())]
             return Check("synthetic records", False, f"{name} = {label} is far from what the manifest gives")
     return Check("synthetic records", True, f"the columns of {n:,} records are distributed as the manifest gives")
+
+
+def _shares(release: Release) -> Iterator[Floats]:
+    """What share of synthetic records should be in each cell of each column: by what they are drawn from."""
+    synopsis = release.synopsis
+    if isinstance(synopsis, Weighted):  # whose answers follow the measurements where its records miss them
+        for codes, size in zip(synopsis.codes, release.domain.shape, strict=True):
+            yield np.bincount(codes, synopsis.weights, size).astype(np.float64)
+        return
+    source = synopsis.histogram if isinstance(synopsis, Tabulated) else synopsis
+    for name in release.domain.names:
+        yield source.answer(Workload.marginals(release.domain, [[name]])) / source.total
 
 
 def _weighted(file: Path) -> bool:
