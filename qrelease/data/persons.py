@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from hashlib import blake2b
+from numbers import Complex
 from typing import Any, Final, final
 
 import numpy as np
@@ -167,12 +168,9 @@ class PersonReader(dict[str, int]):
     def _code(self, key: object) -> int:
         if type(key) is str:
             return self[key]
-        if not _exact(key):
-            raise InvalidInput(
-                f"person column {self._person.column!r}: give keys past 2^53, or with more digits than a float or a"
-                " microsecond has, as text"
-            )
         try:
+            if not _exact(key):
+                raise InvalidInput("give keys past 2^53, or finer than a float or a microsecond, as text")
             text = text_of(key)
         except InvalidInput as error:
             raise InvalidInput(f"person column {self._person.column!r}: {error}") from None
@@ -186,15 +184,19 @@ class PersonReader(dict[str, int]):
 
 def _exact(key: object) -> bool:
     """Whether no other key of its type has its text: a rounded one would make two persons one."""
-    if isinstance(key, int | np.integer):
-        return abs(int(key)) < _MAX_EXACT
-    if isinstance(key, float | np.floating):
-        return not abs(float(key)) >= _MAX_EXACT
-    if isinstance(key, Decimal) and key.is_finite():
-        return abs(key) < _MAX_EXACT and Decimal(float(key)) == key
-    if isinstance(key, np.datetime64):
-        return bool(np.isnat(key) or key.astype("M8[us]") == key)
-    return not getattr(key, "nanosecond", 0)
+    if isinstance(key, bool | np.bool_):
+        return True
+    if isinstance(key, Complex | Decimal):  # all numbers, fractions and long doubles among them
+        text = text_of(key)
+        if text is None:
+            return True
+        number = float(text)
+        same = Decimal(text) == key if isinstance(key, Decimal) and key.is_finite() else number == key
+        return abs(number) < _MAX_EXACT and bool(same)
+    if isinstance(key, np.datetime64) or getattr(getattr(key, "dtype", None), "kind", "") == "M":
+        cut = key.astype("M8[us]")  # type: ignore[attr-defined]
+        return bool(np.isnat(key) or (cut == key and cut.astype(key.dtype) == key))  # type: ignore[attr-defined, call-overload]
+    return not getattr(key, "nanosecond", 0) > 0  # NaN is that of a missing moment
 
 
 def identity(text: str) -> tuple[str, object]:

@@ -735,7 +735,8 @@ def _of_persons(
         return piece
     column = next(name for name in frame.columns if str(name).strip() == persons.column)
     keys = frame.get_column(column)
-    if keys.dtype == nw.Datetime("ns") and frame.implementation.is_polars():  # which cuts nanoseconds off
+    fine = isinstance(keys.dtype, nw.Datetime) and keys.dtype.time_unit == "ns" and frame.implementation.is_polars()
+    if fine or keys.dtype == nw.Time:  # whose nanoseconds would be cut off
         raise InvalidInput(f"{source}: person column {column!r}: give moments with nanoseconds as text")
     mine = persons.add(keys.to_list(), lambda row: f"{source} row {first + row} (from 0)")
     return piece if mine is None else [codes[mine] for codes in piece]

@@ -452,6 +452,7 @@ class Curator:
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
         neighbours, domain = self._ledger.neighbours, self._table.domain
+        domain.check_decided()
         check_one_record(domain, "an estimate")
         records = len(self._table) if self._unit.public_records else None
         if self._ledger.store.in_writing:

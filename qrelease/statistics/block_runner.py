@@ -73,15 +73,23 @@ def _run(function: Callable[[Mapping[str, Floats]], Any], block: bytes, write: i
         os._exit(0)
 
 
+def _exactly(source: io.FileIO, size: int) -> bytes:
+    """So many bytes, or fewer where there are no more."""
+    found = bytearray()
+    while len(found) < size and (piece := source.read(size - len(found))):
+        found += piece
+    return bytes(found)
+
+
 def main() -> None:
     """Serve the blocks on standard input until it ends."""
-    source, out = sys.stdin.buffer, sys.stdout.buffer
-    told = json.loads(source.readline())
-    function = load(told["function"])
-    while head := source.read(8):
-        block = source.read(struct.unpack("<q", head)[0])
-        out.write(struct.pack("<d", _answer(function, block, told["seconds"], told["bytes"])))
-        out.flush()
+    with open(0, "rb", buffering=0, closefd=False) as source:  # so that no fork holds what comes later
+        told = json.loads(source.readline())
+        function = load(told["function"])
+        while head := _exactly(source, 8):
+            block = _exactly(source, struct.unpack("<q", head)[0])
+            sys.stdout.buffer.write(struct.pack("<d", _answer(function, block, told["seconds"], told["bytes"])))
+            sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -92,7 +92,9 @@ def f(block):
 """
 
 
-@pytest.mark.parametrize("what", ["os.read(0, 1 << 20)", "os.kill(os.getppid(), signal.SIGKILL)"])
+@pytest.mark.parametrize(
+    "what", ["os.read(0, 1 << 20)", "os.kill(os.getppid(), signal.SIGKILL)", "os.killpg(0, signal.SIGKILL)"]
+)
 def test_a_block_takes_no_answer_from_the_others(tmp_path, what):
     file = tmp_path / "f.py"
     file.write_text(HOSTILE.replace("WHAT", what))
@@ -100,3 +102,10 @@ def test_a_block_takes_no_answer_from_the_others(tmp_path, what):
     found = run_on_blocks(f"{file}:f", frames, 20.0, 1 << 30)
     others = [i for i in range(10) if i != 7]
     np.testing.assert_array_equal(found[others], others)
+
+
+def test_a_block_does_not_see_those_that_follow(tmp_path):
+    file = tmp_path / "peek.py"
+    file.write_text("import sys\n\n\ndef f(block):\n    return float(len(sys.stdin.buffer.peek()))\n")
+    frames = [{"x": np.full(3, float(i))} for i in range(4)]
+    assert set(run_on_blocks(f"{file}:f", frames, 20.0, 1 << 30)) == {0.0}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
-from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
 from qrelease.apps.cli.shared import (
     DATA,
     NEIGHBOURS,
@@ -74,10 +75,16 @@ def _estimate(arguments: argparse.Namespace) -> None:
     table, neighbours = table_of(arguments), Neighbours.parse(arguments.neighbours)
     check_one_record(table.domain, "an estimate")
     statistic.check(table.domain, cost, neighbours)  # before there is a ledger
-    records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
-    refuse_empty(statistic, table.domain, records, cost, neighbours)
-    warn_of_delta(cost)
-    with ledger_of(arguments, cost, neighbours, table.person_column) as ledger:
+    with ExitStack() as closing:
+        # A ledger of the other relation refuses first: the number of records is public under one of them alone.
+        ledger = known_ledger(arguments, cost, neighbours, table.person_column)
+        if ledger is not None:
+            closing.enter_context(ledger)
+        records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
+        refuse_empty(statistic, table.domain, records, cost, neighbours)
+        warn_of_delta(cost)
+        if ledger is None:
+            ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table.person_column))
         arguments.charged = "`qrelease ledger show` tells whether a charge was made"
         found = Curator(table, ledger, entropy_of(arguments)).estimate(statistic, cost)
         arguments.charged = f"{told(cost)} was charged, and the estimate is lost"

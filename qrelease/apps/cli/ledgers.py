@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,8 +80,12 @@ def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:
     data, parent = arguments.data.resolve(), getattr(arguments, "parent", None)
     beside = sorted(p for p in data.parent.glob("*.ledger") if p != path.resolve())
     mine = (data,) if parent is None else (data, parent.resolve())
-    others = {dataset_name(f) for f in data.parent.iterdir() if f.suffix.lower() in SUFFIXES and f not in mine}
-    likely = [p for p in beside if p.stem == dataset_of(arguments) or p.stem not in others]
+    files: list[Path] = []
+    with suppress(OSError):  # a folder that may be entered and not listed
+        files = [f for f in data.parent.iterdir() if f.suffix.lower() in SUFFIXES]
+    names = {dataset_of(arguments), *map(dataset_name, mine)}
+    others = {dataset_name(f) for f in files} - names
+    likely = [p for p in beside if p.stem not in others]
     if likely:
         print(
             f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what the"

@@ -145,13 +145,13 @@ def make(arguments: argparse.Namespace) -> None:
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
                 table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
-            public = public_records(arguments, table)
-            _check(arguments, mechanism, table, workload, cost, public)
-            if ledger is None:
+            if ledger is None:  # one of the other relation refuses first: n is public under one of them alone
                 ledger = known_ledger(arguments, cost, neighbours, table.person_column)
                 if ledger is not None:
                     closing.enter_context(ledger)
                     ledger.check_unit(table.person_column)
+            public = public_records(arguments, table)
+            _check(arguments, mechanism, table, workload, cost, public)
             _check_disk(arguments, workload, folder, public)
             _foretell(arguments, mechanism, workload, cost, ledger, public)
             if ledger is None:

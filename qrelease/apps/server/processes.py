@@ -140,6 +140,7 @@ class _Loaded:
         from qrelease.mechanisms.online.state import SessionState
         from qrelease.privacy import Neighbours
         from qrelease.privacy.costs import cost_of
+        from qrelease.privacy.ledger import Ledger
         from qrelease.privacy.unit import Unit
         from qrelease.queries.classes import Conjunctions
 
@@ -149,6 +150,8 @@ class _Loaded:
         table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
         table.domain.check_decided()
         neighbours = Neighbours.parse(settings.neighbours)
+        if Path(settings.ledger).exists():  # of the other relation it refuses first: n is public under one alone
+            Ledger.open(settings.ledger, neighbours=neighbours).close()
         unit = Unit(neighbours, table.domain.at_most)
         of_a_record = unit.of_a_record(cost)
         records = len(table) if unit.public_records else None

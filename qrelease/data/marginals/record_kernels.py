@@ -238,11 +238,6 @@ def rake(
         for q in range(firsts[j], firsts[j + 1]):
             if mains[q] >= 0:
                 own[mains[q] : mains[q] + sizes[q]] = 0
-        together = 0
-        if joint:
-            for q in range(firsts[j], firsts[j + 1]):
-                if mains[q] >= 0:
-                    together += sizes[q]
         for _ in range(INNER if joint else 1):
             for c in range(begin, end):
                 inside = held[c] * np.exp(own[c])
@@ -256,26 +251,6 @@ def rake(
                     own[c] = min(max(own[c], -longest, lowest - theta[c]), longest)
             if not joint:
                 break
-            if together <= _MOST_TOGETHER:
-                if _columns_moved(
-                    j,
-                    together,
-                    firsts,
-                    begin,
-                    end,
-                    steps,
-                    sizes,
-                    mains,
-                    held,
-                    own,
-                    theta,
-                    ridge,
-                    target,
-                    longest,
-                    lowest,
-                ):
-                    break
-                continue
             for q in range(firsts[j], firsts[j + 1]):
                 if mains[q] >= 0:
                     sums = np.zeros(sizes[q])
@@ -297,10 +272,7 @@ def rake(
                     theta[m] += own[m]
         for c in range(begin, end):
             trusted = held[c] / total * number + 0.5
-            change = min(
-                max(gain * own[c] * trusted / (trusted + trust), -longest, lowest - theta[c]),
-                longest,
-            )
+            change = min(max(gain * own[c] * trusted / (trusted + trust), -longest, lowest - theta[c]), longest)
             theta[c] += change
             empty = held[c] < unseen[c]
             if empty:
@@ -326,89 +298,6 @@ def rake(
         if sum_ * sum_ < evenness * number * squares:
             return turn + 1
     return order.size
-
-
-@_jit
-def _columns_moved(
-    j: int,
-    together: int,
-    firsts: Array,
-    begin: int,
-    end: int,
-    steps: Array,
-    sizes: Array,
-    mains: Array,
-    held: Array,
-    own: Array,
-    theta: Array,
-    ridge: Array,
-    target: Array,
-    longest: float,
-    lowest: float,
-) -> bool:
-    """One Newton step of all columns' changes together, in place, where each cell's follows them; whether it was short.
-
-    Of the function of the columns' changes alone that is left when each cell is at its best the gradient is how many
-    records are too many, and the curvature Σ a q/(a + q) over cells of a records and the ridge q. Where q is small that
-    is little: columns that are moved one by one, as if cells stayed, take hundreds of passes to where one such step is.
-    """
-    gradient, curvature = np.zeros(together), np.zeros((together, together))
-    places = np.empty(firsts[j + 1] - firsts[j], np.int64)
-    place = 0
-    for q in range(firsts[j], firsts[j + 1]):
-        if mains[q] >= 0:
-            for v in range(sizes[q]):
-                m = mains[q] + v
-                gradient[place + v] = ridge[m] * (theta[m] + own[m]) - target[m]
-                curvature[place + v, place + v] = ridge[m]
-            place += sizes[q]
-    for c in range(begin, end):
-        if held[c] > 0:
-            inside, place, count = own[c], 0, 0
-            for q in range(firsts[j], firsts[j + 1]):
-                if mains[q] >= 0:
-                    v = (c - begin) // steps[q] % sizes[q]
-                    inside += own[mains[q] + v]
-                    places[count] = place + v
-                    place += sizes[q]
-                    count += 1
-            inside = held[c] * np.exp(inside)
-            # A cell that changes by all it may does not follow its columns.
-            moves = abs(own[c]) < longest and theta[c] + own[c] > lowest
-            stiff = inside * ridge[c] / (inside + ridge[c]) if moves else inside
-            for x in range(count):
-                gradient[places[x]] += inside
-                for y in range(x + 1):
-                    curvature[places[x], places[y]] += stiff
-    for x in range(together):  # LLᵀ, in place; a constant that one column gives to another changes nothing
-        curvature[x, x] *= 1 + 1e-9
-        curvature[x, x] += 1e-6
-        for y in range(x + 1):
-            value = curvature[x, y]
-            for z in range(y):
-                value -= curvature[x, z] * curvature[y, z]
-            curvature[x, y] = value / curvature[y, y] if y < x else np.sqrt(max(value, 1e-6))
-    for x in range(together):
-        for y in range(x):
-            gradient[x] -= curvature[x, y] * gradient[y]
-        gradient[x] /= curvature[x, x]
-    for x in range(together - 1, -1, -1):
-        for y in range(x + 1, together):
-            gradient[x] -= curvature[y, x] * gradient[y]
-        gradient[x] /= curvature[x, x]
-    largest = np.abs(gradient).max()
-    length = min(1.0, _LONGEST / max(largest, 1e-300))
-    place = 0
-    for q in range(firsts[j], firsts[j + 1]):
-        if mains[q] >= 0:
-            for v in range(sizes[q]):
-                own[mains[q] + v] -= length * gradient[place + v]
-            place += sizes[q]
-    return bool(largest < _SHORT)
-
-
-_MOST_TOGETHER = 160  # cells of columns that are moved together
-_LONGEST, _SHORT = 1.0, 1e-3  # changes of a column in such a step: the most, and one after which there is no other
 
 
 @_jit

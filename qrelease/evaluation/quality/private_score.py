@@ -152,6 +152,7 @@ def private_scores(
     [True, True]
     """
     check_cost(cost)
+    table.domain.check_decided()
     check_one_record(table.domain, "a private score")
     ledger.check_unit(table.person_column)
     if public.domain != table.domain.of_rows:

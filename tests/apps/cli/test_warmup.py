@@ -28,7 +28,6 @@ INSIDE = {
     "data.marginals.kernels.scale_blocks",
     "data.marginals.record_kernels._add_rows",
     "data.marginals.record_kernels._balanced",
-    "data.marginals.record_kernels._columns_moved",
     "data.marginals.record_kernels._draw",
     "data.marginals.record_kernels._places",
     "data.marginals.record_kernels._uniform",
