@@ -76,9 +76,9 @@ AIM_ROWS = {
     ("real AUC", 1.0): 0.71,
 }
 RECORDED = {
-    ("adult", 0.1): (0.2571, 0.0307),
-    ("adult", 1.0): (0.0990, 0.0058),
-    ("adult", 10.0): (0.0467, 0.0026),
+    ("adult", 0.1): (0.2564, 0.0308),
+    ("adult", 1.0): (0.0993, 0.0094),
+    ("adult", 10.0): (0.0466, 0.0026),
     ("br2000", 0.1): (0.155, 0.0464),
     ("br2000", 1.0): (0.0452, 0.0070),
     ("br2000", 10.0): (0.0181, 0.0053),
@@ -89,12 +89,12 @@ RECORDED = {
 """Mean L1 and largest difference of a cell, by table and ε, as they were last found."""
 
 RECORDED_ROWS = {
-    ("impossible", 0.1): 9.8,
+    ("impossible", 0.1): 9.4,
     ("impossible", 1.0): 0.25,
     ("impossible", 10.0): 0.02,
-    ("five-way l1", 1.0): 0.312,
-    ("income AUC", 1.0): 0.903,
-    ("real AUC", 1.0): 0.617,
+    ("five-way l1", 1.0): 0.313,
+    ("income AUC", 1.0): 0.904,
+    ("real AUC", 1.0): 0.621,
 }
 """Of the rows of adult."""
 
