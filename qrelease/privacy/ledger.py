@@ -289,7 +289,7 @@ class Ledger:
     def transaction(self) -> AbstractContextManager[None]:
         """Charges, answers and entries of shared journals as one: all durable when it ends, or, on an exception, none.
 
-        For one thread. Nothing that was drawn inside may be shown before it ends.
+        For one thread. Nothing is drawn inside: releases, estimates and sessions refuse it.
         """
         return self._store.writing()
 
@@ -586,6 +586,15 @@ class SharedJournal:
         """How many entries were read or appended."""
         return self._length
 
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is inside a transaction of the ledger, which could undo what is written."""
+        return self._ledger.store.in_writing
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """That of the ledger."""
+        return self._ledger.transaction()
+
     def check_kept(self) -> None:
         """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
         if self._undone not in (None, self._ledger.store.undone):
@@ -593,7 +602,7 @@ class SharedJournal:
 
     def read(self) -> list[bytes]:
         """What others wrote down since the last look, in order; at first everything."""
-        inside = self._ledger.store.in_writing
+        inside = self.inside
         with self._ledger.store.reading():
             return self._news(inside)
 

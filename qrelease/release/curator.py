@@ -524,6 +524,8 @@ class Curator:
             )
         check_cost(cost)
         self.domain.check_decided()
+        if self._ledger.store.in_writing:
+            raise LedgerError("a session is not opened inside a transaction, which could undo its charges")
         self._table.check_bounded()
         unit = self._unit
         records = len(self._table) if unit.public_records else None
