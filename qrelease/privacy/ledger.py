@@ -339,19 +339,35 @@ class Ledger:
         if known is None:
             fingerprints.note(self._store, row.id, row.id if keyed and rows else 0, row.time, rows)
             return
-        if rows is None:
+        if rows is None or not self._other_rows(known, rows, changed_rows=changed_rows):
             return
+        head = self._store.head()
+        fingerprints.note(self._store, head.entries + 1, known.id, _now(), rows)
+
+    def check_session(self, key: str | None, rows: TableDigests, *, changed_rows: bool = False) -> None:
+        """`LedgerError` if the session of that key was opened for another table, and may not have been; see `session`.
+
+        So it can be told before anything else is.
+        """
+        if key is None:
+            return
+        with self._store.reading():
+            known = self._store.with_key(_text("key", key))
+            if known is not None:
+                self._other_rows(known, rows, changed_rows=changed_rows)
+
+    def _other_rows(self, known: Row, rows: TableDigests, *, changed_rows: bool) -> bool:
+        """Whether a session is for a table that is not written down for it; `LedgerError` if it may not be another."""
         mine = [r for r in fingerprints.records(self._store) if r.session == known.id]
         if mine and (mine[-1].rows == rows or mine[-1].schema != rows.schema):
-            return  # a session refuses another schema by itself, and says what differs
+            return False  # a session refuses another schema by itself, and says what differs
         if mine and not changed_rows:
             raise LedgerError(
                 f"the session with key {known.key!r} was opened on other records than these:"
                 " go on with those, take another key, or say that they may have changed (changed_rows=True,"
                 " --changed-rows)"
             )
-        head = self._store.head()
-        fingerprints.note(self._store, head.entries + 1, known.id, _now(), rows)
+        return True
 
     def charge(
         self,
