@@ -367,6 +367,7 @@ class Curator:
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
             self._warn()
+        self._table.check_bounded()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
         key = None
         if resumable:
@@ -404,7 +405,6 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
-        self._table.check_bounded()
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         with self._unit.explained():
