@@ -297,6 +297,12 @@ class Ledger:
         with self._store.reading():
             return _read(self._store)
 
+    @property
+    def names_tables(self) -> bool:
+        """Whether it may say for which table a charge was made: else there is nothing to compare one with."""
+        with self._store.reading():
+            return fingerprints.known_key(self._store) is not None
+
     def rows_of(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> TableDigests:
         """What `charge` and `session` take for a table: its keyed digests, by the ledger's own key. Not to be shown.
 

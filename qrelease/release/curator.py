@@ -222,7 +222,7 @@ class Curator:
 
         None where they are those of the ledger's last charge under the same schema, or where this will be the first.
         """
-        return self._ledger.notice(self._fingerprint())
+        return self._ledger.notice(self._fingerprint()) if self._ledger.names_tables else None
 
     def _fingerprint(self) -> TableDigests:
         if self._rows is None:
@@ -547,7 +547,8 @@ class Curator:
 
         changed_rows  that it may have been
         """
-        self._ledger.check_session(key, self._fingerprint(), changed_rows=changed_rows)
+        if self._ledger.names_tables:
+            self._ledger.check_session(key, self._fingerprint(), changed_rows=changed_rows)
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
