@@ -33,7 +33,7 @@ from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.noise_source import ExactNoise
-from qrelease.statistics.private_columns import PrivateColumns
+from qrelease.statistics.private_columns import PrivateColumns, domain_of
 
 
 @final
@@ -451,8 +451,7 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
-        neighbours, domain = self._ledger.neighbours, self._table.domain
-        domain.check_decided()
+        neighbours, domain = self._ledger.neighbours, domain_of(self._table)
         check_one_record(domain, "an estimate")
         if self._ledger.store.in_writing:
             raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")

@@ -62,6 +62,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
     from qrelease.release.curator import check_one_record
     from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse
+    from qrelease.statistics.private_columns import domain_of
 
     cost = cost_given(arguments)
     check_weak(cost, arguments.weak)
@@ -71,13 +72,14 @@ def _estimate(arguments: argparse.Namespace) -> None:
             raise InvalidInput(f"{file} is there already")
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
-    table, neighbours = table_of(arguments), Neighbours.parse(arguments.neighbours)
-    check_one_record(table.domain, "an estimate")
-    statistic.check(table.domain, cost, neighbours)  # before there is a ledger
+    table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
+    domain = domain_of(table)
+    check_one_record(domain, "an estimate")
+    statistic.check(domain, cost, neighbours)  # before there is a ledger
     with ExitStack() as closing:
         curator = known_curator(arguments, table, cost, neighbours, closing)
         records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
-        refuse_empty(statistic, table.domain, records, cost, neighbours)
+        refuse_empty(statistic, domain, records, cost, neighbours)
         warn_of_delta(cost)
         if curator is None:
             curator = new_curator(arguments, table, cost, neighbours, closing)
