@@ -41,7 +41,8 @@ def refusals(setting: Setting) -> Iterator[Row]:
 
 def medians(setting: Setting) -> Iterator[Row]:
     """RMSE, in steps of the grid, by smooth sensitivity at ε = 1, δ = 1e-6 of the median and, where n is public, of the
-    mean without its lowest and highest tenth, and with those at the ends of the rest; S of the median, and how long it takes to find."""
+    mean without its lowest and highest tenth, and with those moved to the ends of the rest; S of the median, and how
+    long it takes to find."""
     cost = ApproxDP(1.0, DELTA)
     for n in (100, 1_000, 10_000, 100_000, 1_000_000):
         codes = people(n)

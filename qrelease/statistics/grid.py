@@ -68,8 +68,8 @@ class Grid:
             return cls(name, 0.0, 1.0, attribute.codes, bool(attribute.missing))
         if attribute.kind != "number" or not _single(attribute):
             raise InvalidInput(
-                f"column {name!r} has no exact numbers: a statistic takes codes, whole numbers in bins of one, or a number"
-                " with within and step in its schema"
+                f"column {name!r} has no exact numbers: a statistic takes codes, whole numbers in bins of one, or"
+                " numbers with within and step in the schema"
             )
         return cls(name, attribute.edges[0], 1.0, attribute.values, bool(attribute.missing))
 
