@@ -420,8 +420,7 @@ class Curator:
         cost : PureDP, ApproxDP or ZCDP
             What it may cost; all of it is charged.
         changed_rows : bool
-            That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
-            charge.
+            As for `release`.
 
         Returns
         -------

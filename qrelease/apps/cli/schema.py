@@ -11,12 +11,11 @@ from qrelease.apps.cli.shared import (
     check_memory,
     check_weak,
     entropy_of,
+    protection_options,
     schema_options,
-    seed_option,
     table_of,
     told,
     warn_of_delta,
-    weak_option,
 )
 from qrelease.errors import InvalidInput
 
@@ -51,8 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     learn.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this")
     learn.add_argument("--total-delta", type=float, help="likewise; default: that of this")
     learn.add_argument("--again", action="store_true", help="a new charge, although the same was learned before")
-    weak_option(learn)
-    seed_option(learn)
+    protection_options(learn)
 
 
 def _draft(arguments: argparse.Namespace) -> None:
