@@ -21,9 +21,10 @@ from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
 from qrelease.inference.gibbs import Chains, Sampler, independent
 from qrelease.inference.interaction_basis import Interactions, singles
+from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.log_linear import LogLinear
-from qrelease.inference.maxent import Dense, by_evidence, prior_variance
+from qrelease.inference.maxent import Dense, by_evidence
 from qrelease.inference.residuals import Estimates
 
 SAMPLE: Final = 1 << 15

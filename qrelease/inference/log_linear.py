@@ -44,7 +44,7 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
 from qrelease.inference.gibbs import Chains, Sampler, independent
 from qrelease.inference.interaction_basis import singles
-from qrelease.inference.maxent import prior_variance
+from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates
 from qrelease.queries.products import Product

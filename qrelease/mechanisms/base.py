@@ -290,8 +290,7 @@ def plain(value: object) -> Any:
         return plain(value.to_json())
     kind = type(value)
     if is_dataclass(value):
-        described = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-        return {"type": _stored_name(kind, kind.__name__), **described}
+        return {"type": _stored_name(kind, kind.__name__), **parameters(value)}
     if kind.__repr__ is object.__repr__:  # an address
         return _stored_name(kind, f"{kind.__module__}.{kind.__qualname__}")
     return repr(value)
@@ -302,6 +301,9 @@ def _stored_name(kind: object, otherwise: str) -> str:
     return str(getattr(kind, "stored_name", otherwise))
 
 
-def parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """A mechanism's public parameters, by name, as JSON has them: the manifest lists them."""
-    return {f.name: plain(getattr(mechanism, f.name)) for f in fields(mechanism)}  # type: ignore[arg-type]
+def parameters(mechanism: Any) -> dict[str, Any]:
+    """The public parameters of a mechanism, or of a part of one, by name, as JSON has them: the manifest lists them.
+
+    A field whose `metadata` has `stored` is listed under that name: the one that it had when the format was made.
+    """
+    return {f.metadata.get("stored", f.name): plain(getattr(mechanism, f.name)) for f in fields(mechanism)}

@@ -1,8 +1,7 @@
 """Errors that mechanisms are expected to make, in closed form: the noise, less what a fit takes away, and scatter.
 
 **A fit.** The residual of a set S of columns is measured with variance sₛ, and among n records of a log-linear model it
-is expected to vary by itself, eₛ (`maxent.expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables
-are uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
+is expected to vary by itself, eₛ (`expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables are uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
 there is. Weighted records, R of them, scatter besides: n²/(2R·cells), half as much as if they were drawn alone, for
 each of those cells; but only in what is not measured, which the last records are fitted to: of each marginal the
 residual of all its columns, Π (1 - 1/m) of it. Those that are fitted to all marginals measured at once have none.
@@ -22,7 +21,7 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util.typing import Axes
-from qrelease.inference.maxent import expected_variance, prior_variance
+from qrelease.inference.interaction_prior import expected_variance, typical_variance
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import ResidualPlan, cell_variance, query_variances, subsets
 from qrelease.noise.calibration import calibrated
@@ -122,9 +121,8 @@ def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: 
 
 
 def _varying(shape: Sequence[float], axes: Axes, records: int) -> float:
-    """As `maxent.expected_variance`, without its hope for more; of single columns too."""
-    fisher = records / prod(shape[a] for a in axes)
-    return fisher + prior_variance(len(axes)) * fisher**2 if axes else inf
+    """As `interaction_prior.expected_variance`, without its hope for more; of single columns too."""
+    return typical_variance(prod(shape[a] for a in axes), len(axes), records) if axes else inf
 
 
 def _share(shape: Sequence[float], axes: Sequence[int], part: Axes) -> float:

@@ -24,7 +24,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import check_size
 from qrelease.inference.interaction_basis import needed
-from qrelease.inference.maxent import expected_variance, prior_variance
+from qrelease.inference.interaction_prior import expected_variance, typical_variance
 from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
@@ -261,10 +261,7 @@ def _typical_variance(domain: Domain, axes: Axes, records: float) -> float:
     A little Laplace noise less tells hardly more, so what is hoped for is not bought by halves: with the hope the L1 on
     nltcs at ε = 1 is .0238 and without .0179, and the same at .1 and 10 (`benchmarks.auto`).
     """
-    if len(axes) < 2:
-        return math.inf
-    fisher = records / domain.cells(axes)
-    return fisher + prior_variance(len(axes)) * fisher**2
+    return math.inf if len(axes) < 2 else typical_variance(domain.cells(axes), len(axes), records)
 
 
 def _spent(cost: Cost) -> Cost:

@@ -98,7 +98,7 @@ STORED = {
     "maximum entropy": (DOMAIN, MaxEnt()),
     "residuals": (LARGE, MaxEnt()),
     "least squares": (LINE, Matrix()),
-    "weighted codes": (DOMAIN, Records(records=20)),
+    "weighted codes": (DOMAIN, Records(weighted_records=20)),
     "weighted records": (LINE, SmallDB(size=3)),
     "dual": (LINE, IterativeConstruction(Projection(0.25), Select("query"))),
     "medians": (LINE, IterativeConstruction(Median(quantiles(LINE, alpha=1 / 4), 0.3, radius=1 / 4), Select("query"))),

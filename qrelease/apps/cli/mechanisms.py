@@ -39,9 +39,6 @@ OPTIONS = {
 }
 """Options of `release` that belong to some mechanisms."""
 
-_FIELDS = {"weighted_records": "records"}
-"""What a mechanism calls an option, where that is another name."""
-
 DEFAULT = "auto"
 
 
@@ -67,4 +64,4 @@ def mechanism_of(name: str, **options: float | None) -> Mechanism:
     given = options_of(name, **options)
     module, _, kind = MECHANISMS[name].partition(":")
     make: Callable[..., Mechanism] = getattr(import_module(module), kind)
-    return make(**{_FIELDS.get(option, option): value for option, value in given.items()})
+    return make(**given)
