@@ -175,9 +175,8 @@ class Posterior:
         )
         records = np.maximum(answers, 0.0)
         found = np.maximum(found, records * linear / np.maximum(records + linear, SOLVER.least_divisor))
-        found += rough**2 / np.maximum(
-            rough + records**2, SOLVER.least_divisor
-        )  # small beside `rough` where that is beside m²
+        # Small beside `rough` where that is small beside m².
+        found += rough**2 / np.maximum(rough + records**2, SOLVER.least_divisor)
         # The model gives shares of the records: an error in their number scales all answers.
         found += (answers / self.histogram.total) ** 2 * self.estimates.variances[()]
         bounded: Floats = np.minimum(found, linear)

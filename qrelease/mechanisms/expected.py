@@ -1,7 +1,8 @@
 """Errors that mechanisms are expected to make, in closed form: the noise, less what a fit takes away, and scatter.
 
 **A fit.** The residual of a set S of columns is measured with variance sₛ, and among n records of a log-linear model it
-is expected to vary by itself, eₛ (`expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables are uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
+is expected to vary by itself, eₛ (`expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables are
+uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
 there is. Weighted records, R of them, scatter besides: n²/(2R·cells), half as much as if they were drawn alone, for
 each of those cells; but only in what is not measured, which the last records are fitted to: of each marginal the
 residual of all its columns, Π (1 - 1/m) of it. Those that are fitted to all marginals measured at once have none.

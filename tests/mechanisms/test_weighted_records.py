@@ -610,7 +610,8 @@ def test_refused_before_any_charge(domain, cost, error, why):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("order", 1), ("weighted_records", 0), ("records", 1.5), ("order", True), ("at_once", 1)]
+    ("field", "value"),
+    [("order", 1), ("weighted_records", 0), ("weighted_records", 1.5), ("order", True), ("at_once", 1)],
 )
 def test_parameters_that_are_none(field, value):
     with pytest.raises(InvalidInput, match=field):
