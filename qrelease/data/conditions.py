@@ -21,7 +21,7 @@ from qrelease.errors import InvalidInput
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from qrelease.data.domain import Attribute
+    from qrelease.data.attribute import Attribute
 
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
 _MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for

@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from qrelease._util import memory
 from qrelease._util.multisets import range_size
+from qrelease._util.texts import readable
 from qrelease._util.validate import positive_probability, whole
-from qrelease.data.domain import readable
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.nets import quantiles, small_databases

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.parallel import aligned, in_parallel
+from qrelease._util.texts import readable
 from qrelease._util.typing import Axes, Floats, Reals
-from qrelease.data.domain import Domain, readable
+from qrelease.data.domain import Domain
 from qrelease.data.marginals import kernels
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.data.marginals.support import Support

@@ -17,9 +17,11 @@ from typing import Any, Final, Protocol, final, runtime_checkable
 import numpy as np
 
 from qrelease._util.multisets import multiset, range_size
+from qrelease._util.texts import readable
 from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import positive_probability, whole
-from qrelease.data.domain import Attribute, Domain, readable
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.synopsis import Scaled, Synopsis
 from qrelease.inference.weighted_records import WeightedRecords

@@ -31,10 +31,11 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util import memory
+from qrelease._util.texts import readable
 from qrelease._util.typing import Axes
 from qrelease._util.validate import count, whole
 from qrelease.data import structural_zeros
-from qrelease.data.domain import Domain, readable
+from qrelease.data.domain import Domain
 from qrelease.data.marginals.record_tables import LARGEST_COLUMN
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.dense_fit import SAMPLE

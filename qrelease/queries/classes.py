@@ -14,7 +14,8 @@ import numpy as np
 
 from qrelease._util.typing import Axes
 from qrelease._util.validate import whole
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 from qrelease.queries.canonical import CanonicalQuery, conjunction
 

@@ -13,7 +13,8 @@ from typing import Final, Protocol, final, runtime_checkable
 import numpy as np
 
 from qrelease._util.typing import Floats, Ints
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 
 MAX_SUMS: Final = 1 << 24

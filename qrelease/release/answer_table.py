@@ -13,15 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column
+
+MOST_ANSWERS: Final = 1_000_000
+"""The most answers that are written by default."""
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from qrelease.data.domain import Attribute, readable
+from qrelease._util.texts import readable
+from qrelease.data.attribute import Attribute
 from qrelease.errors import InvalidInput
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours

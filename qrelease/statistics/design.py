@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Floats, Ints
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 
 UNIT: Final = 1 << 10

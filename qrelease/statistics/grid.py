@@ -16,7 +16,8 @@ import numpy as np
 
 from qrelease._util.typing import Ints
 from qrelease._util.validate import real
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 
 _MAX_CELLS = 1 << 28  # as many as a table counts

@@ -332,7 +332,7 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     What synthetic records take is counted where their number is public.
     """
     from qrelease._util import memory
-    from qrelease.release.manifest import MOST_ANSWERS
+    from qrelease.release.answer_table import MOST_ANSWERS
 
     written = len(workload) <= MOST_ANSWERS if arguments.answers is None else arguments.answers
     rows = _rows_written(arguments, public) or 0

@@ -41,8 +41,9 @@ from typing import Final, cast, final
 import numpy as np
 from scipy import optimize, special
 
+from qrelease._util.texts import readable
 from qrelease._util.typing import Axes, Floats
-from qrelease.data.domain import Domain, readable
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import ResidualPlan, on_grid
