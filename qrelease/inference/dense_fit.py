@@ -19,7 +19,7 @@ from tqdm import tqdm
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
-from qrelease.inference.gibbs import Chains, Sampler, independent
+from qrelease.inference.gibbs import Chains, GibbsSampler, independent
 from qrelease.inference.interaction_basis import Interactions, singles
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
@@ -179,8 +179,8 @@ class _Objective:
             found += features.T @ features
         return self.total * (found - np.outer(mean, mean))
 
-    def _sampler(self, theta: Floats) -> Sampler:
-        return Sampler(self.tables.shape, [*self.interactions(theta).items()], self._impossible, ())
+    def _sampler(self, theta: Floats) -> GibbsSampler:
+        return GibbsSampler(self.tables.shape, [*self.interactions(theta).items()], self._impossible, ())
 
     def followed(self, chains: Chains, theta: Floats, sweeps: int, rng: np.random.Generator) -> Chains:
         """As many records after some sweeps: of equal weights, if theirs are too uneven."""

@@ -100,7 +100,7 @@ class Chains:
 
 
 @final
-class Sampler:
+class GibbsSampler:
     """Gibbs sampling of a log-linear model with given interactions.
 
     shape         of the universe
@@ -244,7 +244,7 @@ def _entered(
     likely = [((a,), np.log(p)) for a, p in enumerate(singles)]
     prices = [ENTRY.first_price * ENTRY.price_growth**i for i in range(ENTRY.sweeps)]
     for price in [*prices, *[np.inf] * ENTRY.closed_sweeps]:
-        Sampler(shape, [*likely, *((s, np.where(m, -price, 0.0)) for s, m in impossible.items())], {}, ()).sweep(
+        GibbsSampler(shape, [*likely, *((s, np.where(m, -price, 0.0)) for s, m in impossible.items())], {}, ()).sweep(
             codes, rng
         )
     inside: Mask = Tables(shape, [*impossible]).sums(codes, blocked.astype(np.float64)) == 0

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Axes, Floats
 from qrelease.inference.residuals import Estimates
 
-_LEAST: Final = 1e-4
+_LEAST_SHARE: Final = 1e-4
 """Of the records: a cell of a column is not taken to have fewer."""
 
 
@@ -133,7 +133,7 @@ def _single(estimates: Estimates, axis: int) -> Floats:
     measured = estimates.residuals.get((axis,))
     if measured is None:
         return np.full(size, 1 / size)
-    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST * total))
+    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST_SHARE * total))
     found: Floats = counts / counts.sum()
     return found
 

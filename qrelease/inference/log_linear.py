@@ -42,7 +42,7 @@ from tqdm import tqdm
 
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
-from qrelease.inference.gibbs import Chains, Sampler, independent
+from qrelease.inference.gibbs import Chains, GibbsSampler, independent
 from qrelease.inference.interaction_basis import singles
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
@@ -245,12 +245,12 @@ class Problem:
         signs = theta[self.begins[len(self.marginals)] :].reshape(-1, 4).copy()
         return LogLinear(chains, tables, signs, self.total, rounds)
 
-    def sampler(self, theta: Floats) -> Sampler:
+    def sampler(self, theta: Floats) -> GibbsSampler:
         """Of the model at θ."""
         tables = [(s, theta[self.place(j)]) for j, s in enumerate(self.marginals)]
         for j, classes in enumerate(self._classes, start=len(self.marginals)):
             tables.append((self.sets[j], theta[self.place(j)][classes]))
-        return Sampler(self.shape, tables, self.impossible, self.linked)
+        return GibbsSampler(self.shape, tables, self.impossible, self.linked)
 
     def rake(
         self,

@@ -1,7 +1,7 @@
 """Nets: finite lists of synopses, one of which answers within α like any table (Dwork & Roth 2014, §5.1).
 
 A net is any `Candidates`: its synopses answer queries with fractions, and the mechanism gives the one it draws the
-number of records. `Averages`, which `small_databases`, `quantiles` and `grid` make, and `Product` are nets of
+number of records. `Averages`, which `small_databases`, `quantiles` and `grid` make, and `ProductNet` are nets of
 distributions on a few cells each; `Listed` makes a net of any synopses, `thin` one of a part of another.
 `net_radius.radius` finds the α of a net for a workload.
 """
@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice, pairwise
-from typing import Any, Final, Protocol, final, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def answers_of(net: Candidates, workload: Workload) -> Iterator[Floats]:
 
 
 class Distributions(Candidates, Protocol):
-    """A net of distributions on a few cells each, such as a `Product` can be made of."""
+    """A net of distributions on a few cells each, such as a `ProductNet` can be made of."""
 
     def distribution(self, index: int) -> tuple[Ints, Floats]:
         """The cells (r,) in C order and their weights (r,), which sum to 1."""
@@ -244,7 +244,7 @@ def grid(domain: Domain, bins: int, alpha: float) -> Averages:
 
 @final
 @dataclass(frozen=True, repr=False)
-class Product:
+class ProductNet:
     """Every combination of a distribution from each net, as independent of one another; the last varies fastest.
 
     If each net is an α-net for the queries on its own columns, this one is, for all of them. For queries across nets it
@@ -267,6 +267,7 @@ class Product:
 
     domain: Domain
     nets: tuple[Distributions, ...]
+    stored_name: ClassVar[str] = "Product"
 
     def __post_init__(self) -> None:
         columns = [name for net in self.nets for name in net.domain.names]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Ints
 from qrelease.errors import TooLarge
 from qrelease.local.categories import CategoryClient, Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
-from qrelease.local.server import Batch, Estimate, Server, normal_estimate, proportion_interval
+from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate, proportion_interval
 
 K = TypeVar("K", bound=CategoryClient)
 
@@ -40,10 +40,10 @@ class FrequencyServer(Server[K]):
     def supports(self, batch: Batch) -> Ints:
         """How many reports support each category, (k,)."""
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         return self.from_supports(self.supports(batch), len(batch))
 
-    def from_supports(self, supports: npt.NDArray[Any], n: int) -> Estimate:
+    def from_supports(self, supports: npt.NDArray[Any], n: int) -> LocalEstimate:
         """The estimates, from how many of n reports support each category."""
         p, q = self.support
         gap, away = float(p - q), float(q)
@@ -51,7 +51,9 @@ class FrequencyServer(Server[K]):
         low, high = proportion_interval(supports.astype(np.float64), n)
         # Of a share that was never or always seen, the deviation is not 0: it is no smaller than that of one report.
         variance = np.maximum(share * (1 - share), (1 - 1 / (n + 1)) / (n + 1))
-        return Estimate((share - away) / gap, ((low - away) / gap, (high - away) / gap), np.sqrt(variance / n) / gap, n)
+        return LocalEstimate(
+            (share - away) / gap, ((low - away) / gap, (high - away) / gap), np.sqrt(variance / n) / gap, n
+        )
 
     def variance(self, share: Fraction | float = 0) -> Fraction:
         """n times the exact variance of the estimate of a category that has this share of the n people."""
@@ -164,7 +166,7 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
             total += counts[piece] @ (hashed == said[piece, None])
         return total
 
-    def estimate_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> Estimate:
+    def estimate_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> LocalEstimate:
         """The shares of some categories only, (candidates,), as `estimate`."""
         return self.from_supports(self.supports_of(batch, categories), len(batch))
 
@@ -193,7 +195,7 @@ class HadamardServer(Server[Hadamard]):
         half = Fraction(self.client.block, 2)
         return (half * self.client.odds + self.client.size - half) / half / (self.client.odds - 1)
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         inside, blocks = self.tables(batch)
         n, unit = len(batch), float(self._unit)
         mean = unit * (2 * inside - blocks) / n

@@ -21,7 +21,7 @@ from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.draws import checked_epsilon
 from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, Piecewise, SquareWave, WindowClient
-from qrelease.local.server import Batch, Estimate, Server, normal_estimate, proportion_interval
+from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate, proportion_interval
 
 N = TypeVar("N", bound=NumberClient)
 W = TypeVar("W", bound=WindowClient)
@@ -56,7 +56,7 @@ class MeanServer(Server[N]):
         steps = self.client.steps
         return float(max(self.step_variance(i) for i in (0, steps // 2, steps)) * self.step**2)
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         mean, variance = self._moments(batch)
         step, low = float(self.step), float(self.client.low)
         return normal_estimate(low + step * mean, variance * step**2, len(batch))
@@ -105,13 +105,13 @@ class CoinServer(MeanServer[Coin]):
         low, high = self._extremes
         return Fraction(zero * one, (zero + one) ** 2) * (high - low) ** 2
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         """The interval is Clopper's and Pearson's for the share of ones, so that it also holds for few reports."""
         n, ones = len(batch), float(batch.codes.sum())
         low, high = (float(self.client.low) + float(w * self.step) for w in self._extremes)
         ends = [low + (high - low) * float(s) for s in proportion_interval(np.array(ones), n)]
         rough = super()._estimate(batch)
-        return Estimate(low + (high - low) * ones / n, (ends[0], ends[1]), rough.deviation, n)
+        return LocalEstimate(low + (high - low) * ones / n, (ends[0], ends[1]), rough.deviation, n)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final, final
 from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.client import Client
-from qrelease.local.draws import Draws, checked_epsilon, share_of, two_sided_geometric
+from qrelease.local.draws import DeviceDraws, checked_epsilon, share_of, two_sided_geometric
 
 STEPS: Final = 1 << 16
 MAX_STEPS: Final = 1 << 24
@@ -106,7 +106,7 @@ class Coin(NumberClient):
         e, one = self.odds.as_integer_ratio()
         return (e - one) * (self.steps - place) + one * self.steps, (e - one) * place + one * self.steps
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The bit."""
         return draws.pick(self.weights(place))
 
@@ -125,7 +125,7 @@ class WindowClient(NumberClient):
         """G + w."""
         return self.steps + self.window
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """A number inside the window with weight E each, or one of the G outside with weight 1 each."""
         if draws.pick(self.weights) == 0:
             return place + draws.below(self.window)
@@ -196,7 +196,7 @@ class Hybrid(NumberClient):
         """2 + G + w."""
         return 2 + self.parts[1].size
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The bit, or 2 + the number on the line."""
         coin, window = self.parts
         return coin.draw(place, draws) if draws.pick(self.weights) == 0 else 2 + window.draw(place, draws)
@@ -223,7 +223,7 @@ class Laplace(NumberClient):
         """G + 1 and twice the margin."""
         return self.steps + 1 + 2 * self.margin
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """margin + place + noise, kept from 0 to size - 1."""
         noise = two_sided_geometric(checked_epsilon(self.epsilon) / self.steps, draws)
         return min(max(self.margin + place + noise, 0), self.size - 1)

@@ -24,7 +24,8 @@ What may never change, and what a mechanism must keep to:
 3. What is returned is public: nothing in the synopsis, the measurements and the choices may come from the table except
    through the noise. Errors raised in `release` may come from noisy and public values alone.
 4. Parameters are public. They stand in the manifest as `plain` writes them, under names that are never changed: a class
-   that is renamed keeps the name it is stored by in a class attribute `stored_name`.
+   that is renamed keeps the name it is stored by in a class attribute `stored_name`, and a field in its metadata
+   (`stored`).
 
 Who holds the table and the budget is in `qrelease.release.curator`, and what is given away in
 `qrelease.release.release`.

@@ -33,9 +33,9 @@ from qrelease.queries.workload import Group, Workload
 UNEVEN: Final = 0.65
 """The exponent of a column's cells beyond the first that gives as many as hold most records."""
 
-_MEAN: Final = sqrt(2 / pi)  # of the absolute value of a standard normal number
-_MOST: Final = 2000  # marginals that are looked at, evenly spread over all
-_FARTHEST: Final = 2.0  # the L1 distance of two distributions
+_MEAN_DEVIATION: Final = sqrt(2 / pi)  # of the absolute value of a standard normal number
+_MAX_MARGINALS: Final = 2000  # marginals that are looked at, evenly spread over all
+_MAX_L1: Final = 2.0  # the L1 distance of two distributions
 
 
 @final
@@ -62,13 +62,13 @@ def of_noise(workload: Workload, cost: Cost, neighbours: Neighbours, records: in
     error = sqrt(noise.variance)
     if not marginals_alone(workload):
         return Expected(error, None)
-    mean = _MEAN * error
+    mean = _MEAN_DEVIATION * error
     if noise.law == "discrete Laplace":
         q = exp(-noise.unit / noise.scale)
         mean = 2 * q / (1 - q**2) * noise.unit if q < 1 else mean
         if noise.scale < noise.unit:  # it is mostly 0, and what is below 0 in an empty cell is mended
             mean /= 2
-    distances = [min(mean * g.queries.cells / records, _FARTHEST) for g in _some(workload.groups)]
+    distances = [min(mean * g.queries.cells / records, _MAX_L1) for g in _some(workload.groups)]
     return Expected(error, float(np.mean(distances)))
 
 
@@ -84,7 +84,7 @@ def of_linear(workload: Workload, variances: Mapping[Axes, float], records: int)
 def _l1(workload: Workload, variance: Callable[[Group], float], records: int) -> float | None:
     if not marginals_alone(workload):
         return None
-    found = [_MEAN * g.queries.cells * sqrt(variance(g)) / records for g in _some(workload.groups)]
+    found = [_MEAN_DEVIATION * g.queries.cells * sqrt(variance(g)) / records for g in _some(workload.groups)]
     return float(np.mean(found))
 
 
@@ -117,7 +117,7 @@ def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: 
                 variance += _both(noise, _share(heavy, axes, s) * _varying(heavy, s, records))
         squares += holding * variance
         cells += group.queries.cells
-        distances.append(min(_MEAN * holding * sqrt(variance) / records, _FARTHEST))
+        distances.append(min(_MEAN_DEVIATION * holding * sqrt(variance) / records, _MAX_L1))
     return Expected(sqrt(squares / cells), float(np.mean(distances)))
 
 
@@ -139,7 +139,7 @@ def _both(first: float, second: float) -> float:
 
 
 def _some(groups: Sequence[Group]) -> Sequence[Group]:
-    return groups[:: -(-len(groups) // _MOST)]
+    return groups[:: -(-len(groups) // _MAX_MARGINALS)]
 
 
 def selected(workload: Workload, order: int, cost: Cost, neighbours: Neighbours, records: int) -> Mapping[Axes, float]:

@@ -33,7 +33,7 @@ import numpy as np
 from qrelease._util import memory
 from qrelease._util.texts import readable
 from qrelease._util.typing import Axes
-from qrelease._util.validate import count, whole
+from qrelease._util.validate import natural, whole
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain
 from qrelease.data.marginals.record_tables import LARGEST_COLUMN
@@ -147,7 +147,7 @@ class Records:
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", whole("order", self.order, least=2))
         if self.weighted_records is not None:
-            object.__setattr__(self, "weighted_records", count("weighted_records", self.weighted_records))
+            object.__setattr__(self, "weighted_records", natural("weighted_records", self.weighted_records))
         if self.at_once is not None and not isinstance(self.at_once, bool):
             raise InvalidInput(f"at_once must be True, False or None, got {self.at_once!r}")
 

@@ -20,11 +20,11 @@ from qrelease.errors import InvalidInput
 UNIT: Final = 1 << 10
 """What 1 is in whole numbers: features and targets are from -UNIT to UNIT."""
 
-_LISTED: Final = 32  # ordered columns with more cells are one number, all others one indicator a cell
+_MAX_INDICATOR_CELLS: Final = 32  # ordered columns with more cells are one number, all others one indicator a cell
 _MOST_FEATURES: Final = 1 << 12
 
 
-class Cells(Protocol):
+class CellReader(Protocol):
     """Whoever has the cells of records: a `PrivateColumns`, or a function of public ones."""
 
     def cells(self, name: str) -> Ints:
@@ -90,7 +90,7 @@ class Design:
         terms = len(self.features) + 1
         return terms * (terms + 1) // 2 * UNIT**2
 
-    def rows(self, source: Cells) -> Ints:
+    def rows(self, source: CellReader) -> Ints:
         """(n, p); a row depends on its record alone."""
         parts = [block[source.cells(name)] for name, block in zip(self.features, self.blocks, strict=True)]
         return np.concatenate([np.full((len(parts[0]), 1), UNIT, np.int64), *parts], axis=1)
@@ -126,7 +126,7 @@ class Design:
             at += block.shape[1]
         return found
 
-    def predict(self, weights: Mapping[str, object], source: Cells) -> Floats:
+    def predict(self, weights: Mapping[str, object], source: CellReader) -> Floats:
         """The linear prediction of each record, (n,), by weights that an estimate has as its value."""
         listed = [weights[""], *(weights[name] for name in self.features)]
         solution = np.concatenate([np.atleast_1d(np.asarray(part, np.float64)) for part in listed])
@@ -166,19 +166,19 @@ class Design:
 
 @final
 @dataclass(frozen=True)
-class Records:
+class PublicRecords:
     """Public records as cells, for predictions: a name and the cells of each."""
 
     columns: Mapping[str, npt.ArrayLike]
 
     def cells(self, name: str) -> Ints:
-        """See `Cells`."""
+        """See `CellReader`."""
         return np.asarray(self.columns[name], np.int64)
 
 
 def _block(attribute: Attribute) -> Ints:
     """(cells, features)."""
-    if attribute.ordered and attribute.values > _LISTED:
+    if attribute.ordered and attribute.values > _MAX_INDICATOR_CELLS:
         return _scaled(attribute)
     return UNIT * np.eye(attribute.size, dtype=np.int64)
 

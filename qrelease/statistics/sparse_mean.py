@@ -30,7 +30,7 @@ from typing import ClassVar, Final, final
 import numpy as np
 
 from qrelease._util.typing import Ints
-from qrelease._util.validate import count, real
+from qrelease._util.validate import natural, real
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated, currency
@@ -71,7 +71,7 @@ class _Scale:
 
 
 def _check_support(support: object, domain: Domain) -> int:
-    s = count("support", support)
+    s = natural("support", support)
     if s > len(domain):
         raise InvalidInput(f"support must be at most the number of columns, {len(domain)}, got {s}")
     return s

@@ -21,7 +21,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import audit_sensitivity, table_pairs
 from qrelease.inference import dense_fit, maxent
 from qrelease.inference.dense_fit import settle
-from qrelease.inference.gibbs import Chains, Sampler, possible
+from qrelease.inference.gibbs import Chains, GibbsSampler, possible
 from qrelease.inference.interaction_basis import Interactions, singles
 from qrelease.inference.log_linear import finish, fit
 from qrelease.inference.measurement import noise_for
@@ -78,7 +78,7 @@ def test_no_order_of_the_records_changes_a_marginal():
 
 def sampler(tables, values, linked=(), impossible=None):
     parts = np.split(values, tables.offsets[1:-1])
-    return Sampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
+    return GibbsSampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
 
 
 def log_linear(seed, scale=1.0):
@@ -142,7 +142,7 @@ def test_columns_that_say_the_same_are_left_together():
     for linked, cells in (((), 1), (((0, 1),), 8)):
         codes = np.zeros((2, 2_000), np.uint16)
         for _ in range(5):
-            Sampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
+            GibbsSampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
         assert (codes[0] == codes[1]).all()
         assert len(np.unique(codes[0])) == cells
 

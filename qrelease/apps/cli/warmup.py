@@ -65,7 +65,7 @@ def _fit_records() -> None:
     import numpy as np
 
     from qrelease.data.domain import Domain
-    from qrelease.inference.gibbs import Sampler
+    from qrelease.inference.gibbs import GibbsSampler
     from qrelease.inference.log_linear import finish, fit
     from qrelease.inference.residuals import Estimates, Residual
     from qrelease.inference.weighted_records import WeightedCodes
@@ -73,7 +73,7 @@ def _fit_records() -> None:
     two, rng = Domain.coded({"a": 2, "b": 2}), np.random.default_rng(0)
     residuals = {s: Residual(s, np.zeros((2,) * len(s)), 1.0) for s in [(0,), (1,), (0, 1)]}
     estimates = Estimates(two, {(): Residual((), np.array(4.0), 0.0), **residuals})
-    Sampler((2, 2), [((0, 1), np.zeros(4))], {}, [(0, 1)]).sweep(np.zeros((2, 1), np.uint16), rng)
+    GibbsSampler((2, 2), [((0, 1), np.zeros(4))], {}, [(0, 1)]).sweep(np.zeros((2, 1), np.uint16), rng)
     ended = finish(estimates, 4, rng=rng, start=fit(estimates, 4, rounds=1, rng=rng))
     WeightedCodes(two, ended.chains.codes, ended.chains.weights, 4.0).sample(4, rng)
 

@@ -154,7 +154,7 @@ def configured(app: ASGIApp, grace: int, strangers: int = MAX_STRANGERS) -> uvic
     )
 
 
-class Server(uvicorn.Server):
+class BoundedServer(uvicorn.Server):
     """uvicorn's own, but it accepts one connection at a time, and leaves those that wait to the other workers too."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.uint16]
 LARGEST_COLUMN = 1 << 16
 """Cells of a column."""
 
-_EXACT = 2.0**52  # sums of whole weights up to here are exact, so that no order of summation changes them
+_MAX_EXACT_SUM = 2.0**52  # sums of whole weights up to here are exact, so that no order of summation changes them
 
 _Layout = tuple[Ints, Ints, Ints, Ints]
 """Axes, steps, firsts and begins of tables, as `record_kernels` takes them."""
@@ -46,7 +46,7 @@ class Tables:
 
     def marginals(self, codes: Codes, weights: Floats) -> Floats:
         """The sums of the weights (n,), of which all sum to 1 at most, of the records (d, n) in each cell: (cells,)."""
-        whole = np.rint(weights * _EXACT)
+        whole = np.rint(weights * _MAX_EXACT_SUM)
 
         def work(_: int, cut: slice) -> Floats:
             found = np.zeros(self.offsets[-1])
@@ -56,7 +56,7 @@ class Tables:
         first, *others = in_parallel(work, len(weights), len(weights) * len(self.sets), cores())
         for other in others:
             first += other
-        return first / _EXACT
+        return first / _MAX_EXACT_SUM
 
     def sums(self, codes: Codes, tables: Floats) -> Floats:
         """Of each record (d, n) the sum of what the tables (cells,) say at its cells: (n,), the adjoint."""

@@ -84,7 +84,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PMWSetting:
     """What the promise depends on, in the names of the module's docstring.
 
     Parameters
@@ -105,7 +105,7 @@ class Setting:
     miss: int
 
     @classmethod
-    def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> Setting:
+    def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> PMWSetting:
         """For β, the cost and the number of records of a session. `InvalidInput` as `shares`."""
         counting, stream = shares(cost, neighbours)
         costs = _currencies(stream)
