@@ -24,7 +24,7 @@ from qrelease.inference.interaction_basis import Interactions, singles
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.log_linear import LogLinear
-from qrelease.inference.maxent import Dense, by_evidence
+from qrelease.inference.maxent import SOLVER, Dense, by_evidence
 from qrelease.inference.residuals import Estimates
 
 SAMPLE: Final = 1 << 15
@@ -33,14 +33,10 @@ SAMPLE: Final = 1 << 15
 
 @dataclass(frozen=True)
 class DenseSettings:
-    """How the noise is made quieter level by level, and how far records are tilted before they follow."""
+    """How far records are tilted before they follow; levels of noise and ends of steps are those of `maxent.SOLVER`."""
 
     features_at_once: int = 1 << 13
     """Records whose features are listed at a time."""
-    first_level: float = 0.2
-    """The variance of the first level of noise, a fraction of the number of records."""
-    level_ratio: float = 8.0
-    """How many times quieter each level is than the one before."""
     level_rounds: int = 6
     """Rounds at a level at most."""
     least_gain: float = 3.0
@@ -63,8 +59,6 @@ class DenseSettings:
     """Lengths of a step that are tried."""
     shorter: float = 0.6
     """What the length is multiplied by where a step leaves the weights too uneven."""
-    bend: float = 0.3
-    """The slope that a step may have at its end, over that at its begin."""
     least_curvature: float = 1e-3
     """The curvature of a pair that is kept, over what its step promised."""
     fallback_rounds: int = 24
@@ -91,7 +85,7 @@ def settle(
     problem = _Objective(estimates, impossible or {})
     few = min(records, SAMPLE)
     theta, chains = problem.alone, independent(problem.singles, impossible or {}, few, rng).merged()
-    level, quietest, rounds = SETTINGS.first_level * problem.total, float(problem.noise.min()), 0
+    level, quietest, rounds = SOLVER.first_level * problem.total, float(problem.noise.min()), 0
     bar = tqdm(desc="fit", unit="round", leave=False, disable=None)
     while True:
         problem.learn(chains, level, rng)
@@ -106,7 +100,7 @@ def settle(
                 break
         if level <= quietest:
             break
-        level /= SETTINGS.level_ratio
+        level /= SOLVER.level_ratio
     bar.close()
     prior = np.array([prior_variance(k) for k in problem.basis.orders.tolist()])
     model = _Tilted(problem, theta, problem.grown(chains, theta, records, rng), prior)
@@ -267,7 +261,7 @@ def _descend(
                 continue
             bent = problem.gradient(tilted, theta + length * direction)
             end = float(bent @ direction)
-            if end <= -SETTINGS.bend * slope:
+            if end <= -SOLVER.end_slope * slope:
                 break
             length *= min(max(slope / (slope - end), 0.1), 0.7)
         else:
