@@ -84,7 +84,7 @@ class Domain:
 
     @property
     def of_rows(self) -> Domain:
-        """The same columns without a person: of synthetic records, which are nobody's."""
+        """The same columns without a person: the domain of synthetic records, which are nobody's."""
         return self if self.person is None else replace(self, person=None)
 
     @cached_property

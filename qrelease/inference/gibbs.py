@@ -57,7 +57,7 @@ class Chains:
 
     @property
     def number(self) -> int:
-        """Of the records that were drawn."""
+        """The number of records that were drawn."""
         return len(self.weights) if self.counts is None else int(self.counts.sum())
 
     @property

@@ -61,7 +61,7 @@ class Interactions:
         self._cells = begin
 
     def coordinates(self, tables: Floats) -> Floats:
-        """Of the residuals of tables, one a set, flat and one after another: (cells,) to (dimensions,)."""
+        """The coordinates of the residuals of tables, one a set, one after another: (cells,) to (dimensions,)."""
         found = np.empty(len(self.spectrum))
         for cells, place, bases in self._batches:
             found[place] = _along(tables[cells], [b.transpose(0, 2, 1) for b in bases])

@@ -150,7 +150,7 @@ class Problem:
         self.linked = self._linked()
 
     def place(self, number: int) -> slice:
-        """Where the cells of a set are, by its number in `sets`."""
+        """The slice of the flat vectors that a set's cells are in, by its number in `sets`."""
         return slice(int(self.begins[number]), int(self.begins[number + 1]))
 
     def _observe_marginal(self, estimates: Estimates, s: Axes, place: slice) -> None:
@@ -246,7 +246,7 @@ class Problem:
         return LogLinear(chains, tables, signs, self.total, rounds)
 
     def sampler(self, theta: Floats) -> GibbsSampler:
-        """Of the model at θ."""
+        """The sampler of the model at θ."""
         tables = [(s, theta[self.place(j)]) for j, s in enumerate(self.marginals)]
         for j, classes in enumerate(self._classes, start=len(self.marginals)):
             tables.append((self.sets[j], theta[self.place(j)][classes]))
@@ -422,7 +422,7 @@ def finish(
     signs: Sequence[Measurement] = (),
     impossible: Mapping[Axes, Mask] | None = None,
 ) -> LogLinear:
-    """So many records from the model that was fitted, whose weights alone are then fitted to the end; see `fit`."""
+    """Draw so many records from the model that was fitted, and fit their weights alone to the end; see `fit`."""
     problem = Problem(estimates, signs, impossible)
     theta = problem.start(start)
     sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, records), rng)

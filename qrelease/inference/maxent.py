@@ -164,7 +164,7 @@ class Posterior:
     solved: bool
 
     def variances(self, workload: Workload) -> Floats:
-        """Of the answers to queries on marginals all of whose residuals were measured, (k,), counts squared.
+        """The variances of answers to queries on marginals all of whose residuals were measured, (k,), counts squared.
 
         NaN for queries other than cells on marginals of more than `SOLVER.explicit_cells` cells.
         """
@@ -225,7 +225,7 @@ class _Problem:
             self.found = basis.coordinates(self.histogram.marginals[self._where])
 
     def move(self, interactions: Floats) -> None:
-        """To other interactions; a pass over the universe."""
+        """Move to other interactions, by a pass over the universe."""
         logs = np.zeros(len(self.histogram.logs))
         logs[self._where] = self.basis.tables(interactions - self.interactions)
         self.histogram.multiply(logs)
@@ -357,13 +357,13 @@ class Model(Protocol):
     found: Floats
 
     def move(self, interactions: Floats) -> None:
-        """To other interactions."""
+        """Move to other interactions."""
 
     def keep(self) -> None:
         """Remember where it is."""
 
     def back(self) -> None:
-        """To where it was when `keep` was called last."""
+        """Move back to where the model was when `keep` was called last."""
 
     def fisher(self, rng: np.random.Generator) -> Floats:
         """J (dimensions, dimensions), from a sample of the model."""

@@ -88,11 +88,11 @@ class Radius:
     programs: int
 
     def certifies(self, alpha: float) -> bool:
-        """It is an α-net."""
+        """Whether the list is proved to be an α-net."""
         return self.upper <= alpha
 
     def refutes(self, alpha: float) -> bool:
-        """It is none: look at the witness."""
+        """Whether it is proved to be none: then look at the witness."""
         return self.lower > alpha
 
     def __str__(self) -> str:

@@ -217,7 +217,7 @@ def quantiles(domain: Domain, alpha: float) -> Averages:
 
 
 def grid(domain: Domain, bins: int, alpha: float) -> Averages:
-    """As `quantiles`, with records that are even over one of so many bins of cells: of fewer parts, so smaller.
+    """A net like that of `quantiles`, whose records are even over one of so many bins: of fewer parts, and so smaller.
 
     Parameters
     ----------

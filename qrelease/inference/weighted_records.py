@@ -123,7 +123,7 @@ class WeightedCodes:
 
     @cached_property
     def corrections(self) -> Corrections:
-        """Of what the records say of the residuals that were measured."""
+        """The corrections of what the records say of measured residuals."""
         estimates = self._estimates
         if estimates is None:
             return Corrections(self.domain.shape, {}, 0.0)

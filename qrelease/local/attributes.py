@@ -66,7 +66,7 @@ class SeveralServer(Server[S]):
 
     @property
     def reach(self) -> Floats:
-        """Of each estimate, for the reports to its question."""
+        """The reach of each estimate, for the reports to its question."""
         return _joined(s.reach * np.ones(_width(s)) for s in self.servers)
 
     def rests_on(self, reports: Batch | int) -> Floats:

@@ -135,7 +135,7 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
         return e / (e + g - 1), Fraction(1, g)
 
     def supports(self, batch: Batch) -> Ints:
-        """Of every category, by Fourier's transform over the digits modulo g.
+        """How many reports support each category, by Fourier's transform over the digits modulo g.
 
         A report (seed, y) supports v where seed · v = y, which is the mean of ω^(t(seed · v - y)) over t = 0..g-1, ω
         being a g-th root of unity: so the supports are sums over t of transforms of the reports, at t times v.
@@ -220,7 +220,7 @@ class HadamardServer(Server[Hadamard]):
 
     @property
     def reach(self) -> float:
-        """From a number of the rest of the block to one of the category."""
+        """The difference between a report that counts most against the category and one that counts most for it."""
         return float(2 * self._unit)
 
 

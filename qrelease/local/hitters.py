@@ -88,7 +88,7 @@ class TextServer(Server[Text]):
 
     @property
     def reach(self) -> float:
-        """Of the share of a text that is found, for the reports on its length. Which texts are found has no bound."""
+        """The reach of the share of a found text, for the reports on its length. Which texts are found has no bound."""
         return self._hashing.reach
 
     def rests_on(self, reports: Batch | int) -> int:

@@ -77,7 +77,7 @@ class MeanServer(Server[N]):
 
     @property
     def reach(self) -> float:
-        """From the smallest to the largest worth, in units."""
+        """The distance from the smallest to the largest worth, in units."""
         return abs(float((self._extremes[1] - self._extremes[0]) * self.step))
 
     @property
@@ -96,7 +96,7 @@ class CoinServer(MeanServer[Coin]):
         return -steps / (e - 1), steps * e / (e - 1)
 
     def worths(self, codes: npt.NDArray[np.int64]) -> Floats:
-        """Of 0 and of 1."""
+        """The worths of the reports 0 and 1."""
         return np.array([float(w) for w in self._extremes])[codes]
 
     def step_variance(self, place: int) -> Fraction:
@@ -231,7 +231,7 @@ class HybridServer(MeanServer[Hybrid]):
         return min(low for low, _ in used), max(high for _, high in used)
 
     def worths(self, codes: npt.NDArray[np.int64]) -> Floats:
-        """Of 0 and 1 as the coin has it, of the others as the window."""
+        """The worths of the reports: of 0 and 1 those of the coin, of the others those of the window."""
         coin, window = self._servers
         return np.where(codes < 2, coin.worths(np.minimum(codes, 1)), window.worths(np.maximum(codes - 2, 0)))
 

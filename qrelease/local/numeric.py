@@ -102,7 +102,7 @@ class Coin(NumberClient):
         return 2
 
     def weights(self, place: int) -> tuple[int, int]:
-        """Of 0 and of 1; their sum is (E + 1) G for every place, and each is from G to E G."""
+        """The weights of the reports 0 and 1; their sum is (E + 1) G for every place, and each is from G to E G."""
         e, one = self.odds.as_integer_ratio()
         return (e - one) * (self.steps - place) + one * self.steps, (e - one) * place + one * self.steps
 
@@ -134,7 +134,7 @@ class WindowClient(NumberClient):
 
     @property
     def weights(self) -> tuple[int, int]:
-        """Of the window and of the rest."""
+        """The weights of the window and of the rest."""
         return self.window * self.odds.numerator, self.steps * self.odds.denominator
 
 
@@ -186,7 +186,7 @@ class Hybrid(NumberClient):
 
     @cached_property
     def weights(self) -> tuple[int, int]:
-        """Of the coin and of the window: their sum is 2^32."""
+        """The weights of the coin and of the window: their sum is 2^32."""
         epsilon = checked_epsilon(self.epsilon)
         coin = _ONE if epsilon <= _HYBRID_FROM else share_of(_ONE, epsilon / 2)
         return coin, _ONE - coin

@@ -96,7 +96,7 @@ class Text(Client):
         return "".join(reversed(characters))
 
     def prefix_length(self, level: int) -> int:
-        """Of this level, in characters."""
+        """The length of the prefixes of this level, in characters."""
         return min((level + 1) * self.step, self.length)
 
     def fingerprint(self, level: int, prefix: str) -> int:

@@ -295,7 +295,7 @@ def _weighed(prediction: Prediction, mechanism: Mechanism, workload: Workload) -
 
 
 def candidate_mechanisms(records: int) -> dict[str, Mechanism]:
-    """By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
+    """The mechanisms, in the order of what they give: error bars and a table, a table, a few records, answers alone."""
     return {
         "maxent": MaxEnt(records),
         "records": Records(),

@@ -243,7 +243,7 @@ class OnlineMechanism(Protocol[Opened]):
 
     @property
     def name(self) -> str:
-        """As in the ledger."""
+        """The name that the ledger shows."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
         """Raise whatever can be known to be wrong before anything is charged or drawn.
@@ -261,10 +261,10 @@ class PayingMechanism(Protocol[Opened]):
 
     @property
     def name(self) -> str:
-        """As in the ledger."""
+        """The name that the ledger shows."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """As that of `OnlineMechanism`; the cost is the cap."""
+        """Check as `OnlineMechanism.check` does; the cost is the most that the session may spend."""
 
     def join(self, private: Private, journal: SharedJournal) -> Opened:
         """A session within the journal's cap, one of perhaps several on it, which goes on where it ends.

@@ -57,7 +57,7 @@ def marginals_alone(workload: Workload) -> bool:
 
 
 def of_noise(workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> Expected:
-    """Of independent noise on each answer, of which marginals are made distributions."""
+    """The errors of independent noise on each answer, where marginals are made distributions."""
     noise = noise_for(workload, cost, neighbours)[0]
     error = sqrt(noise.variance)
     if not marginals_alone(workload):
@@ -73,7 +73,7 @@ def of_noise(workload: Workload, cost: Cost, neighbours: Neighbours, records: in
 
 
 def of_linear(workload: Workload, variances: Mapping[Axes, float], records: int) -> Expected:
-    """Of unbiased answers from residuals that are known with these variances, counts squared."""
+    """The errors of unbiased answers from residuals that are known with these variances, counts squared."""
     shape = workload.domain.shape
     groups = _some(workload.groups)
     sums = [float(query_variances(shape, g, variances).sum()) for g in groups]
@@ -89,7 +89,7 @@ def _l1(workload: Workload, variance: Callable[[Group], float], records: int) ->
 
 
 def of_fit(workload: Workload, variances: Mapping[Axes, float], records: int, weighted: int | None = None) -> Expected:
-    """Of a log-linear model fitted to residuals of these variances, counts squared; those of other sets are unknown.
+    """The errors of a log-linear model fitted to residuals of these variances, counts squared; other sets are unknown.
 
     weighted  how many weighted records it is, if it is no histogram
     """

@@ -85,7 +85,7 @@ class Learned:
 
     @property
     def estimates(self) -> Estimates:
-        """From all measurements of residuals."""
+        """The estimates that all measurements of residuals give."""
         residuals = [m for m in self.measured if isinstance(m.group.queries, Residuals)]
         return Estimates.of(self.domain, residuals, self._records)
 
@@ -112,7 +112,7 @@ class Learned:
         self.measured += self._private.measure(workload, cost)
 
     def fit(self, records: int, rounds: int) -> None:
-        """So many moving records, in so many rounds, from those that were fitted before.
+        """Fit so many moving records, in so many rounds, from those that were fitted before.
 
         The generator's seed comes from what was measured: the same measurements give the same records.
         """
@@ -130,7 +130,7 @@ class Learned:
         self._start = self.fitted
 
     def finish(self, records: int) -> None:
-        """So many records in the end, which stay."""
+        """Fit the last records, so many, which stay."""
         rng = generator(_seed(self.measured, records))
         self.fitted = finish(
             self.estimates,
@@ -146,7 +146,7 @@ class Learned:
         return [m for m in self.measured if isinstance(m.group.queries, Product)]
 
     def settle(self, records: int) -> None:
-        """So many records, by the whole of J."""
+        """Fit so many records by the whole of J (`dense_fit`)."""
         rng = generator(_seed(self.measured, records))
         self.fitted = settle(self.estimates, records, rng=rng, impossible=self._impossible)
 

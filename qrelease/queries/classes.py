@@ -80,7 +80,7 @@ class Conjunctions:
         return [n - m + 1 if ranges else comb(n, m) for m in range(1, n)]
 
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
-        """By how many cells of the table on these columns a query counts: how many queries do so."""
+        """The number of queries by how many cells of the table on these columns they count."""
         return _cells(self, domain, axes)
 
 
@@ -125,7 +125,7 @@ class Parities:
         return conjunction(cube) or bool((product == signs * first ** (cube.ndim - 1)).all())
 
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
-        """By how many cells of the table on these columns a query counts: how many queries do so, at most."""
+        """The number of queries, at most, by how many cells of the table on these columns they count."""
         whole = prod(domain.shape[a] for a in axes)
         total = Counter(Conjunctions(max(len(axes), 1)).cells(domain, axes))
         # Of each column's signs the sum; all together multiply. Two columns' signs may be turned over together.

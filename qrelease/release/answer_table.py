@@ -50,7 +50,7 @@ def answer_columns(release: Release, workload: Workload) -> dict[str, Column]:
 
 
 def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Column]]:
-    """The same, some lines at a time."""
+    """The table of answers, some lines at a time."""
     keys = _keys(workload)
     texts = workload.texts() if QUERY in keys else iter(())
     for part in workload.parts(PART_ANSWERS):

@@ -54,7 +54,7 @@ class Design:
 
     @classmethod
     def of(cls, domain: Domain, target: str, features: tuple[str, ...] | None) -> Design:
-        """Of these features, or of all columns but the target; `InvalidInput` where they do not fit."""
+        """The design of these features, or of all columns but the target; `InvalidInput` where they do not fit."""
         domain[target]
         names = tuple(name for name in domain.names if name != target) if features is None else features
         if not isinstance(names, tuple) or not names or len(set(names)) < len(names) or target in names:
@@ -66,7 +66,7 @@ class Design:
 
     @cached_property
     def blocks(self) -> tuple[Ints, ...]:
-        """Of each column, what its cells are as features, (cells, features of it)."""
+        """What the cells of each column are as features, (cells, features of it)."""
         return tuple(_block(self.domain[name]) for name in self.features)
 
     @cached_property
@@ -96,7 +96,7 @@ class Design:
         return np.concatenate([np.full((len(parts[0]), 1), UNIT, np.int64), *parts], axis=1)
 
     def labels(self, positive: str | None) -> tuple[Ints, Ints]:
-        """Of each cell of the target: −1, 1, or 0 where it is missing; and whether it is 1. For two classes."""
+        """The label of each cell of a target of two classes: −1, 1, or 0 where it is missing; and whether it is 1."""
         attribute = self.domain[self.target]
         names = attribute.labels[: attribute.values]
         if positive is None:
@@ -109,7 +109,7 @@ class Design:
         return found.astype(np.int64), (found == 1).astype(np.int64)
 
     def numbers(self) -> tuple[Ints, Ints]:
-        """Of each cell of the target: a whole number from -UNIT to UNIT, and 1, or 0 where it is missing."""
+        """The value of each cell of the target: a whole number from -UNIT to UNIT, and 1, or 0 where it is missing."""
         attribute = self.domain[self.target]
         if attribute.values < 2 or not (attribute.ordered or attribute.kind == "coded"):
             raise InvalidInput(f"{self.target!r} is no number: a linear regression needs an ordered target")
@@ -117,7 +117,7 @@ class Design:
         return _scaled(attribute)[:, 0] * known, known
 
     def weights(self, solution: Floats) -> dict[str, float | tuple[float, ...]]:
-        """By column: one a cell, or one for a number, in its own scale from -1 to 1; the constant first."""
+        """The weights by column: one a cell, or one for a number, in its own scale from -1 to 1; the constant first."""
         found: dict[str, float | tuple[float, ...]] = {"": float(solution[0])}
         at = 1
         for name, block in zip(self.features, self.blocks, strict=True):

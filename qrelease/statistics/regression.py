@@ -62,7 +62,7 @@ _GRADIENT_RIDGE: Final = 20.0  # least ridge of the metric, in deviations of the
 
 
 def targets_of(design: Design, loss: Loss, positive_label: str | None) -> tuple[Ints, Ints]:
-    """Of each cell of the target: y, from -UNIT to UNIT, and whether it is there."""
+    """The value y of each cell of the target, from -UNIT to UNIT, and whether it is there."""
     if loss == "logistic":
         signs, _ = design.labels(positive_label)
         return UNIT * signs, np.abs(signs)
@@ -337,7 +337,7 @@ class NoisyDescent:
         self.law(design, steps[0], neighbours)
 
     def costs(self, cost: Cost) -> tuple[ZCDP, ZCDP | None, tuple[ZCDP, ...]]:
-        """Of the number of records, of the second moments, and of each epoch: their sum is the whole."""
+        """The costs of the number of records, of the second moments, and of each epoch: their sum is the whole."""
         spent = currency(cost)
         if isinstance(spent, PureDP):
             raise InvalidInput(f"noisy-descent needs a rho, or a delta beside its epsilon, got {cost}")
@@ -353,7 +353,7 @@ class NoisyDescent:
         return max(1, math.floor(share * math.isqrt(design.square))) * SLOPE
 
     def law(self, design: Design, cost: ZCDP, neighbours: Neighbours) -> Noise:
-        """Of the noise on a gradient."""
+        """The distribution of the noise on a gradient."""
         return calibrated(moves(neighbours) ** 2 * self.gradient_bound(design) ** 2, cost)[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

@@ -149,7 +149,7 @@ class SampleAndAggregate:
         return self._median(private, answers, cost)
 
     def answers(self, private: PrivateColumns) -> Ints:
-        """Of all blocks, in steps, (k,). Private."""
+        """The answers of all blocks, in steps, (k,). Private."""
         grids = [Grid.of(private.domain, name) for name in self.columns]
         codes = np.stack([private.codes(name) for name in self.columns])
         block = private.noise.labels(codes.shape[1], self.blocks)

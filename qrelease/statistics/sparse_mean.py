@@ -196,7 +196,7 @@ def _bound(
 @final
 @dataclass(frozen=True)
 class PeelingMean:
-    """As `SparseMean`, by peeling with Laplace noise: the text's form.
+    """The estimate of `SparseMean` by peeling with Laplace noise, as the text has it.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ class Rounds:
 
     @property
     def weight(self) -> int:
-        """Of the number of records among the column sums; 0 where it is public."""
+        """The weight of the number of records among the column sums; 0 where it is public."""
         return max(1, round(math.pow(self.dimension, 0.25))) if self.counts else 0
 
     @property
@@ -94,7 +94,7 @@ class Rounds:
 
     @property
     def law(self) -> Noise:
-        """Of the first round."""
+        """The distribution of the noise of the first round."""
         return calibrated(self.moved, self.first)[0]
 
     def clip(self, records: float) -> int:
@@ -105,11 +105,11 @@ class Rounds:
         return math.ceil(self.dimension + math.sqrt(2 * self.dimension * n * logs) + noise)
 
     def second_law(self, records: float) -> tuple[Noise, Fraction] | None:
-        """Of the second round, and its parameter."""
+        """The distribution of the noise of the second round, and its parameter."""
         return None if self.second is None else calibrated(self.second_moved(records), self.second)
 
     def second_moved(self, records: float) -> int:
-        """Of the clipped sum."""
+        """Δ₁ or Δ₂² of the clipped sum."""
         moved = self.moves * self.clip(records)
         return moved if isinstance(self.second, PureDP) else moved**2
 
@@ -123,7 +123,7 @@ class Rounds:
         return (2 * cross + own) / (law[0].variance + cross + own)
 
     def variance(self, records: float, a: float) -> float:
-        """Of V under the null; for Laplace noise, whose fourth moment is 6σ⁴, with 5 in place of 2 at σ⁴."""
+        """The variance of V under the null; for Laplace noise, of fourth moment 6σ⁴, with 5 in place of 2 at σ⁴."""
         law, d, n = self.second_law(records), self.dimension, records
         fourth = 5 if isinstance(self.first, PureDP) else 2
         found = 2 * d * n * max(n - 1, 0) + (2 - a) ** 2 * self.law.variance * n * d

@@ -13,7 +13,7 @@ from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_answer)
     parser.add_argument("release", type=Path, help="the folder of a release")
     parser.add_argument("query", nargs="*", help="a condition, as in: age in 30..39 and income = '>50K'")

@@ -10,7 +10,7 @@ from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_attack)
     parser.add_argument("data", type=Path, help=f"what the release was made from: a {DATA}")
     parser.add_argument("--release", type=Path, required=True, metavar="FOLDER", help="the folder of a release")

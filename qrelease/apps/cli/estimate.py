@@ -28,7 +28,7 @@ from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     from qrelease.statistics.catalogue import STATISTICS
 
     parser.set_defaults(run=_estimate, uncharged="nothing was charged")

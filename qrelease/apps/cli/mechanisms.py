@@ -50,7 +50,7 @@ def named(text: str) -> str:
 
 
 def options_of(name: str, **options: float | None) -> dict[str, float]:
-    """Those options of a mechanism that are given. `InvalidInput` for another's."""
+    """The options that are given; `InvalidInput` for one that belongs to another mechanism."""
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if name not in OPTIONS[option]:

@@ -48,7 +48,7 @@ _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=make, uncharged="nothing was charged")
     data_options(parser)
     _mechanism_options(parser)

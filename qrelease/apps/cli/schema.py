@@ -21,7 +21,7 @@ from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     draft = action(
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."

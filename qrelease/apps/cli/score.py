@@ -12,7 +12,7 @@ from qrelease.apps.cli.ledgers import ledger_path
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_score, uncharged="nothing was charged")
     parser.add_argument("data", type=Path, help=shared.DATA)
     parser.add_argument("synthetic", type=Path, help="a public table of the same columns, such as synthetic.csv")

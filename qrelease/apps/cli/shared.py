@@ -101,7 +101,7 @@ def schema_options(parser: argparse.ArgumentParser) -> None:
 
 
 def seed_option(parser: argparse.ArgumentParser) -> None:
-    """Where the noise comes from."""
+    """The option that makes the noise repeatable, for tests."""
     parser.add_argument(
         "--insecure-seed", type=int, metavar="N", help="repeatable noise for tests; the result protects nobody"
     )
@@ -187,7 +187,7 @@ def cost_given(arguments: argparse.Namespace) -> Cost:
 
 
 def cost_meant(arguments: argparse.Namespace) -> Cost:
-    """The same; `InvalidInput` for one that promises next to nothing, without `weak_option`."""
+    """The cost that was given; `InvalidInput` for one that promises next to nothing, unless `--weak` says so."""
     cost = cost_given(arguments)
     check_weak(cost, arguments.weak)
     return cost
@@ -263,12 +263,12 @@ def check_weak(cost: Cost, meant: bool) -> None:
 
 
 def warn_of_delta(cost: Cost) -> None:
-    """Of one that is too large to promise much."""
+    """Warn of a δ that is too large to promise much."""
     if cost.to_json().get("delta", 0) > WEAK_DELTA:
         print(f"warning: delta above {WEAK_DELTA:g}: it should be far below 1 / (number of people)", file=sys.stderr)
 
 
 def wrote(folder: Path) -> str:
-    """Which files there are now."""
+    """The line that says which files a folder has now."""
     names = sorted(file.name for file in folder.iterdir())
     return f"wrote {', '.join(names)} in {folder}"

@@ -4,7 +4,7 @@ import argparse
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command, which has none."""
+    """Add the options of the command, which has none."""
     parser.set_defaults(run=_warmup)
 
 

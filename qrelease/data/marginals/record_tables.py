@@ -59,7 +59,7 @@ class Tables:
         return first / _MAX_EXACT_SUM
 
     def sums(self, codes: Codes, tables: Floats) -> Floats:
-        """Of each record (d, n) the sum of what the tables (cells,) say at its cells: (n,), the adjoint."""
+        """The sum for each record (d, n) of what the tables (cells,) say at its cells: (n,), the adjoint."""
         found = np.zeros(codes.shape[1])
 
         def work(_: int, cut: slice) -> None:

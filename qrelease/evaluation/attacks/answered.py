@@ -40,7 +40,7 @@ class Publisher(Protocol):
 
     @property
     def name(self) -> str:
-        """As in a table of results."""
+        """The name that a table of results shows."""
 
     def ask(self, subsets: Bools) -> Answered:
         """The answers to k questions about subsets (k, n) of the n people, asked in this order."""

@@ -67,7 +67,7 @@ class Guesser:
         return cls(sizes, _regression(_one_hot(columns, sizes), secret, heavy), seen)
 
     def chances(self, columns: Codes) -> Floats:
-        """Of each of n people, given as codes, (n,) in [0, 1]."""
+        """The chance that each of n people, given as codes, has the bit: (n,) in [0, 1]."""
         modelled = _logistic(_one_hot(columns, self.shape) @ self.coefficients)
         found = [self.seen.get(key, (0.0, 0.0)) for key in _keys(columns, self.shape).tolist()]
         having, total = np.array(found).reshape(-1, 2).T

@@ -52,7 +52,7 @@ class Attack(Protocol):
 
     @property
     def name(self) -> str:
-        """As in a table of results."""
+        """The name that a table of results shows."""
 
     def learn(self, runs: Sequence[Observation]) -> Score:
         """What it makes of runs that it knows the truth of."""

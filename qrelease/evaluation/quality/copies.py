@@ -42,7 +42,7 @@ class Copies:
 
 
 def copies(real: Table, synthetic: Table, rng: np.random.Generator) -> tuple[Copies, Copies]:
-    """Of the synthetic records, and of a second real sample of as many."""
+    """How many synthetic records copy real ones, and how many of a second real sample do."""
     order = rng.permutation(len(real))
     half, other = order[: len(real) // 2], order[len(real) // 2 :]
     size = min(len(other), len(synthetic))

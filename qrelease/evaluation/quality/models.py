@@ -52,7 +52,7 @@ class Told:
 
 
 def told_apart(real: Table, other: Table, rng: np.random.Generator) -> Told:
-    """Of as many records of each."""
+    """How well a model tells real records from synthetic ones, of as many records of each."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
@@ -94,7 +94,7 @@ class LearnedColumn:
 def learned(
     train: Table, test: Table, synthetic: Table, independent: Table, target: int, rng: np.random.Generator
 ) -> LearnedColumn | None:
-    """Of boosted trees; None where the test has one class only, so that there is nothing to foretell."""
+    """How well boosted trees foretell a column; None where the test has one class only: nothing to foretell."""
     truth = part(test, rng.permutation(len(test))[:_ROWS])
     if len(np.unique(truth.columns[target])) < 2:
         return None

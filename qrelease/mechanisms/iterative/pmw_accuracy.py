@@ -106,7 +106,7 @@ class PMWSetting:
 
     @classmethod
     def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> PMWSetting:
-        """For β, the cost and the number of records of a session. `InvalidInput` as `shares`."""
+        """The setting of a session, by its β, cost and number of records. Raises `InvalidInput` where `shares` does."""
         counting, stream = shares(cost, neighbours)
         costs = _currencies(stream)
         if counting is None:
@@ -141,7 +141,7 @@ class PMWSetting:
         return high
 
     def terms(self, asked: float | None) -> Terms:
-        """For the α that was asked for, or the least; `InvalidInput` for one out of reach."""
+        """The terms for the α that was asked for, or for the least one; `InvalidInput` for one out of reach."""
         least = self.least()
         if least is None:
             raise InvalidInput(

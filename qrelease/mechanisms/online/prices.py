@@ -124,7 +124,7 @@ class Prices:
         return ZCDP(price) if self.gaussian else PureDP(price)
 
     def price(self, queries: Queries) -> float:
-        """For the answers to a family of queries, measured at once: ε or ρ."""
+        """The price of the answers to a family of queries, measured at once: ε or ρ."""
         order, t = 2 if self.gaussian else 1, math.floor(self.error / queries.unit)
         moved = max(queries.sensitivity(order, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
         if self.gaussian:
@@ -134,7 +134,7 @@ class Prices:
 
     @cached_property
     def alone(self) -> float:
-        """For one counting query, measured by itself: ε or ρ."""
+        """The price of one counting query, measured by itself: ε or ρ."""
         return self.price(Cells(1))
 
     @property

@@ -204,7 +204,7 @@ class SearchedRange:
 
     @property
     def sensitivity(self) -> int:
-        """Of errors: m counts, in units."""
+        """The sensitivity of the errors: m counts, in units."""
         return self.databases.records * int(1 / self.unit)
 
     def bounds(self, answers: Ints, n: int) -> Bounds:
