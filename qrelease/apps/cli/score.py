@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from qrelease.apps.cli import shared
-from qrelease.apps.cli.ledgers import ledger_path
+from qrelease.apps.cli.ledgers import ledger_path, told_of_rows
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +32,8 @@ def _score(arguments: argparse.Namespace) -> None:
     cost = shared.cost_meant(arguments)
     with shared.opened(ledger_path(arguments)) as ledger:
         table = shared.table_of(arguments)
+        told_of_rows(Curator(table, ledger))
         public = Table.read(arguments.synthetic, table.domain.of_rows)
-        notice = Curator(table, ledger).notice
-        if notice:
-            print(f"qrelease: {notice}", file=sys.stderr)
-        found = private_scores(table, public, ledger, cost, entropy=shared.entropy_of(arguments))
+        entropy = shared.entropy_of(arguments)
+        found = private_scores(table, public, ledger, cost, entropy=entropy, changed_rows=True)
     print(json.dumps(found.to_json()) if arguments.json else found)
