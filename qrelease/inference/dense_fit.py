@@ -70,7 +70,7 @@ SETTINGS: Final = DenseSettings()
 
 def settle(
     estimates: Estimates,
-    records: int,
+    weighted_records: int,
     *,
     rng: np.random.Generator,
     impossible: Mapping[Axes, Mask] | None = None,
@@ -83,7 +83,7 @@ def settle(
     Raises `InvalidInput` where no record is found that is possible.
     """
     problem = _Objective(estimates, impossible or {})
-    few = min(records, SAMPLE)
+    few = min(weighted_records, SAMPLE)
     theta, chains = problem.alone, independent(problem.singles, impossible or {}, few, rng).merged()
     level, quietest, rounds = SOLVER.first_level * problem.total, float(problem.noise.min()), 0
     bar = tqdm(desc="fit", unit="round", leave=False, disable=None)
@@ -103,10 +103,10 @@ def settle(
         level /= SOLVER.level_ratio
     bar.close()
     prior = np.array([prior_variance(k) for k in problem.basis.orders.tolist()])
-    model = _Tilted(problem, theta, problem.grown(chains, theta, records, rng), prior)
+    model = _Tilted(problem, theta, problem.grown(chains, theta, weighted_records, rng), prior)
     if by_evidence(model, rng) is None:
         start = log_linear.fit(estimates, few, rounds=SETTINGS.fallback_rounds, rng=rng, impossible=impossible)
-        return log_linear.finish(estimates, records, rng=rng, impossible=impossible, start=start)
+        return log_linear.finish(estimates, weighted_records, rng=rng, impossible=impossible, start=start)
     return LogLinear(model.chains, problem.interactions(model.interactions), np.zeros((0, 4)), problem.total, rounds)
 
 
@@ -184,9 +184,9 @@ class _Objective:
             sampler.sweep(codes, rng)
         return Chains(codes, chains.weights)
 
-    def grown(self, chains: Chains, theta: Floats, records: int, rng: np.random.Generator) -> Chains:
+    def grown(self, chains: Chains, theta: Floats, weighted_records: int, rng: np.random.Generator) -> Chains:
         """More records, of equal weights: see `Sampler.grown`."""
-        return self._sampler(theta).grown(chains.evened(chains.number, rng), records, rng)
+        return self._sampler(theta).grown(chains.evened(chains.number, rng), weighted_records, rng)
 
 
 @final

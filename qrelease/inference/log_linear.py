@@ -292,9 +292,9 @@ class Problem:
             )
         )
 
-    def unseen(self, records: int) -> Floats:
+    def unseen(self, weighted_records: int) -> Floats:
         """What cells without any of so many records are taken to hold, (cells,) counts."""
-        return np.full(len(self.target), SETTINGS.unseen_records * self.total / records)
+        return np.full(len(self.target), SETTINGS.unseen_records * self.total / weighted_records)
 
 
 def _classes(measured: Measurement) -> Ints:
@@ -342,7 +342,7 @@ def _beyond_singles(table: Floats, columns: Sequence[Floats]) -> Floats:
 
 def fit(
     estimates: Estimates,
-    records: int,
+    weighted_records: int,
     *,
     rounds: int,
     rng: np.random.Generator,
@@ -361,10 +361,10 @@ def fit(
     """
     problem = Problem(estimates, signs, impossible)
     theta = problem.start(start)
-    chains = independent(problem.singles, problem.impossible, records, rng) if start is None else start.chains
-    if chains.number != records or chains.counts is not None:
-        chains = chains.evened(records, rng)
-    passes = _Passes(problem, theta, records)
+    chains = independent(problem.singles, problem.impossible, weighted_records, rng) if start is None else start.chains
+    if chains.number != weighted_records or chains.counts is not None:
+        chains = chains.evened(weighted_records, rng)
+    passes = _Passes(problem, theta, weighted_records)
     for _ in tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None):
         chains = passes.followed(chains, rng)
     done = rounds + (0 if start is None else start.rounds)
@@ -375,9 +375,9 @@ def fit(
 class _Passes:
     """Passes over all sets, with shorter and shorter steps, that are interrupted where records must be drawn anew."""
 
-    def __init__(self, problem: Problem, theta: Floats, records: int) -> None:
+    def __init__(self, problem: Problem, theta: Floats, weighted_records: int) -> None:
         self._problem, self._theta = problem, theta
-        self._ridge = problem.ridge(problem.total / records)
+        self._ridge = problem.ridge(problem.total / weighted_records)
         self._order = np.arange(len(problem.sets))
         self._at, self._done = 0, 0
 
@@ -415,7 +415,7 @@ class _Passes:
 
 def finish(
     estimates: Estimates,
-    records: int,
+    weighted_records: int,
     *,
     rng: np.random.Generator,
     start: LogLinear,
@@ -425,11 +425,11 @@ def finish(
     """Draw so many records from the model that was fitted, and fit their weights alone to the end; see `fit`."""
     problem = Problem(estimates, signs, impossible)
     theta = problem.start(start)
-    sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, records), rng)
+    sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, weighted_records), rng)
     for _ in range(SETTINGS.settling_sweeps):
         sampler.sweep(moving.codes, rng)
-    chains = sampler.grown(moving, records, rng)
-    unseen, ridge, order = problem.unseen(records), problem.ridge(), np.arange(len(problem.sets))
+    chains = sampler.grown(moving, weighted_records, rng)
+    unseen, ridge, order = problem.unseen(weighted_records), problem.ridge(), np.arange(len(problem.sets))
     for _ in tqdm(range(SETTINGS.last_passes), desc="last fit", unit="pass", leave=False, disable=None):
         before = chains.weights.copy()
         problem.rake(chains, theta, order, unseen, ridge)

@@ -71,7 +71,7 @@ SIZES: Final = SizeSettings()
 
 
 @final
-class Learned:
+class RecordFit:
     """What was measured, and what was fitted to it last: public."""
 
     fitted: LogLinear
@@ -111,15 +111,15 @@ class Learned:
         """Measure queries, at a cost."""
         self.measured += self._private.measure(workload, cost)
 
-    def fit(self, records: int, rounds: int) -> None:
+    def fit(self, weighted_records: int, rounds: int) -> None:
         """Fit so many moving records, in so many rounds, from those that were fitted before.
 
         The generator's seed comes from what was measured: the same measurements give the same records.
         """
-        rng = generator(_seed(self.measured, records))
+        rng = generator(_seed(self.measured, weighted_records))
         self.fitted = fit(
             self.estimates,
-            records,
+            weighted_records,
             rounds=rounds,
             rng=rng,
             signs=self._signs,
@@ -129,12 +129,12 @@ class Learned:
         self._fitted_to = [*self.measured]
         self._start = self.fitted
 
-    def finish(self, records: int) -> None:
+    def finish(self, weighted_records: int) -> None:
         """Fit the last records, so many, which stay."""
-        rng = generator(_seed(self.measured, records))
+        rng = generator(_seed(self.measured, weighted_records))
         self.fitted = finish(
             self.estimates,
-            records,
+            weighted_records,
             rng=rng,
             start=self.fitted,
             signs=self._signs,
@@ -145,14 +145,14 @@ class Learned:
     def _signs(self) -> list[Measurement]:
         return [m for m in self.measured if isinstance(m.group.queries, Product)]
 
-    def settle(self, records: int) -> None:
+    def settle(self, weighted_records: int) -> None:
         """Fit so many records by the whole of J (`dense_fit`)."""
-        rng = generator(_seed(self.measured, records))
-        self.fitted = settle(self.estimates, records, rng=rng, impossible=self._impossible)
+        rng = generator(_seed(self.measured, weighted_records))
+        self.fitted = settle(self.estimates, weighted_records, rng=rng, impossible=self._impossible)
 
 
 def adapt(
-    private: Private, learned: Learned, among: Candidates, cost: ZCDP, records: int, *, paired: bool
+    private: Private, learned: RecordFit, among: Candidates, cost: ZCDP, weighted_records: int, *, paired: bool
 ) -> list[Axes]:
     """Select, measure and fit until a cost is spent; the sets that were selected."""
     domain = learned.domain
@@ -181,7 +181,7 @@ def adapt(
         if left and (
             len(fresh) == ROUNDS.marginals_per_fit or not worst_cell_stands_out(learned.fitted.total, selecting.rho)
         ):
-            learned.fit(records, SIZES.refit_rounds)
+            learned.fit(weighted_records, SIZES.refit_rounds)
             fresh = []
     bar.close()
     return chosen
@@ -220,7 +220,7 @@ class Candidates:
     def select(
         self,
         private: Private,
-        learned: Learned,
+        learned: RecordFit,
         cost: ZCDP,
         measuring: ZCDP,
         fresh: Sequence[Axes],
@@ -263,9 +263,9 @@ def moving_records(final: int) -> int:
     return min(SIZES.max_moving_records, max(final // 2, 1))
 
 
-def _seed(measurements: Sequence[Measurement], records: int) -> int:
+def _seed(measurements: Sequence[Measurement], weighted_records: int) -> int:
     """The seed of the generator that fits so many records: public, and the same for the same measurements."""
-    digest = hashlib.sha256(str(records).encode())
+    digest = hashlib.sha256(str(weighted_records).encode())
     for m in measurements:
         digest.update(m.values.tobytes())
     return int.from_bytes(digest.digest(), "big")

@@ -67,7 +67,7 @@ from qrelease.mechanisms.record_plan import (
     worst_cell_stands_out,
     zcdp_of,
 )
-from qrelease.mechanisms.record_selection import SIZES, Candidates, Learned, adapt, moving_records
+from qrelease.mechanisms.record_selection import SIZES, Candidates, RecordFit, adapt, moving_records
 from qrelease.noise.calibration import calibrated, counting_first
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.workload import Workload
@@ -279,7 +279,9 @@ class Records:
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Measure all there is; or columns, perhaps pairs, and then select, measure and fit until the cost is spent."""
-        learned = Learned(private, workload.domain, structural_zeros.masks(workload.domain, workload.domain.impossible))
+        learned = RecordFit(
+            private, workload.domain, structural_zeros.masks(workload.domain, workload.domain.impossible)
+        )
         at_once = self._measured_at_once(workload)
         if not at_once:
             return self._selected(private, learned, workload, cost)
@@ -292,7 +294,7 @@ class Records:
         choices = {"at_once": True, "selected": [], "fitted rounds": learned.fitted.rounds}
         return MechanismResult(learned.synopsis, (*counted, *learned.measured), choices, constrained=True)
 
-    def _selected(self, private: Private, learned: Learned, workload: Workload, cost: Cost) -> MechanismResult:
+    def _selected(self, private: Private, learned: RecordFit, workload: Workload, cost: Cost) -> MechanismResult:
         """Columns, perhaps pairs, at once, and then marginals one by one."""
         domain, neighbours = workload.domain, private.neighbours
         among = Candidates(private, workload, self.order)

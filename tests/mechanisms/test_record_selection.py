@@ -7,7 +7,7 @@ from worlds import coded, private, random_table
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import table_pairs
 from qrelease.mechanisms.record_plan import columns_and_pairs
-from qrelease.mechanisms.record_selection import Candidates, Learned
+from qrelease.mechanisms.record_selection import Candidates, RecordFit
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, Neighbours
 from qrelease.queries.families import Cells
@@ -33,7 +33,7 @@ class Scores:
 
 
 def learned_of(table, neighbours=Neighbours.ADD_REMOVE):
-    found = Learned(private(table, COST, neighbours, entropy=Entropy.insecure(1)), table.domain, {})
+    found = RecordFit(private(table, COST, neighbours, entropy=Entropy.insecure(1)), table.domain, {})
     found.measure(columns_and_pairs(table.domain, (), neighbours), COST)
     found.fit(200, 3)
     return found
