@@ -581,7 +581,7 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _key(means: Meaning, kind: Kind) -> tuple[bool, Meaning]:
-    """By what listed texts are found: True and 1 are one key of a category, and two of a number."""
+    """The key by which listed texts are found: True and 1 are one key of a category, and two of a number."""
     return isinstance(means, bool) and kind != "category", means
 
 

@@ -80,7 +80,7 @@ def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: boo
 
 
 def _rounded(value: float, towards: Any) -> float:
-    """To two significant digits."""
+    """A number to two significant digits."""
     if not value or not 1e-100 < abs(value) < 1e100:
         return value
     unit = Fraction(10) ** (math.floor(math.log10(abs(value))) - 1)

@@ -503,7 +503,7 @@ def least_enough(enough: Callable[[float], bool], low: float) -> float | None:
 
 
 def _net(setting: Setting, cost: Cost) -> Net:
-    """Of the nets with a theorem, by their numbers of records, the one that promises most."""
+    """The net that promises most, of those with a theorem, by their numbers of records."""
     nets = _nets(setting.workload)
     if not nets:
         raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")

@@ -149,11 +149,11 @@ class _Objective:
         return self._learnt
 
     def learn(self, chains: Chains, level: float, rng: np.random.Generator) -> None:
-        """From now on Q is that of these records' J, and of noise of this variance at least."""
+        """Learn J from these records; Q is from now on that of this J, and of noise of this variance at least."""
         self._learnt = Dense(self.information(chains, rng), self.prior, np.maximum(self.noise, level))
 
     def gradient(self, chains: Chains, theta: Floats) -> Floats:
-        """At θ, of which the records are a sample."""
+        """The gradient at θ, from records that are a sample of the model there."""
         found = self.total * self.basis.coordinates(self.tables.marginals(chains.codes, chains.weights))
         gradient: Floats = found - self.target + self.learnt.of(theta)
         return gradient
@@ -185,7 +185,7 @@ class _Objective:
         return Chains(codes, chains.weights)
 
     def grown(self, chains: Chains, theta: Floats, weighted_records: int, rng: np.random.Generator) -> Chains:
-        """More records, of equal weights: see `Sampler.grown`."""
+        """More records, of equal weights: see `GibbsSampler.grown`."""
         return self._sampler(theta).grown(chains.evened(chains.number, rng), weighted_records, rng)
 
 

@@ -231,7 +231,7 @@ def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes:
 
 
 def _drawn(singles: Sequence[Floats], weighted_records: int, rng: np.random.Generator) -> Codes:
-    """So many records of independent columns."""
+    """Draw so many records of independent columns."""
     return np.stack([rng.choice(len(p), weighted_records, p=p) for p in singles]).astype(np.uint16)
 
 

@@ -239,7 +239,7 @@ class Histogram:
         return workload.answers(workload.marginal_plan.marginals(self._weights) * (self.total / self._mass))
 
     def _support(self, query: Group) -> Support:
-        """Of a group of one query; a session asks for the same few again and again."""
+        """The support of a group of one query; a session asks for the same few again and again."""
         made = _kept_support if query.queries.cells <= _SMALL else _support
         return made(self.domain.shape, query)
 

@@ -175,7 +175,10 @@ class Problem:
         self.target[place] = _emptied(table, self._zero[place].reshape(table.shape) > 0.5).reshape(-1)
 
     def _observe_sign(self, estimates: Estimates, measured: Measurement, classes: Ints, place: slice) -> None:
-        """As a marginal of two columns of two cells: what it says of each comes from the columns' own."""
+        """Take in a pair of signs as a marginal of two columns of two cells.
+
+        What it says of each column comes from the columns' own marginals.
+        """
         columns = measured.group.axes
         chances = reduce(np.multiply.outer, [self.singles[a] for a in columns]).reshape(-1)
         own = [estimates.marginal((a,))[0] for a in columns]

@@ -203,7 +203,7 @@ class _Problem:
     """The measured coordinates, their noise, and the hypothesis with its interactions so far."""
 
     def __init__(self, estimates: Estimates, histogram: Histogram | None = None) -> None:
-        """From a histogram's own interactions; without one, from columns that are independent."""
+        """Start from a histogram's own interactions; without one, from columns that are independent."""
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0) if histogram is None else histogram.total
         columns = singles(estimates)
@@ -335,7 +335,7 @@ class _Problem:
         return self.total * ((features.T @ features).astype(np.float64) - np.outer(mean, mean))
 
     def reach(self, step: Floats) -> float:
-        """By the largest exponent of a cell of its tables."""
+        """The length of a step that the largest exponent of a cell of its tables allows."""
         return SOLVER.newton_exponent / float(np.abs(self.basis.tables(step)).max())
 
 

@@ -50,7 +50,7 @@ class Candidates(Protocol):
         """How many there are."""
 
     def __hash__(self) -> int:
-        """Of equal nets the same: what was proved of a net is remembered."""
+        """The hash, which equal nets share: what was proved of a net is remembered."""
 
     def fractions(self, workload: Workload) -> Iterator[Floats]:
         """What each answers, as fractions: blocks (c, k) in the order of the list."""

@@ -205,7 +205,7 @@ class _Below:
         return np.bincount(self.lower, weights[self.upper] * self.v, len(self.sets)).astype(np.float64, copy=False)
 
     def variances(self, measured: Floats) -> Floats:
-        """Of a cell of each marginal, (marginals,), where the residuals have these sₛ, (sets,)."""
+        """The variance of a cell of each marginal, (marginals,), where the residuals have these sₛ, (sets,)."""
         return np.bincount(self.upper, measured[self.lower] * self.v, len(self.cells)).astype(np.float64, copy=False)
 
 
@@ -416,7 +416,7 @@ class Estimates:
 
 
 def _picked(sets: Sequence[Axes], inside: Sequence[int]) -> list[Axes]:
-    """Of each set the columns at some places."""
+    """The columns of each set that stand at the given places."""
     match len(inside):
         case 0:
             return [()] * len(sets)

@@ -140,7 +140,7 @@ class WeightedCodes:
 
     @cached_property
     def _estimates(self) -> Estimates | None:
-        """From all measured residuals, if there are any."""
+        """The estimates from all measured residuals, if there are any."""
         residuals = [m for m in self.measurements if isinstance(m.group.queries, Residuals)]
         counted = any(not m.group.axes for m in residuals)
         return Estimates.of(self.domain, residuals, None if counted else self.total) if residuals else None

@@ -129,7 +129,7 @@ class _WindowServer(MeanServer[W]):
         return total / ((e - 1) * w), -Fraction(m * (m - 1), 2) / ((e - 1) * w) - Fraction(w - 1, 2)
 
     def worths(self, codes: npt.NDArray[np.int64]) -> Floats:
-        """On a line in the reported number."""
+        """The worths, which lie on a line in the reported number."""
         slope, zero = self._line
         found: Floats = float(zero) + float(slope) * codes.astype(np.float64)
         return found
@@ -140,7 +140,7 @@ class _WindowServer(MeanServer[W]):
         return zero, zero + slope * (self.client.size - 1)
 
     def step_variance(self, place: int) -> Fraction:
-        """By sums of squares of the numbers inside and outside of the window."""
+        """The variance in squared steps, by sums of squares of the numbers inside and outside of the window."""
         g, w, e = self.client.steps, self.client.window, self.client.odds
         second = (_squares(g + w) + (e - 1) * (_squares(place + w) - _squares(place))) / (w * e + g)
         mean = (place - self._line[1]) / self._line[0]

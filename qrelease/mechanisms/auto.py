@@ -343,7 +343,7 @@ def _refusal(
 def _predicted(
     able: Mapping[str, Mechanism], workload: Workload, records: int, cost: Cost, neighbours: Neighbours
 ) -> list[Prediction]:
-    """Of marginals, and over large universes, in closed form; of other queries as they come out in rehearsal."""
+    """The predictions: of marginals, and over large universes, in closed form; of other queries by simulation."""
     if _rehearsed(able, workload):
         try:
             return _simulated(able, Simulation.of(workload, records), cost, neighbours)
@@ -398,7 +398,7 @@ def _of(name: str, expected: Expected, why: str) -> Prediction:
 def _simulated(
     able: Mapping[str, Mechanism], stage: Simulation, cost: Cost, neighbours: Neighbours
 ) -> list[Prediction]:
-    """Of releases on the same records, enough of them that about `_COMPARED` answers are compared."""
+    """The errors of simulated releases of the same records, so many that about `_COMPARED` answers are compared."""
     trials = min(-(-_COMPARED // len(stage.workload)), _TRIALS)
     found = []
     for name, mechanism in able.items():

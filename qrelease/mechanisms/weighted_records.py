@@ -268,7 +268,7 @@ class Records:
         return int(min(max(SIZES.records_ratio * records * exactness, SIZES.min_records), SIZES.max_records))
 
     def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
-        """The same, where all of these sets of columns are measured at once: a pass goes through all their tables."""
+        """The seconds where all of these sets of columns are measured at once: a pass goes through all their tables."""
         number = coordinates(domain.shape, sets)
         final = self.weighted_records or SIZES.max_records
         passed = len(sets) * (FORECAST.passes * final + FORECAST.learnt_times * min(final, SAMPLE))

@@ -97,7 +97,7 @@ class Part:
         return cls(kind, fields[kind], fields.get("delta", 0.0), number)  # type: ignore[arg-type]  # checked above
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The part as `parse` reads it."""
         delta = f",delta={self.delta:g}" if self.delta else ""
         return f"{self.times}*{self.kind}={self.size:g}{delta}"
 

@@ -130,7 +130,7 @@ def _conditions(attribute: Attribute) -> Floats:
 
 
 def _best_spans(lines: Floats, *, ranges: bool) -> tuple[Ints, Ints, Floats]:
-    """Of each line (..., m): where the range, or the single value, of the largest sum begins and ends, and that sum."""
+    """Where the range, or the single value, of the largest sum of each line (..., m) begins and ends, and that sum."""
     if not ranges:
         best = lines.argmax(axis=-1)
         return best, best, lines.max(axis=-1)

@@ -200,7 +200,7 @@ class Curator:
         return Private(table, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)
 
     def _key(self, name: str) -> bytes:
-        """By what the records of persons are chosen for a charge of that name."""
+        """The key by which the records of persons are chosen for a charge of that name."""
         seed = self._entropy.insecure_seed if is_insecure(self._entropy) else None
         if seed is not None:
             return sha256(f"qrelease insecure persons {seed}".encode()).digest()

@@ -312,6 +312,6 @@ class TextbookMean:
 
 
 def _sensitivity(most: int, cost: Cost, neighbours: Neighbours) -> int:
-    """Of one number that a record moves by at most so much."""
+    """The sensitivity of one number that a record moves by at most so much."""
     moved = most * moves(neighbours)
     return moved if isinstance(cost, PureDP) else moved**2

@@ -134,7 +134,7 @@ class SampleAndAggregate:
         return Path(self.function).name
 
     def _moved(self, cost: Cost, neighbours: Neighbours) -> int:
-        """Of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""
+        """The sensitivity of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""
         moved = STEPS * moves(neighbours)
         return moved if isinstance(cost, PureDP) else moved**2
 

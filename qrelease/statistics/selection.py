@@ -89,7 +89,7 @@ class MostCommon:
         selection_epsilon(share, rule_of(share))
 
     def _share(self, cost: Cost) -> PureDP | ZCDP:
-        """Of one choice."""
+        """The cost of one choice."""
         return split(currency(cost), [1] * self.k)[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

@@ -421,7 +421,7 @@ def _place(end: int, cells: int, number: int) -> int:
 
 
 def _strides(sizes: Sequence[int], node: Node) -> Ints:
-    """Of the node's direct sets, (sets, axes): the step in a marginal for a step on each axis of the table."""
+    """The step in the marginal of each direct set for a step on each axis of the table, (sets, axes)."""
     strides = np.zeros((len(node.direct), len(node.axes)), np.int64)
     position = {a: i for i, a in enumerate(node.axes)}
     for row, s in zip(strides, node.direct, strict=True):

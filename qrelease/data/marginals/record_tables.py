@@ -35,7 +35,7 @@ class Tables:
         self.layout = self._laid_out(self.sets, self.offsets[:-1])
 
     def _laid_out(self, orders: Sequence[Axes], begins: Sequence[int]) -> _Layout:
-        """As the kernels take tables whose axes are in these orders."""
+        """The tables as the kernels take them, with their axes in these orders."""
         steps = [[prod(self.shape[b] for b in s[i + 1 :]) for i in range(len(s))] for s in orders]
         return (
             np.array([a for s in orders for a in s], np.int64),

@@ -85,7 +85,7 @@ def alike(first: str, second: str) -> bool:
 
 
 def _close(a: str, b: str) -> bool:
-    """Of numbers that are not both whole."""
+    """Whether two numbers are close, which are not both whole."""
     numbers = _NUMBER.fullmatch(a) and _NUMBER.fullmatch(b) and not (a + b).lstrip("-").isdecimal()
     return bool(numbers) and math.isclose(float(a), float(b), rel_tol=1e-4, abs_tol=1e-6)
 

@@ -194,6 +194,6 @@ def _currencies(cost: PureDP | ApproxDP) -> tuple[PureDP | ApproxDP, ...]:
 
 
 def _round_up(alpha: float) -> float:
-    """With three digits."""
+    """A number rounded up to three digits."""
     step = 10.0 ** (math.floor(math.log10(alpha)) - 2)
     return float(f"{math.ceil(alpha / step) * step:.3g}")
