@@ -431,14 +431,14 @@ class Attribute:
         return words[0] if words else ""
 
     def unclear(self, text: str) -> InvalidInput:
-        """The error of a value that is none of several spellings that the schema lists, and might be each of them."""
+        """The error of a value that could stand for several spellings in the schema, and is exactly none of them."""
         return InvalidInput(
             f"column {self.name!r}: value {quoted(text)} may be one of several spellings that the schema tells apart; "
             "give the column as text, spelled as there"
         )
 
     def parse(self, text: str) -> float | Fraction | None:
-        """The number a raw value stands for (days since 1970-01-01 for a date), None if it is none.
+        """The number a raw value stands for (days since 1970-01-01 for a date), None if it stands for no number.
 
         It is exact for a date whose steps are shorter than a day.
 

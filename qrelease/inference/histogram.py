@@ -97,7 +97,7 @@ class Histogram:
     def __init__(self, domain: Domain, sets: Sequence[Axes], total: float, dtype: npt.DTypeLike | None = None) -> None:
         """Uniform, with the given total; `TooLarge` if it does not fit.
 
-        Raises `InvalidInput` for a total that is negative or no number, and for sets of columns that are none.
+        Raises `InvalidInput` for a total that is negative or no number, and for sets of unknown columns.
         """
         if not 0 <= total < math.inf:
             raise InvalidInput(f"the total must be a number from 0, got {total}")

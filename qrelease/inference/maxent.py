@@ -307,8 +307,8 @@ class _Problem:
         None where no round comes to a solution, as where hardly any cell has records: then J stays diagonal.
 
         J is good near the hypothesis it was drawn from only. So the noise is first taken to be loud, where the fit is
-        near its start, and then quieter, level by level, each with a convex function and a fresh J. A solution whose
-        distance to the measurements is beyond their noise is none.
+        near its start, and then quieter, level by level, each with a convex function and a fresh J. A solution further
+        from the measurements than their noise does not count.
         """
         rng = np.random.default_rng(0)  # the fit is a function of the measurements
         level, quietest = SOLVER.first_level * self.total, float(self.noise.min())

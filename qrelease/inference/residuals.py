@@ -101,8 +101,9 @@ class ResidualPlan:
                    what is least is the expected squared error of the best estimates, given that (only of the total)
         neighbours under replace-one the number of records is public, and not measured
 
-        Raises `InvalidInput` for sets that are none, weights that are negative, not finite, all zero or too far apart,
-        and for an expectation where the largest variance is asked for; `TooLarge` for too many subsets.
+        Raises `InvalidInput` for sets that are not of the domain's columns, weights that are negative, not finite, all
+        zero or too far apart, and for an expectation where the largest variance is asked for; `TooLarge` for too many
+        subsets.
         """
         if objective not in get_args(Objective):
             raise InvalidInput(f"the objective must be 'total' or 'largest', got {objective!r}")

@@ -54,7 +54,7 @@ class Part:
     Raises
     ------
     InvalidInput
-        For a kind that is none, and numbers out of range.
+        For an unknown kind, and for numbers out of range.
 
     Notes
     -----

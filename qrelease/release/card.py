@@ -52,7 +52,7 @@ def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[s
     Raises
     ------
     InvalidInput
-        For a field that is none of `HOLDERS`, and for what is no text.
+        For a field that is not in `HOLDERS`, and for anything but a text.
 
     Examples
     --------

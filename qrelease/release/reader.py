@@ -49,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     Raises
     ------
     InvalidInput
-        For a file that is none; it names the field.
+        For a file that is no release; the message names the field.
     BudgetExceeded
         Where its parts cost more than it claims in all.
     TooLarge

@@ -84,7 +84,7 @@ class Grid:
         return self.low + self.step * code
 
     def code(self, value: float) -> int:
-        """The code of a number; `InvalidInput` where it is none of the grid."""
+        """The code of a number; `InvalidInput` where it is not on the grid."""
         number = real("a value", value)
         place = (Fraction(number) - Fraction(self.low)) / Fraction(self.step)
         code = round(place)

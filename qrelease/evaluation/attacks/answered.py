@@ -47,7 +47,7 @@ class Publisher(Protocol):
 
 
 def check_secret(secret: npt.ArrayLike) -> Bools:
-    """The secret bits as (n,) bool; `InvalidInput` for what is none."""
+    """The secret bits as (n,) bool; `InvalidInput` for anything else."""
     bits = np.asarray(secret)
     if bits.ndim != 1 or not len(bits) or not np.isin(bits, (0, 1)).all():
         raise InvalidInput(f"secret bits must be an array (n,) of zeros and ones, got shape {bits.shape}")

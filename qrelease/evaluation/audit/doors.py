@@ -9,8 +9,8 @@ differs has to be on the list of noisy fields, `NOISY_FIELDS`, and three more th
   but for the last digits of fractions;
 - a field that is there for one table alone is a difference, whatever its value.
 
-How long things take is not compared, nor what a table's own reader says of a file that is none: those messages name the
-value that is wrong, and the data holder alone sees them.
+How long things take is not compared, nor what a table's own reader says of a file that it cannot read: those messages
+name the value that is wrong, and the data holder alone sees them.
 """
 
 from __future__ import annotations
