@@ -461,7 +461,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     default = Records()
-    assert default.records is None
+    assert default.weighted_records is None
     assert "the less their scatter; default: by the noisy number of records and the cost" in said
     assert f"that may be measured; default: {default.order}" in said
 
