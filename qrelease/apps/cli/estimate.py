@@ -50,7 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.privacy import Neighbours
-    from qrelease.release.curator import check_one_record
+    from qrelease.privacy.unit import Unit
     from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse
     from qrelease.statistics.private_columns import domain_of
@@ -64,12 +64,14 @@ def _estimate(arguments: argparse.Namespace) -> None:
         ledger_path(arguments)  # before the data are read
     table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
     domain = domain_of(table)
-    check_one_record(domain, "an estimate")
-    statistic.check(domain, cost, neighbours)  # before there is a ledger
+    unit = Unit(neighbours, domain.at_most)
+    of_a_record = unit.of_a_record(cost)
+    with unit.explained():
+        statistic.check(domain, of_a_record, unit.relation)  # before there is a ledger
     with ExitStack() as closing:
         curator = known_curator(arguments, table, cost, neighbours, closing)
-        records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
-        refuse_empty(statistic, domain, records, cost, neighbours)
+        records = len(table) if unit.public_records else None
+        refuse_empty(statistic, domain, records, of_a_record, unit.relation)
         warn_of_delta(cost)
         if curator is None:
             curator = new_curator(arguments, table, cost, neighbours, closing)

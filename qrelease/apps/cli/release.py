@@ -212,15 +212,16 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
+    from qrelease.privacy.unit import Unit
     from qrelease.queries.workload import Workload
-    from qrelease.release.curator import check_one_record
 
-    check_one_record(table.domain, "a learned schema")
     _, left = learning.divided(table.domain, cost)
     made_up = learning.stand_in(table.domain)
+    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
     for text in texts or ["marginals:1"]:
-        mechanism.check(Workload.parse(made_up, text), left, Neighbours.parse(arguments.neighbours))
+        with unit.explained():
+            mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
     return left
 
 

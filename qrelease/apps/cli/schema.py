@@ -76,7 +76,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.costs import cost_of
-    from qrelease.release.curator import Curator, check_one_record
+    from qrelease.release.curator import Curator
 
     cost = cost_of(arguments.epsilon, arguments.delta)
     check_weak(cost, arguments.weak)
@@ -84,7 +84,6 @@ def _learn(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
     learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
-    check_one_record(domain, "a learned schema")
     table = table_of(arguments, undecided=True)
     neighbours = Neighbours.parse(arguments.neighbours)
     with (
