@@ -149,13 +149,18 @@ class Records:
 
     No record breaks a rule of the domain (`Domain.impossible`), and answers are exactly zero there.
 
-    order       of the largest marginals that may be measured
-    records     weighted records that are drawn, of which equal ones may be released as one: the more, the less their
-                scatter shows. By default so many, by the noisy number of private ones and the cost, that it hardly does
-    at_once     whether all marginals asked about are measured at once. By default, where that can be: none is of more
-                columns than `order`, and all their residuals together have up to `maxent.DENSE` coordinates
-
     Costs are (ε, δ) or ρ; what is selected adaptively is paid for in ρ.
+
+    Parameters
+    ----------
+    order : int
+        Of the largest marginals that may be measured.
+    records : int, optional
+        Weighted records that are drawn, of which equal ones may be released as one: the more, the less their scatter
+        shows. By default so many, by the noisy number of private ones and the cost, that it hardly does.
+    at_once : bool, optional
+        Whether all marginals asked about are measured at once. By default, where that can be: none is of more columns
+        than `order`, and all their residuals together have up to `maxent.DENSE` coordinates.
 
     Examples
     --------
