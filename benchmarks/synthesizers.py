@@ -5,8 +5,8 @@
 
 DIR holds NAME.csv.gz and NAME-domain.json (`{"column": size}`) of tables of integer codes. Each measurement runs in a
 process of its own. `l1` is the mean L1 distance, from 0 to 2, of the densities of all marginals on three columns (up to
-500 of them, always the same ones). `tstr_auc` is how well boosted trees that are trained on the synthetic table foretell
-a column of a fifth of the real records; `real_auc` how well such trees tell synthetic records from real ones (0.5:
+500 of them, always the same ones). `tstr_auc` is how well boosted trees that learnt from the synthetic table foretell a
+column of a fifth of the real records; `real_auc` how well such trees tell synthetic records from real ones (0.5:
 not at all). `floor` is as many real records drawn again, `independent` the same with each column drawn by itself;
 `gaussian` has independent noise on every answer and no table. Seconds are CPU seconds of the process, so that a busy
 machine counts less; memory is its peak. Noise is from a fixed seed and protects nobody; the tables are public.
@@ -16,8 +16,6 @@ Others run in an environment of their own, by the files in benchmarks/adapters, 
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -32,12 +30,12 @@ from typing import Any
 import numpy as np
 
 import qrelease as qr
+from benchmarks.keep import machine
 from qrelease.evaluation.quality.copies import part
 from qrelease.evaluation.quality.marginals import counts_of, distances, sets_of
 from qrelease.evaluation.quality.models import foretold, told_apart
 from qrelease.privacy.costs import cost_of
 
-RESULTS = Path(__file__).parent / "results" / "synthesizers.jsonl"
 DELTA = 1e-9
 OURS = ("qrelease", "gaussian", "floor", "independent")
 PEERS = ("aim", "mst", "privbayes")
@@ -65,12 +63,6 @@ class Job:
     def command(self) -> str:
         asked = f"--only {self.table} --epsilon {self.epsilon:g} --methods {self.method} --seed {self.seed}"
         return f"python -m benchmarks.synthesizers --data DIR {asked}"
-
-
-def machine() -> str:
-    """Its class, without a name."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
 
 
 def resampled(table: qr.Table, method: str, rng: np.random.Generator) -> qr.Table:
@@ -178,7 +170,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peers", help="the Python of the environment that others are installed in")
     parser.add_argument("--limit", type=int, default=900, help="seconds for a table of others; default: %(default)s")
-    parser.add_argument("--out", type=Path, help=f"lines are added here; the kept ones are {RESULTS.name}")
+    parser.add_argument("--out", type=Path, help="a file that lines are added to")
     arguments = parser.parse_args()
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
     jobs = [

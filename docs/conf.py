@@ -26,7 +26,7 @@ project = "qrelease"
 copyright = "the authors of qrelease; Apache-2.0"
 version = release = installed("qrelease")
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_nb"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_nb", "sphinx_design"]
 exclude_patterns = ["_templates"]
 templates_path = ["_templates"]
 default_role = "autolink"

@@ -13,7 +13,6 @@ import sys
 import time
 from importlib.metadata import version
 
-# ruff: noqa: T201
 PIPELINES = {"aim": "AIMPipeline", "mst": "MSTPipeline", "privbayes": "PrivBayesPipeline"}
 
 
