@@ -223,7 +223,7 @@ def draw(lines: list[Line], out: Path) -> None:
         axes.set(title=table, xlabel="epsilon")
     panels[0].set(ylabel="mean L1 of three-way marginals")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(out, metadata={"Date": None})
 
 

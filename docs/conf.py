@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+import myst_nb.core.render
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
@@ -53,6 +54,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # from a folder, a browser may not fetch the pages that it would quote
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": f"qrelease {release}"},
     "header_links_before_dropdown": 6,
@@ -105,6 +108,19 @@ def escape_bars(app, what, name, obj, options, lines):
     lines[:] = [line if line.lstrip().startswith((">>>", "...")) else line.replace("|", r"\|") for line in lines]
 
 
+def joined_streams(outputs):
+    """What a cell printed, in one piece for each stream: it comes in pieces of a hundred characters."""
+    found, streams = [], {}
+    for output in outputs:
+        if output["output_type"] == "stream" and output["name"] in streams:
+            streams[output["name"]]["text"] += output["text"]
+            continue
+        if output["output_type"] == "stream":
+            streams[output["name"]] = output = output.copy()
+        found.append(output)
+    return found
+
+
 def inline_math(translator, node):
     translator.body.append(tex2mathml(node.astext()))
     raise SkipNode
@@ -116,6 +132,7 @@ def block_math(translator, node):
 
 
 def setup(app):
+    myst_nb.core.render.coalesce_streams = joined_streams  # its own breaks lines between the pieces
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
     app.connect("source-read", read_source)
     app.connect("include-read", read_include)
