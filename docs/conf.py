@@ -44,7 +44,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "auto"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 300
 nb_merge_streams = True
 nb_ipywidgets_js = {}
 
