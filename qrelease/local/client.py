@@ -30,9 +30,14 @@ _KEYS: Final = {"terms", "report"}
 class Report:
     """What a device sends: a number, and the fingerprint of the public terms under which it was drawn.
 
-    code   from 0 to the client's size - 1
-    terms  8 hexadecimal digits; they tell mechanisms apart, and are no signature
-    width  bytes of the number on the wire, the same for every report in these terms
+    Attributes
+    ----------
+    code : int
+        From 0 to the client's size - 1.
+    terms : str
+        8 hexadecimal digits; they tell mechanisms apart, and are no signature.
+    width : int
+        Bytes of the number on the wire, the same for every report in these terms.
     """
 
     terms: str

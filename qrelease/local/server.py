@@ -33,10 +33,16 @@ _TERMS = 4  # bytes of the fingerprint
 class LocalEstimate:
     """What reports say, unbiased, with an interval for each number.
 
-    value      a number or an array, in the units that the server states
-    interval   the lower and upper ends, shaped as `value`: each holds the truth with probability 0.95
-    deviation  the estimated standard deviation of each value
-    reports    how many reports it rests on
+    Attributes
+    ----------
+    value : float or array
+        In the units that the server states.
+    interval : tuple
+        The lower and upper ends, shaped as `value`: each holds the truth with probability 0.95.
+    deviation : float or array
+        The estimated standard deviation of each value.
+    reports : int
+        How many reports it rests on.
     """
 
     value: Any
@@ -50,7 +56,10 @@ class LocalEstimate:
 class Batch:
     """Reports that were read and found right, ready for estimating.
 
-    octets  (n, width) the numbers of the reports, big-endian
+    Attributes
+    ----------
+    octets : array (n, width)
+        The numbers of the reports, big-endian.
     """
 
     terms: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LESS = (
     "(left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
-    " come to less than the total, see docs/budget.md)"
+    " come to less than the total, see docs/how-to/budget.md)"
 )
 
 _OLD_RAISE = (
