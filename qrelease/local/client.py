@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from qrelease.errors import InvalidInput
-from qrelease.local.draws import Draws, ExactDraws, checked_epsilon, factor
+from qrelease.local.draws import DeviceDraws, ExactDraws, checked_epsilon, factor
 
 if TYPE_CHECKING:
     from qrelease.noise.entropy import WordSource
@@ -92,7 +92,7 @@ class Client(ABC):
         """The place of a value on the input grid, from 0 to `inputs` - 1. `InvalidInput` for what is no value."""
 
     @abstractmethod
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The number of a report for a value at this place."""
 
     @final

@@ -30,7 +30,7 @@ _TERMS = 4  # bytes of the fingerprint
 
 @final
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class LocalEstimate:
     """What reports say, unbiased, with an interval for each number.
 
     Attributes
@@ -136,7 +136,7 @@ class Server(ABC, Generic[C]):
         return Batch(self.client.terms, octets)
 
     @final
-    def estimate(self, reports: Batch | Iterable[Report]) -> Estimate:
+    def estimate(self, reports: Batch | Iterable[Report]) -> LocalEstimate:
         """What the reports say.
 
         Parameters
@@ -163,7 +163,7 @@ class Server(ABC, Generic[C]):
         return self._estimate(batch)
 
     @abstractmethod
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         """`estimate` of at least one report in these terms."""
 
     @property
@@ -241,8 +241,8 @@ def proportion_interval(successes: Floats, n: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def normal_estimate(mean: Any, variance: Any, n: int) -> Estimate:
+def normal_estimate(mean: Any, variance: Any, n: int) -> LocalEstimate:
     """A mean of n contributions with this variance each, and its normal interval."""
     deviation = np.sqrt(np.maximum(variance, 0.0) / n)
     width = special.ndtri(0.5 + CONFIDENCE / 2) * deviation
-    return Estimate(mean, (mean - width, mean + width), deviation, n)
+    return LocalEstimate(mean, (mean - width, mean + width), deviation, n)

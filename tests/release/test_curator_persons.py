@@ -205,6 +205,25 @@ def test_an_estimate_on_the_command_line_says_whose_it_is(tmp_path, capsys):
     assert "add-remove of a person with at most 3 records" in out
 
 
+def test_a_quantile_of_the_records_a_person_has_can_be_bought(tmp_path, capsys):
+    """By a derived count, from the ledger that pays for releases with the bound that is chosen by it."""
+    data, schema = tmp_path / "visits.csv", tmp_path / "counts.toml"
+    data.write_text("who,a,b\n" + "".join(f"p{i},1,2\n" * (1 + i % 10) for i in range(2000)))
+    bins = ", ".join(map(str, range(17)))
+    schema.write_text(
+        '[person]\ncolumn = "who"\n[person.derive]\nvisits = { take = "count", bins = [' + bins + "] }\n"
+        '[[attribute]]\nname = "a"\nkind = "coded"\ncodes = 3\n'
+    )
+    asked = ["--epsilon", "1", "--total-epsilon", "4", "quantile:visits,q=0.85"]
+    assert main(["estimate", str(data), "--schema", str(schema), *asked]) == 0
+    assert "quantile  9\n" in capsys.readouterr().out
+    bounded = tmp_path / "visits.toml"
+    bounded.write_text(to_toml(DOMAIN))
+    given = ["--epsilon", "1", "--mechanism", "laplace", "--out", str(tmp_path / "released")]
+    assert main(["release", str(data), "--schema", str(bounded), *given]) == 0
+    assert "epsilon=2 of epsilon=4" in capsys.readouterr().out
+
+
 # --- learned schemas
 
 

@@ -30,7 +30,7 @@ _OLD_RAISE = (
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     show = action(actions, "show", _show, "What was spent, what is left, and the history.")
     show.add_argument("ledger", type=Path)
