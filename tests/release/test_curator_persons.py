@@ -314,13 +314,12 @@ def test_whole_persons_cannot_be_told_apart_on_the_command_line():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(in_folder):
     who = [f"p{code}" for code in TABLE.persons.codes.tolist()]
     rows = zip(who, *(column.tolist() for column in TABLE.columns), strict=True)
-    (tmp_path / "visits.csv").write_text("who,a,b\n" + "".join(f"{w},{a},{b}\n" for w, a, b in rows))
-    (tmp_path / "schema.toml").write_text(to_toml(DOMAIN))
-    return tmp_path
+    (in_folder / "visits.csv").write_text("who,a,b\n" + "".join(f"{w},{a},{b}\n" for w, a, b in rows))
+    (in_folder / "schema.toml").write_text(to_toml(DOMAIN))
+    return in_folder
 
 
 def test_the_command_line_says_person_everywhere(folder, capsys):

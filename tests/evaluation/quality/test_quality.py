@@ -241,15 +241,14 @@ bins = {}
 """
 
 
-def test_the_command_judges_a_release_and_any_table(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_judges_a_release_and_any_table(in_folder, capsys, monkeypatch):
     monkeypatch.setattr(models, "find_spec", lambda name: None)  # which takes a second
     numbers = {a.name: list(range(a.size + 1)) for a in DOMAIN.attributes if a.kind == "number"}
     texts = [SCHEMA.format(name, bins) for name, bins in numbers.items()]
     category = '[[attribute]]\nname = "sex"\nkind = "category"\ncategories = ["F", "M"]\n'
-    (tmp_path / "people.toml").write_text(category + "".join(texts))
-    written(tmp_path / "people.csv", part(REAL, slice(0, 500)))
-    written(tmp_path / "fake.csv", part(OTHER, slice(0, 300)))
+    (in_folder / "people.toml").write_text(category + "".join(texts))
+    written(in_folder / "people.csv", part(REAL, slice(0, 500)))
+    written(in_folder / "fake.csv", part(OTHER, slice(0, 300)))
     given = ["people.csv", "--schema", "people.toml"]
     release = ["release", *given, "--mechanism", "mwem", "--workload", "marginals:2", "--epsilon", "2", "--out", "out"]
     assert main([*release, "--insecure-seed", "1"]) == 0
@@ -258,7 +257,7 @@ def test_the_command_judges_a_release_and_any_table(tmp_path, capsys, monkeypatc
     shown = capsys.readouterr()
     assert "3-marginal score" in shown.out
     assert "NOT PRIVATE" in shown.err
-    assert sorted(f.name for f in (tmp_path / "seen").iterdir()) == ["quality.html", "quality.json"]
+    assert sorted(f.name for f in (in_folder / "seen").iterdir()) == ["quality.html", "quality.json"]
     assert main(["evaluate", *given, "--synthetic", "fake.csv", "--targets", "all", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["records"] == {"real": 500, "synthetic": 300}
     assert main([*release[:-1], "heavy", "--weighted", "--insecure-seed", "1"]) == 0

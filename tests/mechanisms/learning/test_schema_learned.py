@@ -170,11 +170,10 @@ def test_no_rule_is_about_what_is_to_be_learned():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(in_folder):
     frame(400).to_csv("towns.csv", index=False)
-    (tmp_path / "draft.toml").write_text(to_toml(OPEN))
-    return tmp_path
+    (in_folder / "draft.toml").write_text(to_toml(OPEN))
+    return in_folder
 
 
 LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]
