@@ -74,8 +74,7 @@ def outcomes(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_outcome_depends_on_the_number_of_cores(on, monkeypatch, dtype):
-    monkeypatch.setattr("qrelease.data.marginals.plan.MAX_DIRECT_WORK", 1 << 8)
+def test_no_outcome_depends_on_the_number_of_cores(on, dtype):
     found = []
     for number in (1, 2, 5):
         on(number)

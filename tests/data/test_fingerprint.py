@@ -219,7 +219,9 @@ def test_the_terminal_says_it_and_the_release_does_not(in_folder, capsys):
     connection.close()
     assert len(digests) == 4
     given = (
-        shown + "".join(said) + "".join(f.read_text() for f in in_folder.rglob("*") if f.parent.name in ("one", "three"))
+        shown
+        + "".join(said)
+        + "".join(f.read_text() for f in in_folder.rglob("*") if f.parent.name in ("one", "three"))
     )
     assert not [digest for digest in digests if digest in given]
     assert "records are not those" not in "".join(f.read_text() for f in (in_folder / "three").iterdir())
