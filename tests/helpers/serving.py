@@ -84,17 +84,6 @@ class Client:
         return Reply(sent[0]["status"], found, b"".join(m.get("body", b"") for m in sent[1:]))
 
 
-class Instead:
-    """An object, of which some things are others: a part that fails, is slow, or counts what is asked of it."""
-
-    def __init__(self, instead_of, **others):
-        self._instead_of = instead_of
-        self.__dict__.update(others)
-
-    def __getattr__(self, name):
-        return getattr(self._instead_of, name)
-
-
 @contextlib.contextmanager
 def worker(
     path: Path,

@@ -128,9 +128,10 @@ def test_an_update_touches_the_cells_that_a_query_sees_and_no_others():
     """Seen from inside: nobody outside can tell, as the rest is scaled when it is read."""
     domain = coded(5, 6, 8, 10)
     found, asked = Histogram(domain, [(0,)], 48.0), Workload.predicates(domain, "a = 3 and b in 2..4")
-    inside = found._weights.reshape(domain.shape)[3, 2:5]
+    weights = found._weights
+    inside = weights.reshape(domain.shape)[3, 2:5]
     kept = inside.copy()
-    found._weights[:] = np.nan
+    weights[:] = np.nan
     inside[:] = kept
     found.update(asked.groups[0], [1.0])
     np.testing.assert_allclose(inside, np.exp(1.0), rtol=1e-15)

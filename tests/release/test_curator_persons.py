@@ -206,13 +206,17 @@ def test_an_answer_costs_a_person_so_many_times_what_it_costs_a_record():
 
 
 def test_a_session_goes_on_with_the_same_records(tmp_path):
+
+    def kept_by(session):
+        return session._draws._private.exact(WORKLOAD)[0].tolist()
+
     kept = []
     for _ in range(2):
         with budget(PureDP(9.0) if not kept else None, path=tmp_path / "x.ledger") as ledger:
             session = Curator(TABLE, ledger).open(Online(alpha=0.1), PureDP(4.0), key="all")
-            kept.append(session._draws._private.exact(WORKLOAD)[0].tolist())
+            kept.append(kept_by(session))
             other = Curator(TABLE, ledger).open(Online(alpha=0.1), PureDP(4.0))
-            assert other._draws._private.exact(WORKLOAD)[0].tolist() != kept[-1]
+            assert kept_by(other) != kept[-1]
     assert kept[0] == kept[1]
 
 

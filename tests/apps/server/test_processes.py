@@ -7,7 +7,8 @@ import socket
 import time
 
 import pytest
-from serving import Client, Instead, admit, worker
+from instead import Instead
+from serving import Client, admit, worker
 
 from qrelease.apps.cli import main
 from qrelease.apps.server import processes

@@ -16,8 +16,9 @@ from importlib.resources import files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from instead import Instead
 from replies import problem, read
-from serving import CAP, GENEROUS, TABLE, Client, Instead, admit, spent, worker
+from serving import CAP, GENEROUS, TABLE, Client, admit, spent, worker
 from worlds import PEOPLE, PROPERTY, coded, random_table
 
 from qrelease.apps.cli import main

@@ -6,8 +6,9 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+from instead import Instead
 from replies import problem
-from serving import GENEROUS, Client, Instead, admit, worker
+from serving import GENEROUS, Client, admit, worker
 from worlds import coded, random_table
 
 from qrelease.apps.server.service import Service

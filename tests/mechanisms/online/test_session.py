@@ -1,10 +1,10 @@
 """Online sessions that pay as they go: promises, prices, one journal for many processes, and what a crash leaves."""
 
+import contextlib
 import itertools
 import json
 import math
 import multiprocessing
-import sqlite3
 from collections import Counter
 from dataclasses import replace
 
@@ -586,19 +586,18 @@ def test_inside_a_transaction_all_is_one(tmp_path):
     again.answer("a = 0")
 
 
-class Full:
-    """A connection to a disk that is full when something is to be written there."""
-
-    def __init__(self, inner):
-        self._inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-    def execute(self, statement, *values):
-        if statement == "COMMIT":
-            raise sqlite3.OperationalError("database or disk is full")
-        return self._inner.execute(statement, *values)
+@contextlib.contextmanager
+def commits_fail(store):
+    """Each transaction that writes to a journal breaks a rule that SQLite looks at when it is committed."""
+    store.execute("PRAGMA foreign_keys = ON")
+    store.execute("CREATE TEMP TABLE few (number INTEGER PRIMARY KEY)")
+    store.execute("CREATE TEMP TABLE many (number REFERENCES few DEFERRABLE INITIALLY DEFERRED)")
+    store.execute("CREATE TEMP TRIGGER fails AFTER INSERT ON main.journal BEGIN INSERT INTO many VALUES (1); END")
+    try:
+        yield
+    finally:
+        for what in ("TRIGGER fails", "TABLE many", "TABLE few"):
+            store.execute(f"DROP {what}")
 
 
 def test_what_could_not_be_committed_was_not_bought(tmp_path):
@@ -606,17 +605,12 @@ def test_what_could_not_be_committed_was_not_bought(tmp_path):
     source = Curator(TABLE, ledger, Entropy.insecure(1))
     session = source.open(ONLINE, CAPS[0], key="s")
     first = session.answer("a = 0")
-    good = ledger.store._connection
-    ledger.store._connection = Full(good)
-    with pytest.raises(LedgerError):
+    with commits_fail(ledger.store), pytest.raises(LedgerError):
         session.answer("b = 0")
-    ledger.store._connection = good
     assert (session.spent, session.answer("a = 0").value) == (first.cost, first.value)
     assert session.answer("b = 0").cost == first.cost
-    ledger.store._connection = Full(good)
-    with pytest.raises(LedgerError), ledger.transaction():
+    with commits_fail(ledger.store), pytest.raises(LedgerError), ledger.transaction():
         session.answer("c = 0")
-    ledger.store._connection = good
     with pytest.raises(LedgerError, match="was undone; open it again"):
         session.answer("a = 0")
     again = source.open(ONLINE, CAPS[0], key="s")
