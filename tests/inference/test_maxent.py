@@ -25,19 +25,17 @@ def estimated(table, order, cost, seed, neighbours=ADD):
 
 
 @pytest.mark.parametrize("dense", [maxent.DENSE, 0])
-def test_without_noise_it_has_the_measured_marginals(dense, monkeypatch):
-    monkeypatch.setattr(maxent, "DENSE", dense)
+def test_without_noise_it_has_the_measured_marginals(dense):
     table = log_linear((2, 3, 4, 2), 20_000, 1)
-    histogram, _ = fit(estimated(table, 2, ApproxDP(60.0, 1e-2), 0))
+    histogram, _ = fit(estimated(table, 2, ApproxDP(60.0, 1e-2), 0), dense)
     asked, true = truth(table, 2)
     assert np.abs(histogram.answer(asked) - true).max() < 10
 
 
 @pytest.mark.parametrize("dense", [maxent.DENSE, 0])
-def test_where_the_noise_drowns_everything_it_is_nearly_uniform(dense, monkeypatch):
-    monkeypatch.setattr(maxent, "DENSE", dense)
+def test_where_the_noise_drowns_everything_it_is_nearly_uniform(dense):
     table = log_linear((2, 3, 4, 2), 50, 1)
-    histogram, _ = fit(estimated(table, 3, ApproxDP(0.01, 1e-9), 0, SWAP))
+    histogram, _ = fit(estimated(table, 3, ApproxDP(0.01, 1e-9), 0, SWAP), dense)
     shares = histogram.values / histogram.total
     assert np.abs(shares - 1 / 48).max() < 0.02
 
@@ -75,16 +73,15 @@ def test_the_models_error_bars_cover_and_are_hardly_longer_than_the_linear_ones(
     assert np.mean(widths) < width
 
 
-def test_columns_that_depend_on_each_other_are_fitted_to_the_noise(monkeypatch):
+def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
     """There J of independent columns is off by orders of magnitude."""
-    monkeypatch.setattr(maxent, "DENSE", 0)
     rng = np.random.default_rng(0)
     first = rng.choice(12, 20_000, p=rng.dirichlet(np.full(12, 0.3)))
     others = [np.where(rng.random(20_000) < 0.03, rng.integers(0, n, 20_000), first * n // 12) for n in (12, 6, 4, 3)]
     table = Table(coded(12, 12, 6, 4, 3), [c.astype(np.uint8) for c in (first, *others)])
     asked, true = truth(table, 3)
     estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
-    histogram, posterior = fit(estimates)
+    histogram, posterior = fit(estimates, dense=0)
     linear, variances = estimates.answer(asked)
     off = np.abs(histogram.answer(asked) - true)
     assert off.mean() < 0.7 * np.abs(linear - true).mean()
