@@ -257,4 +257,5 @@ def test_rows_that_do_not_fit_in_memory_are_refused(free_memory):
 
 @pytest.mark.parametrize("rounds", [3, np.int64(3)])
 def test_the_parameters_of_a_release_can_be_written_down(rounds):
-    json.dumps(dict(released(MWEM(rounds=rounds)).parameters), allow_nan=False)
+    text = json.dumps(dict(released(MWEM(rounds=rounds)).parameters), allow_nan=False)
+    assert json.loads(text)["rounds"] == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import DOMAIN, released, rows_of
+from archives import DOMAIN, many, released, rows_of
 from pyarrow import parquet
 
 from qrelease.data.domain import Domain
@@ -153,9 +153,8 @@ def test_what_memory_is_free_decides_no_file(tmp_path: Path, free_memory, weight
 
 
 @pytest.mark.parametrize("mechanism", [MWEM(rounds=4), Gaussian(), MaxEnt()], ids=lambda m: m.name)
-def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path, monkeypatch) -> None:
-    release = released(mechanism)
-    monkeypatch.setattr(writer, "LISTED_ANSWERS", 10)
+def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path) -> None:
+    release = many(mechanism)
     release.save(tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "release.json").read_text())
     assert not any("values" in m for m in manifest["measurements"])

@@ -29,7 +29,6 @@ from qrelease.mechanisms.small_db.databases import Databases
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import ENUMERATED, SmallDB
 from qrelease.noise import selection
-from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -319,14 +318,6 @@ def test_it_spends_all_of_the_cost_on_a_count_and_a_choice(relation, cost, listi
             assert draft.synopsis.total == draft.measurements[0].values[0]
             assert spent[0] == pytest.approx(exponential_choice.COUNT_SHARE * sum(spent))
         assert draft.choices["records"] == draft.synopsis.total
-
-
-@pytest.mark.parametrize("cost", [PureDP(0.3), ZCDP(0.1), ZCDP(2.0), ZCDP(1e-30)], ids=str)
-def test_epsilon_of_a_choice_is_that_of_private(cost, monkeypatch):
-    seen = []
-    monkeypatch.setattr(selection, "exponential_mechanism", lambda scores, epsilon, *_: seen.append(epsilon) or 0)
-    private(TABLE, cost).select(np.arange(3), 1, cost, "exponential")
-    assert seen == [selection_epsilon(cost, "exponential")]
 
 
 @pytest.mark.parametrize("noisy", [-3.0, 0.4, 7.6, 1e12])
