@@ -512,22 +512,22 @@ def least_enough(enough: Callable[[float], bool], low: float) -> float | None:
 
 def _net(setting: Setting, cost: Cost) -> Net:
     """Of the nets with a theorem, by their numbers of records, the one that promises most."""
-    nets = _nets(setting.workload)
+    nets = _nets(setting.workload, LIMITS)
     if not nets:
         raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")
     return min(nets, key=lambda net: setting.error(net, cost))
 
 
 @lru_cache(maxsize=4)
-def _nets(workload: Workload) -> tuple[Net, ...]:
+def _nets(workload: Workload, limits: PlanningLimits) -> tuple[Net, ...]:
     """Quantile nets for the ranges of one column; else small databases."""
     domain, k = workload.domain, len(workload)
     if k * domain.size > MAX_ENTRIES:
         return ()
     if len(domain) == 1 and all(isinstance(g.queries, Intervals) for g in workload.groups):
-        sizes = takewhile(lambda size: range_size(domain.size, size) <= LIMITS.net_synopses, _growing(2))
+        sizes = takewhile(lambda size: range_size(domain.size, size) <= limits.net_synopses, _growing(2))
         return tuple(Net(quantiles(domain, 1 / size), 1 / size) for size in sizes)
-    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= LIMITS.net_answers, _growing(1))
+    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= limits.net_answers, _growing(1))
     covers = ((size, small_database_error(size, k)) for size in sizes)
     return tuple(Net(small_databases(domain, size), alpha) for size, alpha in covers if alpha < 1)
 

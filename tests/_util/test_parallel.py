@@ -65,7 +65,7 @@ def outcomes(dtype):
         dense = Workload.vectors(domain, rng.random((1, domain.size)))
         for query in (*Workload.predicates(domain, "a = 1 and g = 1").groups, *dense.groups):
             state.update(query, [0.1])
-            yield np.array([state._mass])
+            yield state.answer(Workload.predicates(domain, "a = 1 and c = 0"))
         yield state.answer(Workload.predicates(domain, "b = 1 and d = 0"))
         yield state.marginals
         yield state.values

@@ -181,9 +181,6 @@ def test_the_least_number_that_is_enough(least, low):
 def _quick(monkeypatch):
     """Nets that take no second for each simulation."""
     monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, net_synopses=1 << 10, net_answers=1 << 10))
-    planning._nets.cache_clear()
-    yield
-    planning._nets.cache_clear()
 
 
 @pytest.mark.usefixtures("_quick")

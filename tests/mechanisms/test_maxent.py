@@ -127,7 +127,7 @@ def test_the_privacy_goes_where_residuals_are_expected_to_show():
     """At a small ε triples are drowned, and keep a twentieth of their part; with many records they have theirs."""
     domain = coded(*(2,) * 10)
     asked = Workload.marginals(domain, 3)
-    few, many = (MaxEnt()._plan(asked, ApproxDP(0.1, 1e-9), Neighbours.ADD_REMOVE, n).variances for n in (1e3, 1e8))
+    few, many = (MaxEnt().plan(asked, ApproxDP(0.1, 1e-9), Neighbours.ADD_REMOVE, n).variances for n in (1e3, 1e8))
     assert few[(0, 1, 2)] / few[(0,)] > 10 * many[(0, 1, 2)] / many[(0,)]
 
 
@@ -137,7 +137,7 @@ def test_triples_of_few_cells_are_measured_at_a_small_epsilon_too():
     def share(domain):
         asked = Workload.marginals(domain, 3)
         cost = ApproxDP(0.1, 1e-9)
-        plan, noise = MaxEnt()._plan(asked, cost, Neighbours.ADD_REMOVE, 21_574), calibrated(1, cost)[0].variance
+        plan, noise = MaxEnt().plan(asked, cost, Neighbours.ADD_REMOVE, 21_574), calibrated(1, cost)[0].variance
         return noise * sum(
             prod(1 - 1 / domain.shape[a] for a in s) / v for s, v in plan.variances.items() if len(s) == 3
         )

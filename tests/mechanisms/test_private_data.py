@@ -114,10 +114,16 @@ def test_every_measurement_has_the_noise_that_its_sensitivity_asks_for(name, cos
         assert m.noise.scale == pytest.approx(scale, rel=1e-9)
 
 
+@pytest.fixture
+def in_parts(monkeypatch):
+    """So many answers are drawn at a time."""
+    return lambda answers: monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", answers)
+
+
 @pytest.mark.parametrize("drawn", [1, 7, 20])
-def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
+def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, in_parts):
     """At such a cost there is hardly any noise."""
-    monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", drawn)
+    in_parts(drawn)
     cost = ZCDP(1e30)
     plan = ResidualPlan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
     for asked in (mixed(), plan.workload):
@@ -130,8 +136,8 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
         np.testing.assert_array_equal(np.concatenate([m.values for m in found]), np.concatenate(exact))
 
 
-def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(monkeypatch):
-    monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", 40)
+def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(in_parts, monkeypatch):
+    in_parts(40)
     domain = coded(*[4] * 8)
     asked, table = Workload.marginals(domain, 3), table_of(domain, np.empty((0, 8), np.int64))
     assert len(asked.cuts(40)) > 50

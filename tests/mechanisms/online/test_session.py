@@ -269,7 +269,7 @@ class Crash(Entropy):
 
     def __new__(cls, after=0):
         made = object.__new__(cls)
-        made._inner, made._after = Entropy.insecure(9), after
+        made.inner, made._after = Entropy.insecure(9), after
         return made
 
     def __init__(self, after=0):
@@ -283,7 +283,7 @@ class Crash(Entropy):
         self._after -= 1
         if self._after < 0:
             raise KeyboardInterrupt
-        return self._inner.words(n)
+        return self.inner.words(n)
 
 
 @pytest.mark.parametrize("cap", CAPS)
@@ -358,7 +358,10 @@ def test_what_was_charged_before_a_crash_is_delivered_after_it(tmp_path, declare
 
 def _long(session, count):
     """Append so many paid answers to the journal, as if they had been asked: what they say, and their steps."""
-    rng, state, journal = np.random.default_rng(0), state_of(session), session._journal
+    rng, state, ledger = np.random.default_rng(0), state_of(session), ledger_of(session)
+    (entry,) = (e for e in ledger.history() if e.kind == "session")
+    journal = Ledger.open(ledger.store.path).session(entry.cost, entry.label, "s")
+    journal.read()
     first = len(state.purchases)
     rows = rng.integers(0, 1 << 24, count)
     cost = state.prices.cost(state.prices.alone).to_json()
@@ -372,7 +375,7 @@ def _long(session, count):
             lines = [json.dumps(entry).encode() for entry in (bought, found)]
             for line in lines:
                 journal.append(line)
-            session._replay(lines)
+    session.catch_up()
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
