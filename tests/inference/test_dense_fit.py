@@ -1,5 +1,6 @@
 """The fit of weighted records with the whole of J."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +29,7 @@ def test_a_round_without_a_solution_leaves_the_last_one_with_its_records(monkeyp
     estimates, _ = estimates_of(table, ZCDP(10.0))
     settled = partial(settle, estimates, 8_000)
     with monkeypatch.context() as patch:
-        patch.setattr(maxent, "_ROUNDS", 1)
+        patch.setattr(maxent, "SOLVER", replace(maxent.SOLVER, solved_rounds=1))
         once = settled(rng=np.random.default_rng(1)).chains
     solve, solved = maxent.solve, []
 

@@ -6,7 +6,7 @@ from fits import SETS, SHAPE, follow, some
 
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.structural_zeros import masks
-from qrelease.inference.gibbs import Chains, Sampler, possible
+from qrelease.inference.gibbs import Chains, GibbsSampler, possible
 
 
 def histogram(codes):
@@ -15,7 +15,7 @@ def histogram(codes):
 
 def sampler(tables, values, linked=(), impossible=None):
     parts = np.split(values, tables.offsets[1:-1])
-    return Sampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
+    return GibbsSampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
 
 
 def log_linear(seed, scale=1.0):
@@ -75,7 +75,7 @@ def test_columns_that_say_the_same_are_left_together():
     for linked, cells in (((), 1), (((0, 1),), 8)):
         codes = np.zeros((2, 2_000), np.uint16)
         for _ in range(5):
-            Sampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
+            GibbsSampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
         assert (codes[0] == codes[1]).all()
         assert len(np.unique(codes[0])) == cells
 

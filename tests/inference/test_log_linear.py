@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.inference.interaction_basis import singles
 from qrelease.inference.log_linear import finish, fit
 from qrelease.inference.residuals import Estimates, ResidualPlan
-from qrelease.mechanisms.weighted_records import agreements
+from qrelease.mechanisms.record_plan import agreements
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP
 from qrelease.queries.workload import Workload

@@ -27,8 +27,8 @@ from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import reader, writer
+from qrelease.release.answer_table import MOST_ANSWERS
 from qrelease.release.curator import Curator
-from qrelease.release.manifest import MOST_ANSWERS
 
 
 @pytest.mark.parametrize("mechanism", [MWEM(rounds=4), MWEM(rounds=5, choice="query"), Laplace(), Gaussian(), MaxEnt()])

@@ -6,7 +6,8 @@ import pytest
 
 import qrelease as qr
 from qrelease.apps.cli import main
-from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.data.attribute import OTHER
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema import load, to_toml
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
