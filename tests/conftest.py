@@ -1,11 +1,13 @@
 """Settings that every test shares."""
 
+import contextlib
 import importlib
 import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -51,3 +53,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def free_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """As if so many bytes of memory were free from now on."""
     return lambda size: monkeypatch.setattr("qrelease._util.memory.free", lambda: size)
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the test, which is the current one."""
+    with contextlib.chdir(tmp_path):
+        yield tmp_path

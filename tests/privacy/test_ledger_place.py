@@ -168,10 +168,16 @@ def test_the_mount_of_a_file_is_found(file, point, kind):
     assert place.mount_of(Path(file), MOUNTS) == (Path(point), kind)
 
 
-def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
-    text = path.with_name("mounts")
-    text.write_text(MOUNTS.replace("/home ", f"{os.path.realpath(path.parent)} "))
-    monkeypatch.setattr(place, "MOUNTS", text)
+@pytest.fixture
+def mounted(path, monkeypatch):
+    """What a kernel says of its file systems from now on."""
+    file = path.with_name("mounts")
+    monkeypatch.setattr(place, "MOUNTS", file)
+    return file.write_text
+
+
+def test_a_ledger_on_the_network_is_refused(path, mounted):
+    mounted(MOUNTS.replace("/home ", f"{os.path.realpath(path.parent)} "))
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
         Ledger.open(path)
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
@@ -189,11 +195,9 @@ def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
         *((f"fuse.{kind}", False) for kind in ("fuse-overlayfs", "mergerfs")),
     ],
 )
-def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, monkeypatch):
+def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, mounted):
     """File systems of programs are taken for a network's, but for some that are known to be on a disk."""
-    text = path.with_name("mounts")
-    text.write_text(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
-    monkeypatch.setattr(place, "MOUNTS", text)
+    mounted(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
     if refused:
         with pytest.raises(LedgerError, match=f"is on a network file system .{kind}."):
             Ledger.open(path)
