@@ -79,9 +79,9 @@ def rate(action: Callable[[], object], calls: int = 2000) -> float:
 def charges(folder: Path) -> list[Row]:
     """A ledger of one charge next to one of 100 000, which gets there without waiting for the disk."""
     with Ledger.open(folder / "new.ledger", TOTAL) as new, Ledger.open(folder / "old.ledger", TOTAL) as old:
-        old._store._live().execute("PRAGMA synchronous = OFF")
+        old.store.database._live().execute("PRAGMA synchronous = OFF")
         rate(charging(old), CHARGES - WINDOW * ROUNDS)
-        old._store._live().execute("PRAGMA synchronous = FULL")
+        old.store.database._live().execute("PRAGMA synchronous = FULL")
         slowdown = side_by_side(charging(new), charging(old))
         return [
             Row("durable charge", rate(charging(new)), "charges/s", 500.0),

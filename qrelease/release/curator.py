@@ -282,7 +282,7 @@ class Curator:
         if not changed_rows:
             self._warn()
         rows, key = self._fingerprint(), None
-        keeps = self._ledger.store.path is not None and not is_insecure(self._entropy)
+        keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
             key = self._learning_key(cost, again=again)
         parts = learning.shares(self.domain, cost)
@@ -300,7 +300,7 @@ class Curator:
 
     def has_learned(self, cost: Cost) -> bool:
         """Whether `learn` at this cost was paid for before, and is free."""
-        if self._ledger.store.path is None or is_insecure(self._entropy):
+        if self._ledger.store.place is None or is_insecure(self._entropy):
             return False
         return self._ledger.knows(self._learning_key(cost))
 
@@ -387,7 +387,7 @@ class Curator:
         """
         if not type(mechanism).__module__.startswith("qrelease."):
             return False
-        if is_insecure(self._entropy) or self._ledger.store.path is None:
+        if is_insecure(self._entropy) or self._ledger.store.place is None:
             return False
         return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
 

@@ -17,6 +17,7 @@ from qrelease.apps.cli.shared import (
     cost_given,
     cost_options,
     entropy_of,
+    ledger_place,
     schema_options,
     seed_option,
     table_of,
@@ -46,7 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     cost_options(parser, "what this estimate may cost")
     parser.add_argument(
         "--ledger",
-        type=Path,
+        type=ledger_place,
         help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
     )
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this estimate")

@@ -20,6 +20,7 @@ from qrelease.apps.cli.shared import (
     dataset_of,
     elapsed,
     entropy_of,
+    ledger_place,
     seed_option,
     table_of,
     told,
@@ -99,7 +100,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
     parser.add_argument(
         "--ledger",
-        type=Path,
+        type=ledger_place,
         help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
     )
     parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
@@ -339,7 +340,9 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     files = drawn + _LABEL * len(workload.domain) * rows + (_ANSWER * len(workload) if written else 0)
     needed = [(folder, files)]
     if arguments.insecure_seed is None or arguments.ledger is not None:
-        needed.append((ledger_path(arguments).resolve().parent, drawn))
+        ledger = ledger_path(arguments)
+        if isinstance(ledger, Path):
+            needed.append((ledger.resolve().parent, drawn))
     for place, size in needed:
         free = shutil.disk_usage(place).free
         if free < size:

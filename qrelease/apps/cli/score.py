@@ -15,6 +15,7 @@ from qrelease.apps.cli.shared import (
     cost_given,
     cost_options,
     entropy_of,
+    ledger_place,
     opened,
     schema_options,
     seed_option,
@@ -31,7 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     schema_options(parser)
     cost_options(parser, "what the scores may cost, all together")
     parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: as of `qrelease release`")
-    parser.add_argument("--ledger", type=Path, help="that of the data; default: DATASET.ledger beside them")
+    parser.add_argument("--ledger", type=ledger_place, help="that of the data; default: DATASET.ledger beside them")
     parser.add_argument("--json", action="store_true", help="one object")
     weak_option(parser)
     seed_option(parser)

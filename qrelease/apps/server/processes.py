@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from qrelease.apps.server.rate_limit import Rates
 from qrelease.errors import InvalidInput, QReleaseError, RowsChangedWarning, TooLarge
+from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
     from qrelease.apps.server.app import Handlers
@@ -66,7 +67,7 @@ class Settings:
 
     data: str
     schema: str
-    ledger: str
+    ledger: Path | LedgerUrl
     epsilon: float
     delta: float | None
     alpha: float
@@ -150,7 +151,7 @@ class _Loaded:
         table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
         table.domain.check_decided()
         neighbours = Neighbours.parse(settings.neighbours)
-        if Path(settings.ledger).exists():  # of the other relation it refuses first: n is public under one alone
+        if Ledger.exists(settings.ledger):  # of the other relation it refuses first: n is public under one alone
             Ledger.open(settings.ledger, neighbours=neighbours).close()
         unit = Unit(neighbours, table.domain.at_most)
         of_a_record = unit.of_a_record(cost)
@@ -228,8 +229,8 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
 
     loaded.rehearse(Neighbours.parse(settings.neighbours))
     table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
-    path = Path(settings.ledger)
-    total = None if path.exists() else cost
+    path = settings.ledger
+    total = None if Ledger.exists(path) else cost
     with ExitStack() as closing:
         # Two connections: one for the transactions, and one for what is read without waiting for them.
         ledger, door = (
@@ -247,7 +248,9 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
             opened[:] = [curator.open(mechanism, cost, key=settings.session, changed_rows=settings.changed_rows)]
             return Service(opened[0], Analysts(ledger))
 
-        transactions = Transactions(ledger, service, path.with_name(f"{path.name}-turn"))
+        # On a server they take turns by its lock, which wakes who waits.
+        turn = path.with_name(f"{path.name}-turn") if isinstance(path, Path) else None
+        transactions = Transactions(ledger, service, turn)
         notice = curator.notice
         if greeting and notice:
             print(f"qrelease: {notice}", file=sys.stderr, flush=True)

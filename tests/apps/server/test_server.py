@@ -25,7 +25,7 @@ from qrelease.apps.server.transactions import SETTINGS, Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
 from qrelease.mechanisms.online.session import Online, OnlineSession
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_store
+from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_file, ledger_store
 from qrelease.privacy.analyst_store import RequestRow
 from qrelease.privacy.analysts import AnalystAccount, Analysts, Revoked
 from qrelease.privacy.costs import six_digits
@@ -691,7 +691,7 @@ def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
     monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, pause_seconds=3600.0))
     found = {}
     for seed in range(6):
-        seen, connect = [], ledger_store._connect
+        seen, connect = [], ledger_file._connect
 
         def traced(*where, seen=seen, connect=connect):
             connection = connect(*where)
@@ -699,7 +699,7 @@ def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
             return connection
 
         with monkeypatch.context() as patch:
-            patch.setattr(ledger_store, "_connect", traced)
+            patch.setattr(ledger_file, "_connect", traced)
             file = path.with_name(f"{seed}.ledger")
             with worker(file, seed=seed) as app:
                 ada = Client(app, admit(file, "ada"))
@@ -711,7 +711,7 @@ def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
     statements = found.popitem()[1]
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") - 1 == 1  # the token is read apart
     assert sum(text.startswith("INSERT INTO journal ") for text in statements) == 2
-    for once in ("INSERT OR REPLACE INTO head", "INSERT OR REPLACE INTO journals", "UPDATE analysts"):
+    for once in ("UPDATE head SET tally =", "INSERT INTO journals VALUES", "UPDATE analysts"):
         assert sum(text.startswith(once) for text in statements) == 1  # the last, that has all of it
 
 

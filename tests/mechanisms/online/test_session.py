@@ -606,17 +606,17 @@ def test_what_could_not_be_committed_was_not_bought(tmp_path):
     source = Curator(TABLE, ledger, Entropy.insecure(1))
     session = source.open(ONLINE, CAPS[0], key="s")
     first = session.answer("a = 0")
-    good = ledger.store._connection
-    ledger.store._connection = Full(good)
+    good = ledger.store.database._connection
+    ledger.store.database._connection = Full(good)
     with pytest.raises(LedgerError):
         session.answer("b = 0")
-    ledger.store._connection = good
+    ledger.store.database._connection = good
     assert (session.spent, session.answer("a = 0").value) == (first.cost, first.value)
     assert session.answer("b = 0").cost == first.cost
-    ledger.store._connection = Full(good)
+    ledger.store.database._connection = Full(good)
     with pytest.raises(LedgerError), ledger.transaction():
         session.answer("c = 0")
-    ledger.store._connection = good
+    ledger.store.database._connection = good
     with pytest.raises(LedgerError, match="was undone; open it again"):
         session.answer("a = 0")
     again = source.open(ONLINE, CAPS[0], key="s")
