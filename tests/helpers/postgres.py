@@ -24,7 +24,7 @@ def binaries() -> Path | None:
     if find_spec("psycopg") is None:
         return None
     found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True) + ([Path(found).parent] if found else [])
     if os.getuid() == 0:  # the server refuses to be root
         try:
             pwd.getpwnam(NAME)
@@ -49,7 +49,7 @@ class Server:
         with (folder / "data" / "postgresql.conf").open("a") as settings:
             settings.write(
                 f"port = {self.port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{folder}'\n"
-                "max_connections = 60\nshared_buffers = 16MB\nautovacuum = off\n"
+                "max_connections = 60\nshared_buffers = 16MB\nautovacuum = off\nrecovery_init_sync_method = syncfs\n"
             )
         self.start()
 
@@ -80,13 +80,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server | None]:
-    """A server until the end; None where none can be had."""
+def running(within: Path | None = None) -> Iterator[Server | None]:
+    """A server until the end, in a folder of its own within one; None where none can be had."""
     programs = binaries()
     if programs is None:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="qrelease-pg-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(dir=within, prefix="qrelease-pg-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         server = Server(folder, programs)
         try:
