@@ -397,12 +397,9 @@ class Table:
         """
         if self.persons is None or parents.persons is None or self.person_column != parents.person_column:
             raise InvalidInput("a table is joined with one that has the same person column, and knows its persons")
-        rows = parents.persons.codes
-        if len(rows) > len(parents.persons.digests):
+        if len(parents.persons) > len(parents.persons.digests):
             raise InvalidInput(f"a parent has one row for each {self.person_column!r}, and here one of them has two")
-        of_digest = dict(zip(parents.persons.unit.tolist(), range(len(rows)), strict=True))
-        row_of = np.array([of_digest.get(d, -1) for d in self.persons.digests.tolist()], np.int64)
-        places = row_of[self.persons.codes]
+        places = self.persons.rows_of(parents.persons)
         orphans = places < 0
         columns, points = list(self.columns), self._points_or_none()
         theirs = zip(parents.domain, parents.columns, parents._points_or_none(), strict=True)

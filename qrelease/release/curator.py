@@ -33,7 +33,7 @@ from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.noise_source import ExactNoise
-from qrelease.statistics.private_columns import PrivateColumns
+from qrelease.statistics.private_columns import PrivateColumns, domain_of
 
 
 @final
@@ -222,7 +222,7 @@ class Curator:
 
         None where they are those of the ledger's last charge under the same schema, or where this will be the first.
         """
-        return self._ledger.notice(self._fingerprint())
+        return self._ledger.notice(self._fingerprint()) if self._ledger.names_tables else None
 
     def _fingerprint(self) -> TableDigests:
         if self._rows is None:
@@ -367,6 +367,7 @@ class Curator:
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
             self._warn()
+        self._table.check_bounded()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
         key = None
         if resumable:
@@ -404,7 +405,6 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
-        self._table.check_bounded()
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         with self._unit.explained():
@@ -451,17 +451,16 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
-        neighbours, domain = self._ledger.neighbours, self._table.domain
-        domain.check_decided()
+        neighbours, domain = self._ledger.neighbours, domain_of(self._table)
         check_one_record(domain, "an estimate")
-        records = len(self._table) if self._unit.public_records else None
         if self._ledger.store.in_writing:
             raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
         statistic.check(domain, cost, neighbours)
-        refuse_empty(statistic, domain, records, cost, neighbours)
         described = {f.name: plain(getattr(statistic, f.name)) for f in fields(statistic)}  # type: ignore[arg-type]
         if not changed_rows:
             self._warn()
+        records = len(self._table) if self._unit.public_records else None  # not before that was told
+        refuse_empty(statistic, domain, records, cost, neighbours)
         self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
         private = PrivateColumns(self._table, neighbours, Filter(cost), ExactNoise(self._entropy))
         result = statistic.estimate(private, cost)
@@ -524,20 +523,31 @@ class Curator:
             )
         check_cost(cost)
         self.domain.check_decided()
+        if self._ledger.store.in_writing:
+            raise LedgerError("a session is not opened inside a transaction, which could undo its charges")
+        self.check_session(key, changed_rows=changed_rows)
+        if not changed_rows and not self._ledger.knows(key):
+            self._warn()
         self._table.check_bounded()
         unit = self._unit
-        records = len(self._table) if unit.public_records else None
+        records = len(self._table) if unit.public_records else None  # not before the rows were looked at
         with unit.explained():
             mechanism.check(self._table.domain, unit.of_a_record(cost), unit.relation, records)
         rows, label = self._fingerprint(), f"{mechanism.name}: a session"
-        if not changed_rows and not self._ledger.knows(key):
-            self._warn()
         if isinstance(mechanism, PayingMechanism):
             journal = self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows)
             return mechanism.join(self._private(journal.key, cost), journal)
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
         private = self._private(charge.key, cost)
         return mechanism.open(private, unit.of_a_record(cost), self._ledger.journal(charge))
+
+    def check_session(self, key: str | None, *, changed_rows: bool = False) -> None:
+        """`LedgerError` where a session of that key was opened on other records; nothing is charged.
+
+        changed_rows  that it may have been
+        """
+        if self._ledger.names_tables:
+            self._ledger.check_session(key, self._fingerprint(), changed_rows=changed_rows)
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
