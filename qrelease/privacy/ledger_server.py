@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 OUTCOME_SECONDS: Final = 30.0
 """Seconds to look for the outcome of a COMMIT whose answer was lost."""
 
-RECONNECT_SECONDS: Final = 10.0
+RECONNECT_SECONDS: Final = 30.0
 """Seconds to wait for a server that was there before, while nothing is begun."""
 
 STATEMENT_SECONDS: Final = 120
