@@ -50,7 +50,7 @@ RECONNECT_SECONDS: Final = 30.0
 """Seconds to wait for a server that was there before, while nothing is begun."""
 
 STATEMENT_SECONDS: Final = 120
-"""Seconds for one statement: a COMMIT that waits longer for a stand-in has an unknown outcome."""
+"""Seconds for one statement; a COMMIT waits for its synchronous stand-in as long as it takes."""
 
 _APPLICATION, _FORMAT = 0x71724C67, 5  # as in the header of a file
 _DURABLE = ("on", "remote_apply")

@@ -150,7 +150,7 @@ class Store:
         self._journals: dict[int, tuple[int, str]] = {}
         self._changed: set[int] = set()
         self._raised = False
-        self._most, self._end = 0, ""  # the entries that were seen on disk, and the digest of the last
+        self._seen = 0, ""  # the entries that were on disk, and the digest of the last; one object, for threads
 
     @property
     def place(self) -> str | None:
@@ -205,7 +205,7 @@ class Store:
                 self._journals.clear()
                 self._changed.clear()
         if written:
-            self._most, self._end = written.entries, written.last
+            self._seen = written.entries, written.last
 
     def _write_heads(self) -> None:
         """Once for all that was done in a transaction."""
@@ -240,12 +240,13 @@ class Store:
         if not found or found[-1] != digest_of(*found[:-1]):
             raise self.damaged()
         head = Head(*found[:-1])
-        if head.entries < self._most or (head.entries == self._most and head.last != self._end):
+        entries, last = self._seen
+        if head.entries < entries or (head.entries == entries and head.last != last):
             raise LedgerError(
                 f"{name_of(self.place)} has forgotten charges since it was opened: it was put back from a backup, or a"
                 " stand-in took over that did not have them; see docs/ledger.md"
             )
-        self._most, self._end = head.entries, head.last
+        self._seen = head.entries, head.last
         return head
 
     def set_head(self, head: Head) -> None:
