@@ -329,9 +329,9 @@ class Table:
         """Take the records of a pandas or polars data frame, or a pyarrow table.
 
         Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
-        value is that of its text (see `data.spelling` and docs/schema.md), whatever type its column has: numbers are
-        compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values while it builds
-        a frame (Arrow cuts times among dates) comes before this, and is the data holder's to avoid.
+        value is that of its text (see `data.spelling` and docs/reference/schema.md), whatever type its column has:
+        numbers are compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values
+        while it builds a frame (Arrow cuts times among dates) comes before this, and is the data holder's to avoid.
 
         Parameters
         ----------
@@ -546,12 +546,20 @@ class Table:
             return self
         if self.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
-        self.domain.check_decided()
         points = self._points_or_none()
-        finest = [c if p is None else p for c, p in zip(self.columns, points, strict=True)]
+        # A text that is to be learned is numbered by when it first came: others' records must not decide by that.
+        finest = [
+            hashed_texts(self.texts[name], codes, key[:64])
+            if name in self.texts
+            else codes
+            if places is None
+            else places
+            for name, codes, places in zip(self.domain.names, self.columns, points, strict=True)
+        ]
         chosen = kept(self.persons, list(zip(self.domain.names, finest, strict=True)), self.domain.at_most, key)
         columns = tuple(column[chosen] for column in self.columns)
-        return Table(self.domain, columns, None, _any_of([None if p is None else p[chosen] for p in points]))
+        left = _any_of([None if p is None else p[chosen] for p in points])
+        return Table(self.domain, columns, None, left, self.texts)
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)

@@ -244,7 +244,7 @@ class Store:
         if head.entries < entries or (head.entries == entries and head.last != last):
             raise LedgerError(
                 f"{name_of(self.place)} has forgotten charges since it was opened: it was put back from a backup, or a"
-                " stand-in took over that did not have them; see docs/ledger.md"
+                " stand-in took over that did not have them; see docs/how-to/ledger.md"
             )
         self._seen = head.entries, head.last
         return head

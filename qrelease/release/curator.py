@@ -193,14 +193,17 @@ class Curator:
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
-        table = self._table
-        if table.domain.at_most is not None:
-            table = table.bounded(self._key(name))
         unit = self._unit
-        return Private(table, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)
+        return Private(
+            self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
+        )
+
+    def _kept(self, name: str) -> Table:
+        """The records that a charge of that name is for: those that are kept of each person."""
+        return self._table if self._table.domain.at_most is None else self._table.bounded(self._key(name))
 
     def _key(self, name: str) -> bytes:
-        """By what the records of persons are chosen for a charge of that name."""
+        """The key by which the records of persons are chosen for a charge of that name."""
         seed = self._entropy.insecure_seed if is_insecure(self._entropy) else None
         if seed is not None:
             return sha256(f"qrelease insecure persons {seed}".encode()).digest()
@@ -258,8 +261,7 @@ class Curator:
         BudgetExceeded
             If the ledger does not cover the cost. Nothing is charged then.
         InvalidInput
-            Where nothing is to be learned, for categories without a δ, and where persons have several records. Nothing
-            is charged then.
+            Where nothing is to be learned, and for categories without a δ. Nothing is charged then.
 
         Examples
         --------
@@ -273,7 +275,6 @@ class Curator:
         True
         """
         learning.check(self.domain, cost)
-        check_one_record(self.domain, "a learned schema")
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
@@ -281,6 +282,8 @@ class Curator:
             raise LedgerError("a schema is not learned inside a transaction, which could undo its charge")
         if not changed_rows:
             self._warn()
+        self._table.check_bounded()
+        of_a_record = self._unit.of_a_record(cost)
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
@@ -288,10 +291,10 @@ class Curator:
         parts = learning.shares(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
         charge = self._ledger.charge(cost, label, key, rows=rows)
-        private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy)
+        private = self._private(charge.key, cost)
 
         def draw() -> bytes:
-            return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
+            return json.dumps(domain_to_json(learning.learn(private, of_a_record))).encode()
 
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if keeps else None
         found = draw() if draws is None else draws.take("a schema", draw)
@@ -420,8 +423,7 @@ class Curator:
         cost : PureDP, ApproxDP or ZCDP
             What it may cost; all of it is charged.
         changed_rows : bool
-            That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
-            charge.
+            As for `release`.
 
         Returns
         -------
@@ -451,28 +453,32 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
-        neighbours, domain = self._ledger.neighbours, domain_of(self._table)
-        check_one_record(domain, "an estimate")
+        unit, domain = self._unit, domain_of(self._table)
+        neighbours = unit.relation
         if self._ledger.store.in_writing:
             raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
-        statistic.check(domain, cost, neighbours)
+        of_a_record = unit.of_a_record(cost)
+        with unit.explained():
+            statistic.check(domain, of_a_record, neighbours)
+        self._table.check_bounded()
         described = {f.name: plain(getattr(statistic, f.name)) for f in fields(statistic)}  # type: ignore[arg-type]
         if not changed_rows:
             self._warn()
         records = len(self._table) if self._unit.public_records else None  # not before that was told
-        refuse_empty(statistic, domain, records, cost, neighbours)
-        self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
-        private = PrivateColumns(self._table, neighbours, Filter(cost), ExactNoise(self._entropy))
-        result = statistic.estimate(private, cost)
+        refuse_empty(statistic, domain, records, of_a_record, neighbours)
+        charge = self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
+        private = PrivateColumns(self._kept(charge.key), neighbours, Filter(of_a_record), ExactNoise(self._entropy))
+        result = statistic.estimate(private, of_a_record)
         return Estimate.of(
             result,
             statistic=statistic.name,
             parameters=described,
             dataset=self._ledger.dataset,
-            neighbours=neighbours,
+            neighbours=unit.neighbours,
+            at_most=unit.at_most,
             cost=cost,
-            spends=tuple(private.spends),
-            promise=_promise(statistic, domain, result, records, cost, neighbours),
+            spends=tuple(Spend(spend.what, unit.of_the_unit(spend.cost)) for spend in private.spends),
+            promise=_promise(statistic, domain, result, records, of_a_record, neighbours),
             insecure=is_insecure(self._entropy),
         )
 
@@ -570,15 +576,6 @@ def _promise(
         return None
     error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
     return error if error is not None and math.isfinite(error) else None
-
-
-def check_one_record(domain: Domain, what: str) -> None:
-    """`InvalidInput` for what is proved for one record a unit, where persons have several."""
-    if domain.at_most is not None:
-        raise InvalidInput(
-            f"{what} is of a table with one record a person, and here each has at most {domain.at_most:,}: make it one"
-            " by [person.derive] in the schema"
-        )
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

@@ -18,7 +18,7 @@ from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.ledger import Ledger
 
 TOTAL = PureDP(1.0)
-DOCS = Path(__file__).parents[2] / "docs" / "ledger.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "ledger.md"
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_text_that_it_cannot_hold_is_refused(url):
 
 
 def test_the_roles_of_the_page_are_enough_and_no_more(postgres, schema, url):
-    """The statements of docs/ledger.md, for another schema."""
+    """The statements of docs/how-to/ledger.md, for another schema."""
     part = DOCS.read_text(encoding="utf-8").partition("```sql\n")[2].partition("```")[0]
     names = {"spender": f"{schema}_s", "reader": f"{schema}_r", "people": schema, "'…'": "'secret'"}
     for old, new in names.items():

@@ -11,18 +11,17 @@ from qrelease.apps.cli.shared import (
     check_weak,
     entropy_of,
     ledger_place,
+    protection_options,
     schema_options,
-    seed_option,
     table_of,
     told,
     warn_of_delta,
-    weak_option,
 )
 from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     draft = action(
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
@@ -51,8 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     learn.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this")
     learn.add_argument("--total-delta", type=float, help="likewise; default: that of this")
     learn.add_argument("--again", action="store_true", help="a new charge, although the same was learned before")
-    weak_option(learn)
-    seed_option(learn)
+    protection_options(learn)
 
 
 def _draft(arguments: argparse.Namespace) -> None:
@@ -79,7 +77,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.costs import cost_of
-    from qrelease.release.curator import Curator, check_one_record
+    from qrelease.release.curator import Curator
 
     cost = cost_of(arguments.epsilon, arguments.delta)
     check_weak(cost, arguments.weak)
@@ -87,7 +85,6 @@ def _learn(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
     learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
-    check_one_record(domain, "a learned schema")
     table = table_of(arguments, undecided=True)
     neighbours = Neighbours.parse(arguments.neighbours)
     with (

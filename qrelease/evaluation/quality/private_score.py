@@ -35,7 +35,6 @@ from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
-from qrelease.release.curator import check_one_record
 from qrelease.release.release import MAX_ROWS
 
 SETS: Final = 200
@@ -163,7 +162,11 @@ def private_scores(
     """
     check_cost(cost)
     table.domain.check_decided()
-    check_one_record(table.domain, "a private score")
+    if table.domain.at_most is not None:
+        raise InvalidInput(
+            "a private score is of a table with one record a person, and here each has at most"
+            f" {table.domain.at_most:,}: make it one by [person.derive] in the schema"
+        )
     ledger.check_unit(table.person_column)
     if public.domain != table.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the private one")
