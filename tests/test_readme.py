@@ -100,7 +100,7 @@ def test_the_command_lines_run(folder: Path) -> None:
 
 
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
-    attributes, rules, hierarchy, person, derived = blocks(ROOT / "docs" / "reference" / "schema.md", "toml")
+    attributes, rules, hierarchy, person, derived, counted = blocks(ROOT / "docs" / "reference" / "schema.md", "toml")
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
     domain = load(tmp_path / "people.toml")
     assert str(domain) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
@@ -118,6 +118,9 @@ def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text(f"{visits}{kind}{derived}")
     domain = load(tmp_path / "people.toml")
     assert narrowed(domain, domain.names).names == ("visits", "emergency", "worst", "ward", "first")
+    (tmp_path / "people.toml").write_text(f'{visits}{kind}[person]\ncolumn = "who"\n{counted}')
+    domain = load(tmp_path / "people.toml")
+    assert str(narrowed(domain, domain.names)) == "visits[16] (16 cells)"
 
 
 def test_the_page_on_learning_is_right(tmp_path: Path) -> None:
