@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import postgres as postgres_server
 import pytest
 from hypothesis import settings
 
@@ -60,3 +61,18 @@ def in_folder(tmp_path: Path) -> Iterator[Path]:
     """The folder of the test, which is the current one."""
     with contextlib.chdir(tmp_path):
         yield tmp_path
+
+
+@pytest.fixture(scope="session")
+def postgres_or_none() -> Iterator[postgres_server.Server | None]:
+    """A PostgreSQL server for all tests of this process; None where none can be had."""
+    with postgres_server.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_or_none: postgres_server.Server | None) -> postgres_server.Server:
+    """The same, or the test is skipped."""
+    if postgres_or_none is None:
+        pytest.skip("there is no PostgreSQL server, or no psycopg")
+    return postgres_or_none

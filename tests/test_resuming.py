@@ -129,7 +129,7 @@ def test_nothing_is_kept_after_a_draw_that_is_not(ledger: Ledger, monkeypatch: p
     draws = Draws(ledger, charge, "p")
     taken = [draws.take(str(n), lambda drawn=drawn: drawn) for n, drawn in enumerate([b"1", b"long", b"3"])]
     assert taken == [b"1", b"long", b"3"]
-    assert kept(Path(str(ledger.store.path))) == []
+    assert kept(Path(str(ledger.store.place))) == []
     # Nobody goes on with this charge: other draws would come of it, for no further charge.
     assert ledger.charge(COST, "a", "k").answer is not None
     with pytest.raises(LedgerError, match="was begun by another process"):

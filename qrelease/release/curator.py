@@ -285,7 +285,7 @@ class Curator:
         self._table.check_bounded()
         of_a_record = self._unit.of_a_record(cost)
         rows, key = self._fingerprint(), None
-        keeps = self._ledger.store.path is not None and not is_insecure(self._entropy)
+        keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
             key = self._learning_key(cost, again=again)
         parts = learning.shares(self.domain, cost)
@@ -303,7 +303,7 @@ class Curator:
 
     def has_learned(self, cost: Cost) -> bool:
         """Whether `learn` at this cost was paid for before, and is free."""
-        if self._ledger.store.path is None or is_insecure(self._entropy):
+        if self._ledger.store.place is None or is_insecure(self._entropy):
             return False
         return self._ledger.knows(self._learning_key(cost))
 
@@ -391,7 +391,7 @@ class Curator:
         """
         if not type(mechanism).__module__.startswith("qrelease."):
             return False
-        if is_insecure(self._entropy) or self._ledger.store.path is None:
+        if is_insecure(self._entropy) or self._ledger.store.place is None:
             return False
         return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
 

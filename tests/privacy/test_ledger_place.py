@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from qrelease.errors import LedgerError
-from qrelease.privacy import PureDP, ledger_store
+from qrelease.privacy import PureDP, ledger_file
 from qrelease.privacy import ledger_place as place
 from qrelease.privacy.ledger import Ledger
 
@@ -110,8 +110,8 @@ def test_the_draft_of_a_killed_creation_is_named(tmp_path):
     """Killed after the draft got its name, and before it was taken away."""
     code = """
 import signal
-from qrelease.privacy import ledger_store
-ledger_store.sync_folder = lambda folder: None
+from qrelease.privacy import ledger_file
+ledger_file.sync_folder = lambda folder: None
 os.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 Ledger.open(sys.argv[1], PureDP(1.0))
 """
@@ -209,9 +209,9 @@ def test_a_store_that_is_left_over_says_nothing_at_the_end():
     """One whose making failed, and one that is alive when the interpreter ends."""
     code = """
 from pathlib import Path
-from qrelease.privacy.ledger_store import Store
+from qrelease.privacy.ledger_file import LedgerFile
 try:
-    Store(Path("null\\0byte"))
+    LedgerFile(Path("null\\0byte"))
 except ValueError:
     print("no such name")
 ledger = Ledger.open(sys.argv[1], PureDP(1.0))
@@ -229,12 +229,12 @@ late = Late(ledger)
 
 def test_the_end_of_a_store_needs_no_module(path):
     """At the end of the interpreter the names of modules may be gone already."""
-    ledger, kept = Ledger.open(path), ledger_store.os
+    ledger, kept = Ledger.open(path), ledger_file.os
     try:
-        ledger_store.os = None
-        ledger.store.__del__(lambda: True)
+        ledger_file.os = None
+        ledger.store.database.__del__(lambda: True)
     finally:
-        ledger_store.os = kept
+        ledger_file.os = kept
     ledger.charge(PureDP(0.5), "still open")
     ledger.close()
 

@@ -341,7 +341,9 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     files = drawn + _LABEL * len(workload.domain) * rows + (_ANSWER * len(workload) if written else 0)
     needed = [(folder, files)]
     if arguments.insecure_seed is None or arguments.ledger is not None:
-        needed.append((ledger_path(arguments).resolve().parent, drawn))
+        ledger = ledger_path(arguments)
+        if isinstance(ledger, Path):
+            needed.append((ledger.resolve().parent, drawn))
     for place, size in needed:
         free = shutil.disk_usage(place).free
         if free < size:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
@@ -63,7 +64,7 @@ def ledger_options(parser: argparse.ArgumentParser, what: str) -> None:
     """The ledger that pays for an estimate or a release, and the total of a new one."""
     parser.add_argument(
         "--ledger",
-        type=Path,
+        type=ledger_place,
         help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
     )
     parser.add_argument("--total-epsilon", type=float, help=f"of a new ledger; default: the cost of this {what}")
@@ -217,13 +218,21 @@ def dataset_of(arguments: argparse.Namespace) -> str:
     return dataset_name(arguments.data)
 
 
-def opened(path: Path) -> Ledger:
+def ledger_place(text: str) -> Path | LedgerUrl:
+    """The type of an option that names a ledger: a file, or the address of one on a server."""
+    try:
+        return LedgerUrl.of(text) or Path(text)
+    except InvalidInput as error:  # argparse would repeat the text, which may have a password
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def opened(place: Path | LedgerUrl) -> Ledger:
     """A ledger that is there already."""
     from qrelease.privacy.ledger import Ledger
 
-    if not path.exists():
-        raise LedgerError(f"there is no ledger {path}")
-    return Ledger.open(path)
+    if not Ledger.exists(place):
+        raise LedgerError(f"there is no ledger {place}")
+    return Ledger.open(place)
 
 
 def _epsilon_of(rho: float) -> float:
