@@ -124,7 +124,7 @@ def _reader(source: Any) -> CsvReader | ParquetReader | FrameReader:
         return FrameReader(source)
     reader = open_reader(source)
     if isinstance(reader, CsvReader):
-        reader.check_commas()
+        reader.check_header()
     return reader
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
+from qrelease.data.persons import PersonReader
 from qrelease.data.sources.csv import CHUNK
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
@@ -117,23 +118,62 @@ def _values(encoder: Encoder, values: Sequence[Any], first: int, *, of_texts: bo
 
 
 @final
+class FramePiece:
+    """Some rows of a data frame to codes; a value without a place is an error with its row, counted from 0.
+
+    names   by the names of the header, those of the frame, which need not be texts
+    first   the number of rows before it
+    source  what errors call it
+    """
+
+    def __init__(self, frame: nw.DataFrame[Any], names: Mapping[str, Any], first: int, source: str) -> None:
+        self._frame, self._names, self._first, self._source = frame, names, first, source
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column."""
+        try:
+            return encode_series(encoder, self._frame.get_column(self._names[column]), self._first)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._source} {error}") from None
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names."""
+        keys = self._frame.get_column(self._names[column])
+        fine = isinstance(keys.dtype, nw.Datetime) and keys.dtype.time_unit == "ns"
+        if (fine and self._frame.implementation.is_polars()) or keys.dtype == nw.Time:  # nanoseconds would be cut off
+            raise InvalidInput(f"{self._source}: person column {column!r}: give moments with nanoseconds as text")
+        return reader.codes(keys.to_list(), lambda row: f"{self._source} row {self._first + row} (from 0)")
+
+
+@final
 class FrameReader:
-    """A pandas or polars data frame or a pyarrow table, read as a file is: `header` and `texts()`."""
+    """A pandas or polars data frame or a pyarrow table, read as a file is."""
 
     path = Path("the frame")
+    files: tuple[Path, ...] = ()
 
     def __init__(self, frame: Any) -> None:
         try:
             self._frame = nw.from_native(frame, eager_only=True)
+            self._columns = self._frame.columns
         except TypeError:
             kind = type(frame).__name__
-            raise InvalidInput(f"a file, or a pandas, polars or pyarrow table is needed, got {kind}") from None
-        self.header: tuple[str, ...] = tuple(map(str, self._frame.columns))
+            raise InvalidInput(f"a pandas, polars or pyarrow table is needed, got {kind}") from None
+        except nw.exceptions.DuplicateError as error:
+            raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
+        self.header: tuple[str, ...] = tuple(map(str, self._columns))
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Nothing separates the names of a frame."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[FramePiece]:
+        """All rows at once."""
+        yield FramePiece(self._frame, dict(zip(self.header, self._columns, strict=True)), 0, str(self.path))
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of some rows as texts, a missing value as the empty one."""
         with reading_bar() as bar:
             for first in range(0, len(self._frame), CHUNK):
                 piece = self._frame[first : first + CHUNK]
-                yield [[shown(value) for value in piece[name].to_list()] for name in self._frame.columns]
+                yield [[shown(value) for value in piece[name].to_list()] for name in self._columns]
                 bar.update(len(piece))

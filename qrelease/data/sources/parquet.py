@@ -2,10 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
+import narwhals.stable.v2 as nw
+
+from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
@@ -23,6 +26,7 @@ class ParquetReader:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.files: tuple[Path, ...] = (self.path,)
         with self._file() as file:
             self.header: tuple[str, ...] = tuple(file.schema_arrow.names)
 
@@ -34,6 +38,16 @@ class ParquetReader:
             for batch in file.iter_batches(BATCH, columns=None if columns is None else list(columns)):
                 yield pa.Table.from_batches([batch])
                 bar.update(len(batch))
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Nothing separates the names of a Parquet file."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[FramePiece]:
+        """The records, in the columns named, a batch at a time."""
+        first, names = 0, dict(zip(columns, columns, strict=True))
+        for batch in self.batches(columns):
+            yield FramePiece(nw.from_native(batch, eager_only=True), names, first, str(self.path))
+            first += len(batch)
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
