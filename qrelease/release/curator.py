@@ -15,7 +15,7 @@ from typing import Any, final
 
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
-from qrelease.data.table import Table
+from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
 from qrelease.mechanisms.learning import schema as learning
@@ -156,8 +156,8 @@ class Curator:
 
     Parameters
     ----------
-    table : Table
-        The private records.
+    table : Source
+        The private records, a `Table`; or exact counts of them.
     ledger : Ledger
         The budget of these records, or of the persons whose records they are.
     entropy : Entropy, optional
@@ -181,12 +181,12 @@ class Curator:
     epsilon=0.5
     """
 
-    def __init__(self, table: Table, ledger: Ledger, entropy: WordSource | None = None) -> None:
+    def __init__(self, table: Source, ledger: Ledger, entropy: WordSource | None = None) -> None:
         self._table = table
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: TableDigests | None = None
-        if table.domain.at_most is not None and table.persons is None:
+        if table.domain.at_most is not None and not table.knows_persons:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
         self._unit = Unit(ledger.neighbours, table.domain.at_most)

@@ -11,7 +11,7 @@ import numpy as np
 
 from qrelease._util.typing import Ints
 from qrelease.data.domain import Domain
-from qrelease.data.table import Table
+from qrelease.data.source import Source
 from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
@@ -22,14 +22,14 @@ from qrelease.statistics.noise_source import NoiseSource
 Kind = TypeVar("Kind")
 
 
-def numbers(table: Table, grid: Grid) -> Numbers:
+def numbers(table: Source, grid: Grid) -> Numbers:
     """The values of a column, counted in one pass; a missing one is left out."""
     return Numbers.counted(table.counts([(table.domain.axis(grid.name),)])[0][: grid.cells])
 
 
-def codes(table: Table, grid: Grid) -> Ints:
+def codes(table: Source, grid: Grid) -> Ints:
     """The code of each record's value, (n,) int64; -1 where it is missing."""
-    column = table.columns[table.domain.axis(grid.name)].astype(np.int64)
+    column = table.codes(table.domain.axis(grid.name)).astype(np.int64)
     column[column >= grid.cells] = -1
     return column
 
@@ -46,6 +46,7 @@ class PrivateColumns:
     --------
     >>> from qrelease import Entropy
     >>> from qrelease.statistics.noise_source import ExactNoise
+    >>> from qrelease import Table
     >>> table, cost = Table(Domain.coded({"age": 100}), (np.arange(2000) % 80,)), PureDP(1.0)
     >>> private = PrivateColumns(table, Neighbours.ADD_REMOVE, Filter(cost), ExactNoise(Entropy.insecure(0)))
     >>> noisy, law = private.measure("count", np.array([private.count()]), 1, cost)
@@ -53,7 +54,7 @@ class PrivateColumns:
     (True, 1.0, 'epsilon=1')
     """
 
-    _table: Table = field(repr=False)
+    _table: Source = field(repr=False)
     neighbours: Neighbours
     filter: Filter
     noise: NoiseSource = field(repr=False)
@@ -84,20 +85,15 @@ class PrivateColumns:
 
     def cells(self, name: str) -> Ints:
         """The cell of each record in a column of any kind, (n,) int64; the missing cell is one of them. Private."""
-        return self._table.columns[self.domain.axis(name)].astype(np.int64)
+        return self._table.codes(self.domain.axis(name)).astype(np.int64)
 
     def sums(self, weights: Sequence[Ints]) -> Ints:
         """Σ over records of a number for the cell of each column, in the order of the domain, (d,). Private.
 
         weights  by column, one whole number a cell
         """
-        return np.array(
-            [
-                int(np.bincount(cells, minlength=len(numbers)) @ numbers)
-                for cells, numbers in zip(self._table.columns, weights, strict=True)
-            ],
-            np.int64,
-        )
+        counted = self._table.counts([(axis,) for axis in range(len(self.domain))])
+        return np.array([int(counts @ numbers) for counts, numbers in zip(counted, weights, strict=True)], np.int64)
 
     def count(self) -> int:
         """The number of records. Private, unless it is `public_records`."""
