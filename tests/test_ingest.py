@@ -27,6 +27,8 @@ import pytest
 from pyarrow import parquet
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.sources.arrow_csv import ArrowCsvReader
+from qrelease.data.sources.encoding import Reader
 from qrelease.data.spelling import meaning, text_of
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -83,6 +85,15 @@ def csv_file(suffix: str = "", pack: Callable[[bytes], bytes] = bytes, mark: byt
     return make
 
 
+def by(reader: Callable[[Path], Reader], file: Any) -> Any:
+    """A source that is read by a reader of its own, whatever its size."""
+    return lambda names, records, folder: reader(file(names, records, folder))
+
+
+def small_blocks(path: Path) -> Reader:
+    return ArrowCsvReader(path, 16)
+
+
 def frame(column: Callable[[list[Any]], Any], library: Any = pd.DataFrame) -> Any:
     return lambda names, records, _: library(dict.fromkeys(names, column(records)))
 
@@ -121,6 +132,8 @@ SOURCES: dict[str, Any] = {
     "csv.gz, quoted": csv_file(".gz", gzip.compress, quoting=csv.QUOTE_ALL),
     "csv.xz, numbers bare": csv_file(".xz", lambda raw: lzma.compress(raw, preset=0), quoting=csv.QUOTE_NONNUMERIC),
     "csv.bz2, CRLF, byte order mark": csv_file(".bz2", bz2.compress, b"\xef\xbb\xbf", end="\r\n"),
+    "csv, by Arrow": by(ArrowCsvReader, csv_file()),
+    "csv.gz, quoted, by Arrow in small blocks": by(small_blocks, csv_file(".gz", gzip.compress, quoting=csv.QUOTE_ALL)),
     "pandas": frame(pd.Series),
     "pandas, objects": frame(pandas_object),
     "pandas, nullable": frame(lambda records: pandas_object(records).convert_dtypes()),
@@ -212,7 +225,10 @@ def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
 
 def product(source: Any, domain: Domain) -> list[list[Any]]:
     """What the package reads: codes, and on a grid both bins and points."""
-    table = Table.read(source, domain) if isinstance(source, Path) else Table.from_frame(source, domain)
+    if isinstance(source, Path):
+        table = Table.read(source, domain)
+    else:
+        table = (Table.of_reader if hasattr(source, "pieces") else Table.from_frame)(source, domain)
     found = [column.tolist() for column in table.columns]
     for axis, attribute in enumerate(domain):
         if attribute.grid is not None:

@@ -18,10 +18,9 @@ from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint, hashed_texts
 from qrelease.data.persons import Persons, kept
 from qrelease.data.points import agree, any_of, binned, has_points
-from qrelease.data.sources.csv import CsvReader
 from qrelease.data.sources.encoder import code_type
 from qrelease.data.sources.encoding import Reader, Schema, encoded, records_of, selected
-from qrelease.data.sources.files import open_reader
+from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
@@ -246,7 +245,7 @@ class Table:
         """
         reader = open_reader(path)
         if parent is None:
-            return cls._read(reader, schema, columns)
+            return cls.of_reader(reader, schema, columns)
         domain = selected(schema, columns, reader)
         if domain.person is None:
             raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
@@ -257,17 +256,17 @@ class Table:
         if not own or not others:
             raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
         parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
-        return cls._read(reader, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
+        return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
 
     @classmethod
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
-        return cls._read(CsvReader(path), schema, columns)
+        return cls.of_reader(csv_reader(path), schema, columns)
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
-        return cls._read(ParquetReader(path), schema, columns)
+        return cls.of_reader(ParquetReader(path), schema, columns)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -291,11 +290,11 @@ class Table:
             As `read` does, naming the row, counted from 0; also for a value that might be one of several spellings that
             the schema tells apart.
         """
-        return cls._read(FrameReader(frame), schema, columns)
+        return cls.of_reader(FrameReader(frame), schema, columns)
 
     @classmethod
-    def _read(cls, reader: Reader, schema: Schema, columns: Sequence[str] | None = None) -> Table:
-        """The records of any source."""
+    def of_reader(cls, reader: Reader, schema: Schema, columns: Sequence[str] | None = None) -> Table:
+        """The records of any source, by its reader; else as `read`."""
         domain = selected(schema, columns, reader)
         derives = domain.person is not None and domain.person.derive
         read = encoded(reader, records_of(domain) if derives else domain)

@@ -76,11 +76,14 @@ class CsvReader:
         if other is not None and only not in known:
             raise InvalidInput(f"{self.path} line 1: columns are separated by {other!r}; save it with commas")
 
-    def chunks(self) -> Iterator[Chunk]:
-        """The records below the header, at most `CHUNK` at a time, each as long as the header."""
-        first, width = 0, len(self.header)
+    def chunks(self, after: int = 0) -> Iterator[Chunk]:
+        """The records below the header, at most `CHUNK` at a time, each as long as the header.
+
+        after  how many of them are left out, the first ones
+        """
+        first, width = after, len(self.header)
         with self._records() as records, reading_bar() as bar:
-            next(records)
+            next(islice(records, after, None))  # the header, or the last record that is left out
             while rows := list(islice(records, CHUNK)):
                 if set(map(len, rows)) != {width}:
                     wrong = next(i for i, row in enumerate(rows) if len(row) != width)
@@ -92,10 +95,10 @@ class CsvReader:
                 first += len(rows)
                 bar.update(len(rows))
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[CsvPiece]:
-        """The records, which have all columns, a chunk at a time."""
+    def pieces(self, columns: Sequence[str], after: int = 0) -> Iterator[CsvPiece]:
+        """The records, which have all columns, a chunk at a time; `after` as in `chunks`."""
         places = {name: self.header.index(name) for name in columns}
-        for chunk in self.chunks():
+        for chunk in self.chunks(after):
             yield CsvPiece(self, chunk, places)
 
     def texts(self) -> Iterator[Iterator[tuple[str, ...]]]:

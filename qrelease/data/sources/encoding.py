@@ -7,7 +7,7 @@ piece and the codes, and these only while they are small: then they go to tempor
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,6 +59,9 @@ class Reader(Protocol):
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """All records, in order, with at least these columns of the header."""
+
+    def texts(self) -> Iterator[Iterable[Iterable[str]]]:
+        """All columns of some records as texts, for a draft."""
 
 
 @final

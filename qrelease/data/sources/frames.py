@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -12,10 +13,11 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.persons import PersonReader
+from qrelease.data.sources.arrow import Misplaced, is_texts, text_codes
 from qrelease.data.sources.csv import CHUNK
-from qrelease.data.sources.encoder import Encoder
+from qrelease.data.sources.encoder import Encoder, plain_codes
 from qrelease.data.sources.progress import reading_bar
-from qrelease.data.spelling import meaning, shown
+from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 
@@ -29,6 +31,9 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
 
     `first` is the number of rows before this piece, so that an error can name the row, counted from 0.
     """
+    texts = _arrow_texts(series)
+    if texts is not None:
+        return _of_arrow(encoder, texts, first)
     try:
         null = series.is_null()
         if series.dtype.is_float():
@@ -55,6 +60,24 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
     return _values(encoder, values, first, of_texts=series.dtype == nw.String and not some)
 
 
+def _arrow_texts(series: nw.Series[Any]) -> Any:
+    """A column of texts as pyarrow has it, where it is one of pyarrow's or of polars'; else None."""
+    if series.implementation.is_pyarrow():
+        column = series.to_native()
+    elif series.implementation.is_polars() and series.dtype == nw.String and find_spec("pyarrow") is not None:
+        column = series.to_arrow()
+    else:
+        return None
+    return column if is_texts(column.type) else None
+
+
+def _of_arrow(encoder: Encoder, texts: Any, first: int) -> Codes:
+    try:
+        return text_codes(encoder, texts)
+    except Misplaced as error:
+        raise InvalidInput(f"row {first + error.position} (from 0): {error}") from None
+
+
 def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
     """A column of numbers as floats (n,), whole numbers past 2^53 rounded; what stands for a null is arbitrary."""
     if series.dtype.is_integer():  # Arrow refuses to cast what it would have to round
@@ -63,26 +86,8 @@ def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
 
 
 def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range) -> Codes:
-    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts.
-
-    The same codes as `Encoder.code` gives, for both compare floats.
-    """
-    attribute = encoder.attribute
-    with np.errstate(invalid="ignore"):
-        if attribute.grid is not None:
-            places = attribute.grid.places(numbers)
-        elif attribute.edges:
-            places = np.searchsorted(attribute.edges, numbers, side="right") - 1
-        else:
-            places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
-        plain = (places >= 0) & (places < attribute.values)
-        if attribute.whole:
-            plain &= np.floor(numbers) == numbers
-    for mark in attribute.missing:
-        means = meaning(mark.strip())
-        if isinstance(means, float):  # not a word: a number is none
-            plain &= numbers != means
-    codes = np.where(plain, places, 0).astype(encoder.dtype)
+    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
+    codes, plain = plain_codes(encoder, numbers)
     rest = np.flatnonzero(~plain)
     codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest)
     return codes

@@ -34,7 +34,7 @@ class ParquetReader:
         """The records, at most `BATCH` at a time, in all columns or the ones named."""
         import pyarrow as pa
 
-        with self._file() as file, reading_bar() as bar:
+        with self._file(columns) as file, reading_bar() as bar:
             for batch in file.iter_batches(BATCH, columns=None if columns is None else list(columns)):
                 yield pa.Table.from_batches([batch])
                 bar.update(len(batch))
@@ -55,7 +55,8 @@ class ParquetReader:
             yield [[shown(value) for value in column.to_pylist()] for column in batch.columns]
 
     @contextlib.contextmanager
-    def _file(self) -> Iterator[Any]:
+    def _file(self, texts: Sequence[str] | None = None) -> Iterator[Any]:
+        """The file, of which columns of texts, among those named, keep the dictionary that they are stored with."""
         try:
             import pyarrow as pa
             from pyarrow import parquet
@@ -63,6 +64,12 @@ class ParquetReader:
             raise InvalidInput(f"{self.path}: Parquet needs pyarrow: pip install pyarrow") from None
         try:
             with parquet.ParquetFile(self.path) as file:
+                kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+                listed = [name for name in texts or () if pa.types.is_string(kinds[name])]
+                if not listed:
+                    yield file
+                    return
+            with parquet.ParquetFile(self.path, read_dictionary=listed) as file:
                 yield file
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
