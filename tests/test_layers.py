@@ -157,6 +157,7 @@ def test_the_private_table_is_seen_by_few():
     seen_by = {name for name in FILES if "data.table" in imports(name)}
     assert {name for name in seen_by if room_of(name) not in {"evaluation", "apps"}} == {
         "data.bundled",
+        "data.counts",
         "mechanisms.simulation",
     }
 

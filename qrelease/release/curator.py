@@ -191,6 +191,11 @@ class Curator:
         ledger.check_unit(table.person_column)
         self._unit = Unit(ledger.neighbours, table.domain.at_most)
 
+    def _check_records(self, what: str) -> None:
+        """`InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
+        if not self._table.keeps_records:
+            raise InvalidInput(f"{what} needs the records, and this source has exact counts of them alone")
+
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
         table = self._table
@@ -272,6 +277,7 @@ class Curator:
         >>> {40.0, 41.0} <= set(learned.domain["hours"].edges)
         True
         """
+        self._check_records("a learned schema")
         learning.check(self.domain, cost)
         check_one_record(self.domain, "a learned schema")
         for attribute in self.domain:
@@ -401,6 +407,8 @@ class Curator:
         self.domain.check_decided()
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
+        if not type(mechanism).__module__.startswith("qrelease."):  # which may ask for other counts, when it has paid
+            self._check_records("a mechanism of one's own")
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
@@ -451,6 +459,7 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
+        self._check_records("an estimate")
         neighbours, domain = self._ledger.neighbours, self._table.domain
         domain.check_decided()
         check_one_record(domain, "an estimate")
@@ -523,6 +532,7 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
+        self._check_records("a session")
         self.domain.check_decided()
         self._table.check_bounded()
         unit = self._unit

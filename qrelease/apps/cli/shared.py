@@ -14,6 +14,7 @@ from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
+    from qrelease.data.counts import Counts
     from qrelease.data.domain import Domain
     from qrelease.data.table import Table
     from qrelease.noise.entropy import Entropy
@@ -44,9 +45,16 @@ def action(
     return parser
 
 
-def data_options(parser: argparse.ArgumentParser) -> None:
-    """A table, and what is asked about it."""
-    parser.add_argument("data", type=Path, help=DATA)
+def data_options(parser: argparse.ArgumentParser, *, counted: bool = False) -> None:
+    """A table, and what is asked about it.
+
+    counted  whether exact counts of it do
+    """
+    parser.add_argument("data", type=Path, help=DATA, nargs="?" if counted else None)
+    if counted:
+        parser.add_argument(
+            "--counts", type=Path, metavar="DIR", help="instead of a table, what `qrelease count` wrote of its shards"
+        )
     parser.add_argument(
         "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
     )
@@ -68,6 +76,12 @@ def parent_option(parser: argparse.ArgumentParser) -> None:
 def query_options(parser: argparse.ArgumentParser) -> None:
     """A universe, what is asked about it, and what is protected."""
     schema_options(parser)
+    workload_option(parser)
+    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+
+
+def workload_option(parser: argparse.ArgumentParser) -> None:
+    """What is asked."""
     parser.add_argument(
         "--workload",
         action="append",
@@ -75,7 +89,6 @@ def query_options(parser: argparse.ArgumentParser) -> None:
         help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, boxes:a*b, where:CONDITION; may be"
         " repeated",
     )
-    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
 
 
 def schema_options(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +140,21 @@ def check_memory() -> None:
     from qrelease._util import memory
 
     memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
+
+
+def counts_of(arguments: argparse.Namespace) -> Counts:
+    """The counts of `data_options`; `InvalidInput` where the schema is another than theirs."""
+    from qrelease.data.counts import Counts
+    from qrelease.data.schema import load
+    from qrelease.data.structural_zeros import narrowed
+
+    counts, domain = Counts.load(arguments.counts), load(arguments.schema)
+    names = arguments.columns or [name for name in counts.domain.names if name in domain.names]
+    if narrowed(domain, names).attributes != counts.domain.attributes:
+        raise InvalidInput(
+            f"{arguments.counts} was counted with another schema, or other columns, than {arguments.schema}"
+        )
+    return counts
 
 
 def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table:
