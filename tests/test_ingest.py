@@ -9,6 +9,7 @@ import csv
 import datetime as dt
 import gzip
 import io
+import json
 import lzma
 import re
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from pyarrow import parquet
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.sources.arrow_csv import ArrowCsvReader
+from qrelease.data.sources.batches import query_reader
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.spelling import meaning, text_of
 from qrelease.data.table import Table
@@ -106,6 +108,42 @@ def parquet_file(column: Callable[[list[Any]], Any]) -> Any:
     return make
 
 
+def many_files(names: list[str], records: list[Any], folder: Path) -> Path:
+    column = pa.array(records)  # one type for all: a file that is written apart may have another
+    for place in range(0, max(len(records), 1), 2):
+        piece = pa.table(dict.fromkeys(names, column.slice(place, 2)))
+        parquet.write_table(piece, folder / f"part-{place // 2}.parquet")
+    for left in range((len(records) + 1) // 2 or 1, 9):
+        (folder / f"part-{left}.parquet").unlink(missing_ok=True)
+    return folder / "part-*.parquet"
+
+
+def arrow_file(names: list[str], records: list[Any], folder: Path) -> Path:
+    table = pa.table(dict.fromkeys(names, pa.array(records)))
+    with pa.ipc.new_file(folder / "t.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=2)
+    return folder / "t.arrow"
+
+
+def duckdb_file(names: list[str], records: list[Any], folder: Path) -> Any:
+    duckdb = pytest.importorskip("duckdb")
+    table = pa.table({"place": range(len(records)), **dict.fromkeys(names, pa.array(records))})
+    (folder / "t.duckdb").unlink(missing_ok=True)
+    try:
+        with duckdb.connect(folder / "t.duckdb") as connection:
+            connection.register("given", table)
+            connection.execute("create table t as select * from given")
+    except duckdb.Error as error:
+        raise TypeError from error  # no such table
+    return query_reader(folder / "t.duckdb", "select * from t order by place")
+
+
+def json_lines(names: list[str], records: list[Any], folder: Path) -> Path:
+    lines = [json.dumps(dict.fromkeys(names, value)) for value in records]
+    (folder / "t.jsonl").write_text("".join(f"{line}\n" for line in lines) or f"{json.dumps(dict.fromkeys(names))}\n")
+    return folder / "t.jsonl"
+
+
 def pandas_csv(names: list[str], records: list[Any], _: Path) -> Any:
     return pd.read_csv(io.StringIO(csv_text(names, records)))
 
@@ -154,6 +192,11 @@ SOURCES: dict[str, Any] = {
     "Parquet": parquet_file(pa.array),
     "Parquet, float32": parquet_file(lambda records: pa.array(records, pa.float32())),
     "Parquet of polars": parquet_file(lambda records: polars_loose(records).to_arrow()),
+    "Parquet, many files": many_files,
+    "Arrow, a file": arrow_file,
+    "Arrow, in DuckDB": duckdb_file,
+    "polars, lazy": frame(polars_loose, pl.LazyFrame),
+    "JSON lines": json_lines,
 }
 LOSSY = ("polars", "Arrow", "Parquet", "pandas, categories")  # turn moments, spans and bytes into others of them
 CHANGING = (*LOSSY, "pandas.read_csv", "pandas, Arrow", "pandas, nullable")

@@ -16,9 +16,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util import memory
 from qrelease.data.domain import Attribute, Domain
 
 _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in the cache
+_BLOCKS_MAPPED: Final = 1 << 11  # after which what was read of mapped files is let go of
 _MIX_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64 (Steele, Lea and Flood, 2014)
 
 
@@ -65,7 +67,9 @@ def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> i
     lane  a multiplier for each column, odd, and a constant, (d + 1,)
     """
     total = 0
-    for first in range(0, len(columns[0]), _BLOCK_RECORDS):
+    for number, first in enumerate(range(0, len(columns[0]), _BLOCK_RECORDS)):
+        if number % _BLOCKS_MAPPED == 0:
+            memory.forget(columns)
         pieces = [column[first : first + _BLOCK_RECORDS] for column in columns]
         hashed = np.full(len(pieces[0]), lane[-1])
         for codes, multiplier in zip(pieces, lane, strict=False):

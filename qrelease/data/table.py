@@ -18,6 +18,7 @@ from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint, hashed_texts
 from qrelease.data.persons import Persons, kept
 from qrelease.data.points import agree, any_of, binned, has_points
+from qrelease.data.sources.batches import is_lazy, lazy_reader
 from qrelease.data.sources.encoder import code_type
 from qrelease.data.sources.encoding import Reader, Schema, encoded, records_of, selected
 from qrelease.data.sources.files import csv_reader, open_reader
@@ -29,6 +30,8 @@ from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+
+_CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
 
 _BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
 
@@ -218,8 +221,12 @@ class Table:
         schema: Schema,
         columns: Sequence[str] | None = None,
         parent: str | os.PathLike[str] | None = None,
+        query: str | None = None,
     ) -> Table:
-        """Read the records of a file: Parquet if it ends in .parquet or .pq, else CSV.
+        """Read the records of a file, or of all files of a pattern such as `part-*.parquet`.
+
+        By the suffix it is Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc), JSON lines (.jsonl, .ndjson), a
+        DuckDB file (.duckdb, .ddb), else CSV.
 
         Parameters
         ----------
@@ -233,6 +240,8 @@ class Table:
             schema file, in that of the data.
         parent
             A file with one row for each person, which has the columns that the first has not: see `joined`.
+        query
+            Of a DuckDB file: the select that gives the records. It selects columns, filters rows and joins tables.
 
         Returns
         -------
@@ -243,14 +252,14 @@ class Table:
         InvalidInput
             One line that names source, row or line, column and value: for the data holder's eyes.
         """
-        reader = open_reader(path)
+        reader = open_reader(path, query)
         if parent is None:
             return cls.of_reader(reader, schema, columns)
         domain = selected(schema, columns, reader)
         if domain.person is None:
             raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
         if domain.person.derive:
-            return cls.of_derived(cls.read(path, records_of(domain), parent=parent), domain)
+            return cls.of_derived(cls.read(path, records_of(domain), parent=parent, query=query), domain)
         own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
         others = [name for name in domain.names if name not in own]
         if not own or not others:
@@ -272,6 +281,8 @@ class Table:
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Take the records of a pandas or polars data frame, or a pyarrow table.
 
+        Or of a lazy frame of polars', or a relation of DuckDB's, which is read a batch at a time.
+
         Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
         value is that of its text (see `data.spelling` and docs/schema.md), whatever type its column has: numbers are
         compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values while it builds
@@ -290,7 +301,7 @@ class Table:
             As `read` does, naming the row, counted from 0; also for a value that might be one of several spellings that
             the schema tells apart.
         """
-        return cls.of_reader(FrameReader(frame), schema, columns)
+        return cls.of_reader(lazy_reader(frame) if is_lazy(frame) else FrameReader(frame), schema, columns)
 
     @classmethod
     def of_reader(cls, reader: Reader, schema: Schema, columns: Sequence[str] | None = None) -> Table:
@@ -540,7 +551,12 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     """A read-only copy of a column in its smallest type (a mapped file as it is); a code without a cell is an error."""
     if codes.dtype.kind not in "iu":
         raise InvalidInput(f"column {attribute.name!r} must hold integer codes, got {codes.dtype}")
-    if len(codes) and not (codes.min() >= 0 and codes.max() < attribute.size):
+    low, high = 0, 0
+    for first in range(0, len(codes), _CHECKED):
+        block = codes[first : first + _CHECKED]
+        low, high = min(low, int(block.min())), max(high, int(block.max()))
+        memory.forget((codes,))
+    if low < 0 or high >= attribute.size:
         raise InvalidInput(
             f"column {attribute.name!r} must hold codes 0..{attribute.size - 1}, got {codes.min()}..{codes.max()}"
         )

@@ -125,8 +125,8 @@ def make(arguments: argparse.Namespace) -> None:
     if (arguments.data is None) == (arguments.counts is None):
         raise InvalidInput("give either a table or --counts")
     if arguments.counts is not None:
-        if arguments.parent is not None:
-            raise InvalidInput("--counts goes without --parent: they were counted")
+        if arguments.parent is not None or arguments.query is not None:
+            raise InvalidInput("--counts goes without --parent and --query: they were counted")
         arguments.data = arguments.counts
     from qrelease.data.table import Table
     from qrelease.inference.synopsis import Fitted

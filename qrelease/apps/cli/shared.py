@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger import Ledger
     from qrelease.queries.workload import Workload
 
-DATA = "CSV file (.gz, .xz, .bz2 too) or Parquet file (.parquet, .pq)"
+DATA = (
+    "CSV file (.gz, .xz, .bz2 too), or Parquet (.parquet), Arrow (.arrow), JSON lines (.jsonl) or DuckDB (.duckdb) by"
+    " its suffix; or a pattern of many in quotes"
+)
 
 SILENT = 2.0
 """Seconds after which what is at work shows that it is."""
@@ -58,6 +61,7 @@ def data_options(parser: argparse.ArgumentParser, *, counted: bool = False) -> N
     parser.add_argument(
         "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
     )
+    parser.add_argument("--query", metavar="SQL", help="of a DuckDB file: the select that gives the records")
     parent_option(parser)
     query_options(parser)
 
@@ -161,7 +165,8 @@ def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table
     """The table of `data_options`; `InvalidInput` for a schema that leaves something to be learned, unless it may."""
     from qrelease.data.table import Table
 
-    table = Table.read(arguments.data, arguments.schema, arguments.columns, getattr(arguments, "parent", None))
+    parent, query = (getattr(arguments, option, None) for option in ("parent", "query"))
+    table = Table.read(arguments.data, arguments.schema, arguments.columns, parent, query)
     if not undecided:
         table.domain.check_decided()
     return table

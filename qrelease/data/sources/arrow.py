@@ -1,4 +1,4 @@
-"""Texts in Arrow's columns to codes: each distinct one is looked up once. pyarrow is an extra, imported on first need.
+"""Texts and days in Arrow's columns to codes, each distinct one looked up once. pyarrow is an extra, imported when needed.
 
 The codes are those that `Encoder` gives to each text by itself. Arrow finds which texts are equal, and, where a column
 of numbers has many distinct ones, reads those that are plain numerals as the floats that they spell; all others are
@@ -23,16 +23,21 @@ _MANY = 64
 _NUMERAL = r"^-?[0-9]{1,300}(\.[0-9]{1,300})?$"
 
 
-def is_texts(kind: Any) -> bool:
-    """Whether a pyarrow type is that of texts, dictionary-encoded or not."""
+def is_looked_up(kind: Any) -> bool:
+    """Whether a column of a pyarrow type is read by `distinct_codes`: texts, dictionary-encoded or not, and days."""
     import pyarrow as pa
 
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+    return _is_texts(kind.value_type if pa.types.is_dictionary(kind) else kind) or bool(pa.types.is_date32(kind))
 
 
-class Texts:
-    """A column of texts (n,), with nulls: its distinct texts in the order in which they first come.
+def _is_texts(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+class Distinct:
+    """A column (n,), with nulls: its distinct values in the order in which they first come.
 
     distinct  a pyarrow array of them, (m,)
     firsts    where each comes first, (m,)
@@ -60,15 +65,15 @@ class Texts:
         self.first_null = int(firsts[count])
 
 
-def text_codes(encoder: Encoder, column: Any) -> Codes:
-    """The codes (n,) of a pyarrow column of texts, dictionary-encoded or not.
+def distinct_codes(encoder: Encoder, column: Any) -> Codes:
+    """The codes (n,) of a pyarrow column of texts, dictionary-encoded or not, or of days.
 
     Raises `Misplaced` for the first record whose text has no code.
     """
-    texts = Texts(column)
+    texts = Distinct(column)
     found = np.zeros(len(texts.distinct) + 1, encoder.dtype)
     left = _numerals(encoder, texts.distinct, found)
-    values: list[str | None] = texts.distinct.take(left).to_pylist()
+    values: list[object] = texts.distinct.take(left).to_pylist()
     places, firsts = left.tolist(), texts.firsts[left].tolist()
     if texts.first_null >= 0:  # in its order too, by which texts that are to be learned are numbered
         at = bisect_left(firsts, texts.first_null)
@@ -94,15 +99,20 @@ class Misplaced(InvalidInput):
 
 def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.intp]:
     """Codes of the plain numerals among many distinct texts, written to their places; the places that are left."""
-    from pyarrow import compute
+    from pyarrow import ArrowInvalid, compute
 
     everything = np.arange(len(distinct))
-    if encoder.attribute.kind not in ("coded", "number") or len(distinct) < _MANY:
+    numeric = encoder.attribute.kind in ("coded", "number") and _is_texts(distinct.type)
+    if not numeric or len(distinct) < _MANY:
         return everything
-    spelled = compute.match_substring_regex(distinct, _NUMERAL).to_numpy(zero_copy_only=False)
-    numerals = np.flatnonzero(spelled)
-    numbers = distinct.take(numerals).cast("float64").to_numpy(zero_copy_only=False)
+    try:
+        numerals, numbers = everything, distinct.cast("float64").to_numpy(zero_copy_only=False)
+    except ArrowInvalid:  # some are no numerals to Arrow
+        spelled = compute.match_substring_regex(distinct, _NUMERAL).to_numpy(zero_copy_only=False)
+        numerals = np.flatnonzero(spelled)
+        numbers = distinct.take(numerals).cast("float64").to_numpy(zero_copy_only=False)
     codes, plain = plain_codes(encoder, numbers)
     found[numerals[plain]] = codes[plain]
-    everything[numerals[plain]] = -1
-    return everything[everything >= 0]
+    left = np.ones(len(distinct), np.bool_)
+    left[numerals[plain]] = False
+    return np.flatnonzero(left)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.persons import NOBODY, PersonReader
-from qrelease.data.sources.arrow import Misplaced, Texts, text_codes
+from qrelease.data.sources.arrow import Distinct, Misplaced, distinct_codes
 from qrelease.data.sources.compression import READ_ERRORS, open_bytes
 from qrelease.data.sources.csv import CsvPiece, CsvReader
 from qrelease.data.sources.encoder import Encoder
@@ -196,13 +196,13 @@ class ArrowCsvPiece:
     def codes(self, encoder: Encoder, column: str) -> Codes:
         """The codes (n,) of a column."""
         try:
-            return text_codes(encoder, self.table.column(column))
+            return distinct_codes(encoder, self.table.column(column))
         except Misplaced as error:
             raise InvalidInput(f"{self._where(error.position)}: {error}") from None
 
     def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
         """The numbers (n,) of the persons that a column names."""
-        texts = Texts(self.table.column(column))
+        texts = Distinct(self.table.column(column))
         numbers = reader.text_codes(texts.distinct.to_pylist(), lambda k: self._where(int(texts.firsts[k])))
         found: npt.NDArray[np.int64] = np.append(numbers, NOBODY)[texts.places]
         return found

@@ -32,6 +32,9 @@ Schema = Domain | str | os.PathLike[str]
 _MEMORY_FRACTION = 4  # codes that take more than a fourth of the free memory are kept in temporary files
 
 
+_MOST_BYTES = 1 << 28  # and codes that take more than this
+
+
 class Piece(Protocol):
     """Some consecutive records of a source. Errors name the source, the line or row, the column and the value."""
 
@@ -163,7 +166,7 @@ class _Columns:
         self._domain = domain
         self._pointed = [axis for axis, attribute in enumerate(domain) if has_points(attribute)]
         kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
-        self._limit = memory.free() // _MEMORY_FRACTION
+        self._limit = min(memory.free() // _MEMORY_FRACTION, _MOST_BYTES)
         self._types = [code_type(attribute) for attribute in kept]
         self._pieces: list[list[Codes]] = [[] for _ in kept]
         self._files: list[IO[bytes]] = []

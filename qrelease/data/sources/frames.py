@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.persons import PersonReader
-from qrelease.data.sources.arrow import Misplaced, is_texts, text_codes
+from qrelease.data.sources.arrow import Misplaced, distinct_codes, is_looked_up
 from qrelease.data.sources.csv import CHUNK
 from qrelease.data.sources.encoder import Encoder, plain_codes
 from qrelease.data.sources.progress import reading_bar
@@ -31,10 +31,10 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
 
     `first` is the number of rows before this piece, so that an error can name the row, counted from 0.
     """
-    texts = _arrow_texts(series)
-    if texts is not None:
-        return _of_arrow(encoder, texts, first)
     try:
+        column = _arrow_column(series)
+        if column is not None:
+            return _of_arrow(encoder, column, first)
         null = series.is_null()
         if series.dtype.is_float():
             null = null | series.is_nan()
@@ -60,20 +60,22 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
     return _values(encoder, values, first, of_texts=series.dtype == nw.String and not some)
 
 
-def _arrow_texts(series: nw.Series[Any]) -> Any:
-    """A column of texts as pyarrow has it, where it is one of pyarrow's or of polars'; else None."""
+def _arrow_column(series: nw.Series[Any]) -> Any:
+    """A column of texts or days as pyarrow has it, where it is one of pyarrow's or of polars'; else None."""
     if series.implementation.is_pyarrow():
         column = series.to_native()
-    elif series.implementation.is_polars() and series.dtype == nw.String and find_spec("pyarrow") is not None:
+    elif (
+        series.implementation.is_polars() and series.dtype in (nw.String, nw.Date) and find_spec("pyarrow") is not None
+    ):
         column = series.to_arrow()
     else:
         return None
-    return column if is_texts(column.type) else None
+    return column if is_looked_up(column.type) else None
 
 
-def _of_arrow(encoder: Encoder, texts: Any, first: int) -> Codes:
+def _of_arrow(encoder: Encoder, column: Any, first: int) -> Codes:
     try:
-        return text_codes(encoder, texts)
+        return distinct_codes(encoder, column)
     except Misplaced as error:
         raise InvalidInput(f"row {first + error.position} (from 0): {error}") from None
 

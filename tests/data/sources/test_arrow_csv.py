@@ -4,6 +4,7 @@ import csv
 import gzip
 import random
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_the_records_and_errors_are_those_of_python(make, seed, tmp_path):
         found, arrow = texts(partial(ArrowCsvReader, path, size))
         assert found == expected, path.read_bytes()
         by_arrow += arrow
-    assert by_arrow > 5
+    assert by_arrow > (20 if make is of_records else 1)
 
 
 def test_a_file_of_people_has_the_same_codes(tmp_path):
@@ -136,16 +137,17 @@ def test_many_distinct_numerals_have_the_codes_of_each_by_itself(tmp_path):
         "x",
         "",
     ]
-    values = [*plain, *odd, "-9.00", "-9"]
+    castable = ["1e0", "5.", ".5", "-0", "nan", "inf", "-9.00", "-9", "-7.50"]
     path = tmp_path / "t.csv"
-    path.write_text("a,n\n" + "".join(f"{v},1\n" for v in rng.permutation(np.array(values, dtype=object))))
     kinds = (
         {"kind": "number", "edges": (-10, 0, 0.5, 10)},
         {"kind": "number", "edges": (-10, 0, 5, 10), "integer": True},
         {"kind": "number", "edges": (-10, 0, 10), "within": (-10, 10), "step": 0.001},
         {"kind": "coded", "codes": 9},
     )
-    for kind in kinds:
+    for kind, more in product(kinds, ([*castable, *odd], castable)):
+        values = rng.permutation(np.array([*plain, *more], dtype=object))
+        path.write_text("a,n\n" + "".join(f"{value},1\n" for value in values))
         domain = Domain((Attribute("a", **kind, missing=("-9", "-7.5", "?"), outside="missing"),))
         by_python, by_arrow = (Table.of_reader(reader(path), domain) for reader in (CsvReader, ArrowCsvReader))
         assert codes(by_python) == codes(by_arrow)
