@@ -1,4 +1,4 @@
-"""Texts and days in Arrow's columns to codes, each distinct one looked up once. pyarrow is an extra, imported when needed.
+"""Texts and days in Arrow's columns to codes, each distinct one looked up once. pyarrow is imported on first need.
 
 The codes are those that `Encoder` gives to each text by itself. Arrow finds which texts are equal, and, where a column
 of numbers has many distinct ones, reads those that are plain numerals as the floats that they spell; all others are
