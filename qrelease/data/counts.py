@@ -156,6 +156,11 @@ class Counts:
         """Of columns whose categories are to be learned: there are none."""
         return {}
 
+    @property
+    def points(self) -> tuple[Codes | None, ...]:
+        """Of the records on their grids: there are none."""
+        return ()
+
     def __len__(self) -> int:
         return self.records
 

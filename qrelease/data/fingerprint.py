@@ -33,11 +33,11 @@ def fingerprint(
     """Digests in hex of how records are encoded, and of the encoded records in any order.
 
     columns  the codes of each column, (n,)
-    persons  digests of the persons whose records they are, (n,), where these are told apart
+    persons  digests of the persons whose records they are, (n, 2), where these are told apart
     """
     person = domain.person if persons is not None else None
     if persons is not None and person is not None:
-        columns = [*columns, persons]
+        columns = [*columns, *persons.T]
     of_schema = schema_digest(domain, key, *([] if person is None else [[("person", person.column)]]))
     return of_schema, digest_of(key, len(columns[0]), *record_sums(columns, key))
 

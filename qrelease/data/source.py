@@ -40,6 +40,10 @@ class Source(Protocol):
     def texts(self) -> Mapping[str, Sequence[str]]:
         """For each column whose categories are to be learned, the text that each of its codes stands for. Private."""
 
+    @property
+    def points(self) -> tuple[Codes | None, ...]:
+        """For each column the points of its records on its grid, where they are kept beside its bins. Private."""
+
     def __len__(self) -> int:
         """The number of records. Private under add-remove."""
 
