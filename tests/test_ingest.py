@@ -29,7 +29,6 @@ from pyarrow import parquet
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.sources.arrow_csv import ArrowCsvReader
-from qrelease.data.sources.batches import query_reader
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.spelling import meaning, text_of
 from qrelease.data.table import Table
@@ -125,19 +124,6 @@ def arrow_file(names: list[str], records: list[Any], folder: Path) -> Path:
     return folder / "t.arrow"
 
 
-def duckdb_file(names: list[str], records: list[Any], folder: Path) -> Any:
-    duckdb = pytest.importorskip("duckdb")
-    table = pa.table({"place": range(len(records)), **dict.fromkeys(names, pa.array(records))})
-    (folder / "t.duckdb").unlink(missing_ok=True)
-    try:
-        with duckdb.connect(folder / "t.duckdb") as connection:
-            connection.register("given", table)
-            connection.execute("create table t as select * from given")
-    except duckdb.Error as error:
-        raise TypeError from error  # no such table
-    return query_reader(folder / "t.duckdb", "select * from t order by place")
-
-
 def json_lines(names: list[str], records: list[Any], folder: Path) -> Path:
     lines = [json.dumps(dict.fromkeys(names, value)) for value in records]
     (folder / "t.jsonl").write_text("".join(f"{line}\n" for line in lines) or f"{json.dumps(dict.fromkeys(names))}\n")
@@ -194,7 +180,6 @@ SOURCES: dict[str, Any] = {
     "Parquet of polars": parquet_file(lambda records: polars_loose(records).to_arrow()),
     "Parquet, many files": many_files,
     "Arrow, a file": arrow_file,
-    "Arrow, in DuckDB": duckdb_file,
     "polars, lazy": frame(polars_loose, pl.LazyFrame),
     "JSON lines": json_lines,
 }
