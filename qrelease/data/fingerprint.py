@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 
 _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in the cache
 _BLOCKS_MAPPED: Final = 1 << 11  # after which what was read of mapped files is let go of

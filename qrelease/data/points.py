@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from qrelease._util.typing import Codes
-from qrelease.data.domain import Attribute
+from qrelease.data.attribute import Attribute
 from qrelease.data.sources.encoder import code_type
 
 _BLOCK = 1 << 16  # records whose bins are compared with their points at a time

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
-from qrelease.data.domain import MAX_KEYS, Attribute
+from qrelease.data.attribute import MAX_KEYS, Attribute
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.persons import PersonReader
 from qrelease.data.sources.arrow import Misplaced, distinct_codes, is_looked_up
 from qrelease.data.sources.csv import CHUNK
 from qrelease.data.sources.encoder import Encoder, plain_codes
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.persons import PersonReader
 
 
 def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes:
