@@ -21,7 +21,7 @@ import numpy as np
 from qrelease._util.parallel import at_once
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
-from qrelease.data.table import Table
+from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement, noise_for
 from qrelease.noise import samplers as samplers_module
@@ -73,7 +73,7 @@ class Private:
     qrelease.errors.BudgetExceeded: budget exceeded: ...
     """
 
-    _table: Table = field(repr=False)
+    _table: Source = field(repr=False)
     neighbours: Neighbours
     filter: Filter
     entropy: WordSource = field(repr=False)
@@ -119,7 +119,7 @@ class Private:
         Missing values are not among them.
         """
         axis = self.domain.axis(name)
-        codes, counts = np.unique(self._table.columns[axis], return_counts=True)
+        codes, counts = np.unique(self._table.codes(axis), return_counts=True)
         kept = codes < self.domain.attributes[axis].values
         return codes[kept].astype(np.int64), counts[kept]
 

@@ -15,7 +15,7 @@ from typing import Any, final
 
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
-from qrelease.data.table import Table
+from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
 from qrelease.mechanisms.learning import schema as learning
@@ -156,8 +156,8 @@ class Curator:
 
     Parameters
     ----------
-    table : Table
-        The private records.
+    table : Source
+        The private records, a `Table`; or exact counts of them.
     ledger : Ledger
         The budget of these records, or of the persons whose records they are.
     entropy : Entropy, optional
@@ -181,15 +181,20 @@ class Curator:
     epsilon=0.5
     """
 
-    def __init__(self, table: Table, ledger: Ledger, entropy: WordSource | None = None) -> None:
+    def __init__(self, table: Source, ledger: Ledger, entropy: WordSource | None = None) -> None:
         self._table = table
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: TableDigests | None = None
-        if table.domain.at_most is not None and table.persons is None:
+        if table.domain.at_most is not None and not table.knows_persons:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
         self._unit = Unit(ledger.neighbours, table.domain.at_most)
+
+    def _check_records(self, what: str) -> None:
+        """`InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
+        if not self._table.keeps_records:
+            raise InvalidInput(f"{what} needs the records, and this source has exact counts of them alone")
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
@@ -198,7 +203,7 @@ class Curator:
             self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
         )
 
-    def _kept(self, name: str) -> Table:
+    def _kept(self, name: str) -> Source:
         """The records that a charge of that name is for: those that are kept of each person."""
         return self._table if self._table.domain.at_most is None else self._table.bounded(self._key(name))
 
@@ -274,6 +279,7 @@ class Curator:
         >>> {40.0, 41.0} <= set(learned.domain["hours"].edges)
         True
         """
+        self._check_records("a learned schema")
         learning.check(self.domain, cost)
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
@@ -405,6 +411,8 @@ class Curator:
         self.domain.check_decided()
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
+        if not type(mechanism).__module__.startswith("qrelease."):  # which may ask for other counts, when it has paid
+            self._check_records("a mechanism of one's own")
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
@@ -453,6 +461,7 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
+        self._check_records("an estimate")
         unit, domain = self._unit, domain_of(self._table)
         neighbours = unit.relation
         if self._ledger.store.in_writing:
@@ -528,6 +537,7 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
+        self._check_records("a session")
         self.domain.check_decided()
         if self._ledger.store.in_writing:
             raise LedgerError("a session is not opened inside a transaction, which could undo its charges")

@@ -15,7 +15,7 @@ from qrelease.privacy.costs import cost_of
 from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
-    from qrelease.data.table import Table
+    from qrelease.data.source import Source
     from qrelease.privacy import Cost, Neighbours
     from qrelease.privacy.ledger import Ledger
     from qrelease.release.curator import Curator
@@ -67,7 +67,7 @@ def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours,
 
 
 def known_curator(
-    arguments: argparse.Namespace, table: Table, cost: Cost, neighbours: Neighbours, closing: ExitStack
+    arguments: argparse.Namespace, table: Source, cost: Cost, neighbours: Neighbours, closing: ExitStack
 ) -> Curator | None:
     """The table with its known ledger, told whether its records changed; None where there is no ledger yet.
 
@@ -83,7 +83,7 @@ def known_curator(
 
 
 def new_curator(
-    arguments: argparse.Namespace, table: Table, cost: Cost, neighbours: Neighbours, closing: ExitStack
+    arguments: argparse.Namespace, table: Source, cost: Cost, neighbours: Neighbours, closing: ExitStack
 ) -> Curator:
     """The table with a ledger of its own, see `new_ledger`."""
     from qrelease.release.curator import Curator

@@ -15,6 +15,7 @@ from qrelease.apps.cli.shared import (
     check_memory,
     cost_meant,
     cost_options,
+    counts_of,
     data_options,
     dataset_of,
     elapsed,
@@ -30,6 +31,7 @@ from qrelease.apps.cli.shared import (
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError
 
 if TYPE_CHECKING:
+    from qrelease.data.source import Source
     from qrelease.data.table import Table
     from qrelease.mechanisms.base import Mechanism
     from qrelease.privacy import Cost
@@ -50,7 +52,7 @@ _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=make, uncharged="nothing was charged")
-    data_options(parser)
+    data_options(parser, counted=True)
     _mechanism_options(parser)
     _output_options(parser)
     ledger_options(parser, "release")
@@ -122,6 +124,13 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 def make(arguments: argparse.Namespace) -> None:
     """One release, from the arguments of `options`."""
     check_memory()
+    if (arguments.data is None) == (arguments.counts is None):
+        raise InvalidInput("give either a table or --counts")
+    if arguments.counts is not None:
+        if arguments.parent is not None or arguments.query is not None:
+            raise InvalidInput("--counts goes without --parent and --query: they were counted")
+        arguments.data = arguments.counts
+    from qrelease.data.table import Table
     from qrelease.inference.synopsis import Fitted
     from qrelease.privacy import Neighbours
     from qrelease.release import sums, writer
@@ -138,10 +147,10 @@ def make(arguments: argparse.Namespace) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
-            table = table_of(arguments, undecided=True)
+            table: Source = table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger = cost, None
-            if table.domain.undecided:
+            if isinstance(table, Table) and table.domain.undecided:
                 cost = _check_open(arguments, mechanism, table, whole)
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
                 table = _learned(arguments, table, whole, ledger)
@@ -240,7 +249,7 @@ def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Le
     return table.viewed(learned.domain)
 
 
-def public_records(arguments: argparse.Namespace, table: Table) -> int | None:
+def public_records(arguments: argparse.Namespace, table: Source) -> int | None:
     """How many records there are, where that is public: told, or under replace-one the size of the table.
 
     Nothing that is said or refused before the release may come of their number where it is private.
@@ -262,7 +271,7 @@ def _rows_written(arguments: argparse.Namespace, public: int | None) -> int | No
 def _check(
     arguments: argparse.Namespace,
     mechanism: Mechanism,
-    table: Table,
+    table: Source,
     workload: Workload,
     cost: Cost,
     public: int | None,
