@@ -166,7 +166,8 @@ def _pieces(attribute: Attribute) -> _Pieces:
 def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) -> Floats:
     """The quantiles (groups, p) of records (groups, m) in the cells of a column; NaN for a group without any.
 
-    Inside a bin they go evenly from its first value to its last, or by the column's shape.
+    Inside a bin they go evenly from its first value to its last, or by the column's shape. Noisy counts may be
+    negative: the running counts are then those of the nearest ones that never fall (isotonic regression).
 
     Examples
     --------
@@ -175,7 +176,7 @@ def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) 
     [[6.67, 15.0]]
     """
     pieces = _pieces(attribute)
-    split = np.maximum(counts, 0.0)[:, pieces.cells] * pieces.shares
+    split = _increasing(counts)[:, pieces.cells] * pieces.shares
     running = split.cumsum(axis=1)
     total = running[:, -1]
     found = np.full((len(counts), len(probabilities)), np.nan)
@@ -187,6 +188,16 @@ def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) 
         low, high = pieces.low[place], pieces.high[place]
         found[group] = low + np.clip(inside, 0, 1) * (high - low)
     return found
+
+
+def _increasing(counts: Floats) -> Floats:
+    """Counts (groups, m) that are not negative, with the nearest running counts."""
+    if counts.min(initial=0.0) >= 0:
+        return counts
+    from scipy.optimize import isotonic_regression
+
+    running = np.stack([isotonic_regression(row).x for row in counts.cumsum(axis=1)])
+    return np.diff(np.maximum(running, 0.0), axis=1, prepend=0.0)
 
 
 @final

@@ -1,7 +1,7 @@
 """Answers of a release to questions about numbers, at no cost: each with an interval where one can be had honestly.
 
-**Values** are those of the release's synopsis: a cell of the column counts as its mean, by the column's shape where it
-has one, else by its middle.
+**Values** are those of the release's synopsis, or, of separate noisy answers, what these say without bias: a cell of
+the column counts as its mean, by the column's shape where it has one, else by its middle.
 
 **Intervals** come from what was measured, and hold with 95 % whatever the model says: they count the noise, and that a
 record may stand anywhere in its bin. They are stretched to the value where it lies outside. Where the column and the
@@ -33,6 +33,7 @@ import numpy as np
 from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import count, real
 from qrelease.errors import InvalidInput
+from qrelease.inference.noisy_answers import Answers
 from qrelease.queries.families import Cells
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
 from qrelease.queries.workload import Group, Workload
@@ -79,14 +80,27 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
         raise InvalidInput("the question is over another domain than this release")
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
         raise InvalidInput("a running total is of a sum or a count by one column")
-    counts = question.tabulated(release.synopsis.answer(marginal_of(question)))
+    bars = _exact_count(release)
+    counts = question.tabulated(_said(release, marginal_of(question), bars))
     if cumulative:
         counts = counts.cumsum(axis=0)
-    made = _Answering(question, counts, _exact_count(release), cumulative)
+    made = _Answering(question, counts, bars, cumulative)
     found = made.answer()
     outside = [found.value < found.low, found.value > found.high]
     low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
     return replace(found, low=low, high=high)
+
+
+def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
+    """What the release says of a marginal; the unbiased counts of one without a model, where there are any.
+
+    Its answers are noisy cells, those below 0 raised: sums of many of them would be too large.
+    """
+    answers = release.synopsis.answer(marginal)
+    if not isinstance(release.synopsis, Answers):
+        return answers
+    noisy, widths = bars(marginal)
+    return answers if np.isnan(widths).any() else noisy
 
 
 def marginal_of(question: NumericQuestion) -> Workload:
@@ -126,12 +140,16 @@ def fieller(parts: Floats, spread: Floats, bounds: tuple[float, float], quantile
 @final
 @dataclass(frozen=True, eq=False)
 class _Answering:
-    """What is answered from: the synopsis's counts (groups, m) by group and cell, and what was measured."""
+    """What is answered from: the synopsis's counts (groups, m) by group and cell, and what was measured.
+
+    quantile  the half-widths of intervals of means and shares, in standard deviations
+    """
 
     question: NumericQuestion
     counts: Floats
     bars: Bars
     running: bool
+    quantile: float = NORMAL
 
     def answer(self) -> Numbers:
         """By the kind of the question."""
@@ -203,15 +221,15 @@ class _Answering:
         shifted = bounds[0] - centre, bounds[1] - centre
         every = np.ones(len(cells.mean))
         values, spread = self._weighted(every, cells.low - centre, cells.high - centre, cells.mean - centre)
-        low, _ = fieller(values[:, [1, 0]], _three(spread, 1), shifted, NORMAL)
-        _, high = fieller(values[:, [2, 0]], _three(spread, 2), shifted, NORMAL)
+        low, _ = fieller(values[:, [1, 0]], _three(spread, 1), shifted, self.quantile)
+        _, high = fieller(values[:, [2, 0]], _three(spread, 2), shifted, self.quantile)
         return self._made(value, low + centre, high + centre, _quotient(values[:, 3], values[:, 0]) + centre)
 
     def _ratio(self) -> Numbers:
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.where(self._n > 0, np.clip(self.counts[:, 0] / self._n, 0, 1), np.nan)
         values, spread = self._weighted(np.ones(2), np.array([1.0, 0.0]))
-        low, high = fieller(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), NORMAL)
+        low, high = fieller(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), self.quantile)
         return self._made(value, low, high, _quotient(values[:, 1], values[:, 0]))
 
     def _variance(self) -> Numbers:
@@ -316,15 +334,19 @@ def percent_of_total(release: Release, found: Numbers) -> Numbers:
 
 
 _FEW: Final = 5.0
-"""Standard deviations that a group's number of records must be from 0, for the difference of two means."""
+"""Standard deviations that a group's number of records must be from 0, for the difference of two means as one linear
+number."""
+
+_TOGETHER: Final = 2.2414027276049464
+"""The half-width of a 97.5 % error bar, in standard deviations: two of them hold together with 95 %."""
 
 
 def difference(release: Release, question: NumericQuestion, first: int, second: int) -> Numbers:
     """What two groups differ by, the first less the second, by their numbers in the order of the groups.
 
     Its interval is of one linear number, so noise that both share is counted right: of a sum or a count itself, of a
-    mean or a share of (v - m)/N, with m and N of each group as measured. Where the noise leaves open whether there are
-    any records in a group, a mean has no interval.
+    mean or a share of (v - m)/N, with m and N of each group as measured. Where a group may have few records for its
+    noise, that is no good approximation: there the interval is made of one for each group.
     """
     if question.kind not in ("sum", "count", "mean", "ratio"):
         raise InvalidInput(f"two groups differ by a sum, a count, a mean or a ratio, not by a {question.kind}")
@@ -340,7 +362,7 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
         counted = weighted_counts(question, np.stack([every, low, high]), bars)
         numbers_of = counted.values[places, 0]
         if not (numbers_of > _FEW * counted.deviations[places, 0]).all():
-            return _one(question, value, np.nan, np.nan, np.nan, n)
+            return _apart(release, found, first, second)
         means = counted.values[places, 1:] / numbers_of[:, None]
         # Lowest for the first and highest for the second group, and the other way round.
         pairs = [(means[0, 0], means[1, 1]), (means[0, 1], means[1, 0])]
@@ -358,6 +380,17 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
         unbiased = float(signs @ found.unbiased[places, 0])
     ends_of = min(shifts[0] - half[0], value), max(shifts[1] + half[1], value)
     return _one(question, value, *ends_of, unbiased, n)
+
+
+def _apart(release: Release, found: Numbers, first: int, second: int) -> Numbers:
+    """The difference of two groups by intervals of each that hold together, however their noise is correlated."""
+    question, bars = found.question, _exact_count(release)
+    counts = question.tabulated(_said(release, marginal_of(question), bars))
+    wide = _Answering(question, counts, bars, running=False, quantile=_TOGETHER).answer()
+    low, high = wide.low[first, 0] - wide.high[second, 0], wide.high[first, 0] - wide.low[second, 0]
+    value, unbiased = (part[first, 0] - part[second, 0] for part in (found.value, found.unbiased))
+    n = min(found.n[first, 0], found.n[second, 0])
+    return _one(question, value, np.fmin(low, value), np.fmax(high, value), unbiased, n)
 
 
 def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
