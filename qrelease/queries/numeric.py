@@ -406,7 +406,7 @@ class NumericQuestion:
         """The numbers that the value cells of the column stand for."""
         return cell_values(self.attribute)
 
-    def keys(self) -> Iterator[tuple[int, ...]]:
+    def group_codes(self) -> Iterator[tuple[int, ...]]:
         """The codes of each group's cells, in the order of `by`."""
         return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))
 

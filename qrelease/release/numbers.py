@@ -451,7 +451,7 @@ def _labels(found: Numbers) -> dict[str, Column]:
     groups, lines = found.value.shape
     named: dict[str, Column] = {}
     taken = {*NUMBERS, *question.domain.names}
-    keys = np.array(list(question.keys()), np.int64).reshape(groups, len(question.by))
+    keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
     for place, name in enumerate(question.by):
         labels = np.array([label or "(missing)" for label in question.domain[name].labels], object)
         named[_free(name, taken)] = Column(np.repeat(labels[keys[:, place]], lines))
