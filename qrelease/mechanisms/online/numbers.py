@@ -1,7 +1,8 @@
 """Sums, means, variances, quantiles and shares by group in a session: of linear queries that it prices and remembers.
 
 Let E = αr be the session's error, a count. Every question is answered from families of queries, one query a group, so
-that a record moves one of them: a family costs what one answer by itself costs. Each is a conjunction, or an average of
+that a record that is added or removed moves one of them: a family costs what one answer by itself costs (and up to
+twice that in ε or ρ where a record is replaced, since it may change groups). Each is a conjunction, or an average of
 conjunctions (`CanonicalQuery.weighted_sets`), so a synopsis of conjunctions gives it too, free.
 
 *Sums* are U Σ v⁺/U - L Σ v⁻/L for bounds -L <= v <= U: within (U + L)E. *Means* are S/(S + R) of the range, S the sum
@@ -139,22 +140,36 @@ def answer(session: Session, question: NumericQuestion, purse: Purse | None = No
     return _Linear(session, families, most).answers()
 
 
+def price(session: Session, question: NumericQuestion) -> Cost | None:
+    """What the families of a question that are not known cost by themselves, whether or not that is covered."""
+    families = _Families(session.domain, question)
+    wanted = [session.price(family) for family in families.fixed() if session.missing(family)]
+    return total_cost(session.cost, wanted + _steps(session, families))
+
+
 def _quotes(session: Session, families: _Families, purse: Purse | None) -> list[Quote]:
     """What each family of a question would cost now."""
-    question = families.question
     found = [session.quote(family, purse) for family in families.fixed()]
-    if question.kind == "quantile" and families.steps and not _all_known(session, families):
-        # One halving of all groups at once, as often as it takes: each step at the price of one family.
-        family = families.prefixes(np.zeros(question.groups, np.int64))
-        found += [Quote(session.price(family), "measured")] * (len(question.probabilities) * families.steps)
-    return found
+    return found + [Quote(cost, "measured") for cost in _steps(session, families)]
 
 
-def _all_known(session: Session, families: _Families) -> bool:
-    """Whether every step of a search is answered free: all prefixes are, of each group."""
-    groups = families.question.groups
-    every = (families.prefixes(np.full(groups, k)) for k in range(families.cells - 1))
-    return all(not session.missing(family) for family in every)
+def _steps(session: Session, families: _Families) -> list[Cost]:
+    """What the steps of a search for quantiles cost at most that are not known, each at the price of one family."""
+    question, records = families.question, families.records()
+    if question.kind != "quantile":
+        return []
+    n = None if session.missing(records) else _values(session.answers(records))
+    left = 0
+    for p in question.probabilities:
+        search = _Search(families, p)
+        while n is not None and not search.done and not session.missing(search.family):
+            search.take(_values(session.answers(search.family)), n)
+        left += search.steps
+    return [session.price(families.prefixes(np.zeros(question.groups, np.int64)))] * left
+
+
+def _values(answers: Sequence[OnlineAnswer]) -> Floats:
+    return np.array([a.value for a in answers])
 
 
 class _UpTo:
@@ -203,7 +218,6 @@ class _Families:
             self._column = of[domain.axis(question.column)]
             self._kept = self._kept & (self._column < question.attribute.values)
         self.cells = question.attribute.values if question.column else 1
-        self.steps = max((self.cells - 1).bit_length(), 0)
 
     def _mask(self, name: Literal["predicate", "met"]) -> Mask:
         predicate = self.question.predicate if name == "predicate" else self.question.met
@@ -437,14 +451,41 @@ class _Quantiles:
         return answers
 
     def _cells(self, p: float, n: Floats) -> tuple[Ints, Floats]:
-        """The first cell of each group up to which there are p of its records, by halving; and the error."""
-        low = np.zeros(len(n), np.int64)
-        high = np.full(len(n), self._families.cells - 1)
-        error = np.zeros(len(n))
-        while (low < high).any():
-            middle = (low + high) // 2
-            running, error = self._asked.values(self._families.prefixes(middle))
-            enough = running >= p * n
-            high = np.where(enough, middle, high)
-            low = np.where(enough, low, np.minimum(middle + 1, high))
-        return high, error
+        """The first cell of each group up to which there are p of its records; and the error of the last step."""
+        search, error = _Search(self._families, p), np.zeros(len(n))
+        while not search.done:
+            running, error = self._asked.values(search.family)
+            search.take(running, n)
+        return search.high, error
+
+
+@final
+class _Search:
+    """The cells, of each group, that its quantile may still be in: `low` to `high`, halved at each step."""
+
+    def __init__(self, families: _Families, p: float) -> None:
+        self._families, self._p = families, p
+        self.low = np.zeros(families.question.groups, np.int64)
+        self.high = np.full(len(self.low), families.cells - 1)
+
+    @property
+    def done(self) -> bool:
+        """Whether one cell is left of each group."""
+        return bool((self.low == self.high).all())
+
+    @property
+    def steps(self) -> int:
+        """How many more there are."""
+        return int((self.high - self.low).max()).bit_length()
+
+    @property
+    def family(self) -> CanonicalGroup:
+        """What is asked next: how many records are in the cells up to the middle."""
+        return self._families.prefixes((self.low + self.high) // 2)
+
+    def take(self, running: Floats, n: Floats) -> None:
+        """Go on by its answers, where each group has so many records."""
+        middle = (self.low + self.high) // 2
+        enough = running >= self._p * n
+        self.high = np.where(enough, middle, self.high)
+        self.low = np.where(enough, self.low, np.minimum(middle + 1, self.high))
