@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,10 @@ from qrelease.release.manifest import versions
 from qrelease.release.report.page import html
 from qrelease.release.sums import private_key
 from qrelease.release.sums import sign as sign_sums
+
+if TYPE_CHECKING:
+    from qrelease.inference.number_tables import MeasuredSums, NumberTable
+    from qrelease.queries.numeric import NumericQuestion
 
 MAX_ROWS = 1 << 26
 """Synthetic records in one table."""
@@ -137,6 +141,7 @@ class Release:
     versions: Mapping[str, str] = field(default_factory=versions)
     date: str | None = None
     id: str = ""
+    measured_sums: MeasuredSums | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", plain(self.parameters))
@@ -177,6 +182,28 @@ class Release:
         asked = Workload.predicates(self.domain, query)
         numbers = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
         return Answer(*(float(part[0]) for part in numbers))
+
+    def number(self, question: str | NumericQuestion) -> NumberTable:
+        """The answer to a question about numbers that was measured, each group with its interval.
+
+        Parameters
+        ----------
+        question : str or NumericQuestion
+            Such as `mean:hours by sex`: one of the release's own, or one whose tables are margins of what was measured.
+
+        Returns
+        -------
+        NumberTable
+            A line for each group.
+
+        Raises
+        ------
+        InvalidInput
+            For a text that is no question, and for one that was not measured.
+        """
+        if self.measured_sums is None:
+            raise InvalidInput("no sums were measured for this release: see `qrelease release --numbers`")
+        return self.measured_sums.answer(question, self.measurements)
 
     def answers(self) -> Floats:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
