@@ -53,14 +53,11 @@ def adult() -> Table:
 def flights(data: Path) -> Table:
     delays = [-60, *range(-30, 60, 5), *range(60, 181, 30)]
     carriers = "9E AA AS B6 DL EV F9 FL HA MQ OO UA US VX WN YV"
-    months = [
-        float(day) for day in np.arange("2013-01", "2014-02", dtype="datetime64[M]").astype("datetime64[D]").astype(int)
-    ]
     domain = Domain(
         (
-            Attribute("time_hour", "date", edges=tuple(months)),
             Attribute("carrier", "category", categories=tuple(carriers.split())),
             Attribute("origin", "category", categories=("EWR", "JFK", "LGA")),
+            bins("sched_dep_time", [*range(0, 2400, 200), 2400]),
             bins("dep_delay", delays, missing=("", "NA")),
             bins("arr_delay", delays, missing=("", "NA")),
         )
