@@ -67,6 +67,7 @@ from qrelease.statistics.estimate import Estimate as Estimate
 from qrelease.statistics.local_sensitivity import Median as Median
 from qrelease.statistics.local_sensitivity import StableMean as StableMean
 from qrelease.statistics.local_sensitivity import TrimmedMean as TrimmedMean
+from qrelease.statistics.local_sensitivity import WinsorisedMean as WinsorisedMean
 from qrelease.statistics.mean import Mean as Mean
 from qrelease.statistics.mean import TextbookMean as TextbookMean
 from qrelease.statistics.private_columns import PrivateColumns as PrivateColumns

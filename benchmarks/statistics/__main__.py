@@ -17,6 +17,7 @@ SECTIONS: dict[str, Section] = {
     "means": means.means,
     "quantiles": quantiles.one,
     "many-quantiles": quantiles.many,
+    "regions": quantiles.regions,
     "refusals": stable.refusals,
     "medians": stable.medians,
     "thresholds": selections.thresholds,

@@ -29,24 +29,45 @@ def rank_error(codes: Any, q: float, value: float) -> float:
     return float(max((codes < value).sum() - q * len(codes), (codes > value).sum() - (1 - q) * len(codes), 0))
 
 
+def medians_at(epsilon: float) -> dict[str, tuple[Statistic, Cost]]:
+    """The forms of the median, each with a cost that it takes."""
+    return {
+        "exponential": (Quantile("x", 0.5, interval=False), PureDP(epsilon)),
+        "tree": (TreeQuantiles("x", (0.5,)), PureDP(epsilon)),
+        "smooth, Laplace": (SmoothSensitivity("x"), ApproxDP(epsilon, DELTA)),
+        "smooth, Cauchy": (SmoothSensitivity("x"), PureDP(epsilon)),
+        "propose-test-release": (ProposeTestRelease("x", 20), ApproxDP(epsilon, DELTA)),
+    }
+
+
+def median_errors(codes: Any, epsilon: float, runs: int) -> Row:
+    """Mean rank error of the median by form, in records; half of the records for a refusal."""
+    found: Row = {}
+    for name, (statistic, cost) in medians_at(epsilon).items():
+        values: list[Any] = [r.value for r in results(statistic, column(codes, CELLS), cost, runs)]
+        medians = [v[0] if isinstance(v, tuple) else v for v in values]
+        half = len(codes) / 2
+        found[name] = float(np.mean([half if v is None else rank_error(codes, 0.5, v) for v in medians]))
+    return found
+
+
 def one(setting: Setting) -> Iterator[Row]:
     """Mean rank error of the median, in records, by form; `best` is the least of them. ε = 1, δ = 1e-6 where it is
     needed. A refusal of propose-test-release (bound: 20 steps) counts as an error of half of the records."""
-    forms: dict[str, tuple[Statistic, Cost]] = {
-        "exponential": (Quantile("x", 0.5, interval=False), PureDP(1.0)),
-        "tree": (TreeQuantiles("x", (0.5,)), PureDP(1.0)),
-        "smooth, Laplace": (SmoothSensitivity("x"), ApproxDP(1.0, DELTA)),
-        "smooth, Cauchy": (SmoothSensitivity("x"), PureDP(1.0)),
-        "propose-test-release": (ProposeTestRelease("x", 20), ApproxDP(1.0, DELTA)),
-    }
     for n in (30, 100, 300, 1_000, 3_000, 10_000, 100_000):
-        codes = people(n)
-        row: Row = {"n": n}
-        for name, (statistic, cost) in forms.items():
-            found: list[Any] = [r.value for r in results(statistic, column(codes, CELLS), cost, setting.runs(100))]
-            medians = [v[0] if isinstance(v, tuple) else v for v in found]
-            row[name] = float(np.mean([n / 2 if v is None else rank_error(codes, 0.5, v) for v in medians]))
-        yield row | {"best": min(forms, key=lambda name: row[name])}
+        errors = median_errors(people(n), 1.0, setting.runs(100))
+        yield {"n": n, **errors, "best": min(errors, key=lambda name: errors[name])}
+
+
+def regions(setting: Setting) -> Iterator[Row]:
+    """Where each form of the median has the least mean rank error: by n and ε, δ = 1e-6 where one is needed; and that
+    error over the error of the exponential mechanism, which is the default."""
+    for epsilon in (0.1, 1.0) if setting.quick else (0.03, 0.1, 0.3, 1.0, 3.0):
+        for n in (30, 300, 3_000) if setting.quick else (30, 100, 300, 1_000, 3_000, 10_000, 30_000):
+            errors = median_errors(people(n), epsilon, setting.runs(60))
+            best = min(errors, key=lambda name: errors[name])
+            gain = errors[best] / errors["exponential"] if errors["exponential"] else 1.0
+            yield {"epsilon": epsilon, "n": n, "best": best, "error": errors[best], "over exponential": gain}
 
 
 def many(setting: Setting) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from benchmarks.statistics.quantiles import CELLS, DELTA, people
 from benchmarks.statistics.setting import Row, Setting, column, results, rmse
 from qrelease.privacy.costs import ApproxDP, Neighbours
 from qrelease.statistics.grid import Numbers
-from qrelease.statistics.local_sensitivity import LocallyStable, Median, StableMean, TrimmedMean
+from qrelease.statistics.local_sensitivity import LocallyStable, Median, StableMean, TrimmedMean, WinsorisedMean
 from qrelease.statistics.propose_test_release import ProposeTestRelease, threshold
 from qrelease.statistics.smooth_sensitivity import Smoothing, SmoothSensitivity, smooth_sensitivity
 
@@ -41,13 +41,15 @@ def refusals(setting: Setting) -> Iterator[Row]:
 
 def medians(setting: Setting) -> Iterator[Row]:
     """RMSE, in steps of the grid, by smooth sensitivity at ε = 1, δ = 1e-6 of the median and, where n is public, of the
-    mean without its lowest and highest tenth; S of the median, and how long it takes to find."""
+    mean without its lowest and highest tenth, and with those moved to the ends of the rest; S of the median, and how
+    long it takes to find."""
     cost = ApproxDP(1.0, DELTA)
     for n in (100, 1_000, 10_000, 100_000, 1_000_000):
         codes = people(n)
         table, runs = column(codes, CELLS), setting.runs(50)
         ordered = np.sort(codes)
         trimmed = results(SmoothSensitivity("x", TrimmedMean(0.1)), table, cost, runs, Neighbours.REPLACE_ONE)
+        ends = results(SmoothSensitivity("x", WinsorisedMean(0.1)), table, cost, runs, Neighbours.REPLACE_ONE)
         median = results(SmoothSensitivity("x"), table, cost, runs)
         start = time.perf_counter()
         found = Numbers.listed(codes, CELLS)
@@ -56,6 +58,9 @@ def medians(setting: Setting) -> Iterator[Row]:
             "n": n,
             "median": rmse([r.value for r in median], float(ordered[(n + 1) // 2 - 1])),
             "trimmed mean": rmse([r.value for r in trimmed], float(ordered[n // 10 : n - n // 10].mean())),
+            "winsorised mean": rmse(
+                [r.value for r in ends], float(np.clip(codes, ordered[n // 10], ordered[n - n // 10 - 1]).mean())
+            ),
             "S of the median": smooth,
             "seconds, with sorting": time.perf_counter() - start,
         }

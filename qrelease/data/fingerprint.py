@@ -31,11 +31,11 @@ def fingerprint(
     """Digests in hex of how records are encoded, and of the encoded records in any order.
 
     columns  the codes of each column, (n,)
-    persons  digests of the persons whose records they are, (n,), where these are told apart
+    persons  digests of the persons whose records they are, (n, 2), where these are told apart
     """
     spelled = list(map(_spelled, domain))
     if persons is not None and domain.person is not None:
-        columns = [*columns, persons]
+        columns = [*columns, *persons.T]
         spelled.append([("person", domain.person.column)])
     lanes = np.frombuffer(shake_256(key + b"records").digest(16 * (len(columns) + 1)), np.uint64) | np.uint64(1)
     sums = [_sum(columns, lane) for lane in lanes.reshape(2, -1)]

@@ -12,10 +12,11 @@ records of a person have the same hash with a probability of about 2^-64; then t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from numbers import Complex
 from typing import Any, Final, final
@@ -38,6 +39,12 @@ NOBODY: Final = -1
 _MAX_EXACT: Final = 2.0**53
 """Whole numbers of a data frame are exact as floats below it."""
 
+_FRACTION: Final = re.compile(r"[.,]\d{6}(\d+)")
+"""Of a second, in a text that is a moment; Python's own reader cuts it after six digits."""
+
+_SHOWN: Final = 40
+"""Characters of a key in a message."""
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +52,8 @@ class Persons:
     """Whose record each one is. Private.
 
     codes    a number of the person of each record, (n,), from 0
-    digests  by that number, 64 bits that depend on the person's key alone, (persons,)
+    digests  by that number, 128 bits that depend on what the person's key stands for alone, (persons, 2): nobody finds
+             two keys that have the same ones, so tables of different files are joined by them
     """
 
     codes: npt.NDArray[np.int64]
@@ -64,8 +72,14 @@ class Persons:
 
     @property
     def unit(self) -> npt.NDArray[np.uint64]:
-        """The digest of the person of each record, (n,)."""
-        return self.digests[self.codes] if len(self.codes) else np.empty(0, np.uint64)
+        """The digest of the person of each record, (n, 2)."""
+        return self.digests[self.codes]
+
+    def rows_of(self, parents: Persons) -> npt.NDArray[np.int64]:
+        """For each record the row of a table that has one for each person, (n,); -1 for a person without one."""
+        known = {digest: row for row, digest in enumerate(_as_bytes(parents.unit))}
+        rows = np.array([known.get(digest, -1) for digest in _as_bytes(self.digests)], np.int64)
+        return rows[self.codes]
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -87,7 +101,7 @@ def kept(persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key
     rows = np.flatnonzero(~chosen)  # of persons with more
     if not len(rows):
         return chosen
-    hashed = mixed(persons.digests ^ _word(key, "person"))[codes[rows]]
+    hashed = mixed(mixed(persons.digests[:, 0] ^ _word(key, "person")) ^ persons.digests[:, 1])[codes[rows]]
     for name, column in named:
         hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
     hashed = mixed(hashed)
@@ -114,6 +128,12 @@ def _places(*ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.arange(len(ordered[0])) - np.repeat(first, lengths)
 
 
+def _as_bytes(digests: npt.NDArray[np.uint64]) -> list[bytes]:
+    """The digests (n, 2), each as 16 bytes."""
+    found: list[bytes] = digests.view("V16").reshape(-1).tolist()
+    return found
+
+
 def _word(key: bytes, what: str) -> np.uint64:
     return np.uint64(int.from_bytes(blake2b(what.encode(), key=key[:64], digest_size=8).digest(), "little"))
 
@@ -125,7 +145,8 @@ class PersonReader(dict[str, int]):
     def __init__(self, person: Person) -> None:
         super().__init__(dict.fromkeys(person.missing, NOBODY))
         self._person = person
-        self._texts: dict[tuple[str, object], str] = {}
+        self._texts: dict[tuple[str, str], str] = {}
+        self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
@@ -135,12 +156,16 @@ class PersonReader(dict[str, int]):
                 " and its records are left out"
             )
         stands_for = identity(text)
-        before = self._texts.setdefault(stands_for, text)
-        if before != text:
+        near = rounded(text) if stands_for[0] in ("number", "moment") else stands_for
+        before = self._texts.get(stands_for) or self._texts.get(near) or self._rounded.get(near)
+        if before is not None:
             raise InvalidInput(
-                f"person column {column!r}: {before!r} and {text!r} differ in their spelling alone: spell a person's"
-                " key in one way"
+                f"person column {column!r}: {_short(before)} and {_short(text)} differ in their spelling alone: spell a"
+                " person's key in one way"
             )
+        self._texts[stands_for] = text
+        if near != stands_for:
+            self._rounded[near] = text
         self[text] = code = len(self._texts) - 1
         return code
 
@@ -177,9 +202,9 @@ class PersonReader(dict[str, int]):
         return self["" if text is None else text]
 
     def digests(self) -> npt.NDArray[np.uint64]:
-        """By the number of a person, 64 bits that depend on what the key stands for alone."""
-        words = (blake2b(repr(stands_for).encode(), digest_size=8).digest() for stands_for in self._texts)
-        return np.frombuffer(b"".join(words), "<u8").astype(np.uint64)
+        """By the number of a person, 128 bits that depend on what the key stands for alone, (persons, 2)."""
+        words = (blake2b(repr(stands_for).encode(), digest_size=16).digest() for stands_for in self._texts)
+        return np.frombuffer(b"".join(words), "<u8").astype(np.uint64).reshape(-1, 2)
 
 
 def _exact(key: object) -> bool:
@@ -199,28 +224,65 @@ def _exact(key: object) -> bool:
     return not getattr(key, "nanosecond", 0) > 0  # NaN is that of a missing moment
 
 
-def identity(text: str) -> tuple[str, object]:
-    """What a key stands for, whatever its spelling; keys of one identity are one person.
+def identity(text: str) -> tuple[str, str]:
+    """What a key stands for, whatever its spelling; keys of one identity are one person, in all files.
 
-    Whole numbers are compared exactly, however long they are, and others as the floats that they spell.
+    Numbers are compared exactly, however long or fine they are, and moments to the last digit.
 
     Examples
     --------
     >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
     (True, False, False)
+    >>> identity("9007199254740993.0") == identity("9007199254740993"), identity("1e2") == identity("100")
+    (True, True)
     """
     stripped = text.strip()
     digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
     if digits.isascii() and digits.isdigit():
-        return "number", int(stripped)
+        return _number(stripped[:1] == "-", digits, 0)
     means = meaning(stripped)
     if isinstance(means, bool):
-        return "truth", means
+        return "truth", str(means)
     if isinstance(means, float):
-        return "number", int(means) if means.is_integer() else means
+        try:
+            sign, parts, exponent = Decimal(stripped).as_tuple()
+        except InvalidOperation:  # an exponent of twenty digits
+            return "number", stripped
+        return _number(bool(sign), "".join(map(str, parts)), exponent)
+    if isinstance(means, datetime):
+        return "moment", means.isoformat() + _finer(stripped)
+    return "text", means
+
+
+def rounded(text: str) -> tuple[str, str]:
+    """What a key stands for where fractions are floats, and moments have microseconds, as in a data frame."""
+    stripped = text.strip()
+    if stripped.lstrip("+-").isdigit():
+        return identity(stripped)
+    means = meaning(stripped)
     if isinstance(means, datetime):
         return "moment", means.isoformat()
-    return "text", means
+    return identity(repr(means) if isinstance(means, float) else stripped)
+
+
+def _number(negative: bool, digits: str, exponent: int | str) -> tuple[str, str]:
+    """One text for each number, without zeros at either end; infinity has a word for an exponent."""
+    digits = digits.lstrip("0")
+    bare = digits.rstrip("0")
+    if isinstance(exponent, str):
+        return "number", f"{'-' * negative}infinity"
+    return "number", f"{'-' * negative}{bare}e{exponent + len(digits) - len(bare)}" if bare else "0"
+
+
+def _finer(moment: str) -> str:
+    """The digits of a second's fraction that are past its microseconds."""
+    fraction = _FRACTION.search(moment)
+    return fraction[1].rstrip("0") if fraction else ""
+
+
+def _short(key: str) -> str:
+    """A key in a message, which is one line."""
+    return repr(key if len(key) <= _SHOWN else f"{key[:_SHOWN]}…")
 
 
 def blank(text: str) -> bool:

@@ -133,6 +133,8 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
         raise InvalidInput(f"schema {path} is not JSON: {error}") from None
     except InvalidInput as error:
         raise InvalidInput(f"schema {path}: {error}") from None
+    except ValueError:  # Python's own bound on the digits of a whole number, from both readers
+        raise InvalidInput(f"schema {path} has a number of thousands of digits") from None
 
 
 def domain_to_json(domain: Domain) -> dict[str, Any]:

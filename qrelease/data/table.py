@@ -397,12 +397,9 @@ class Table:
         """
         if self.persons is None or parents.persons is None or self.person_column != parents.person_column:
             raise InvalidInput("a table is joined with one that has the same person column, and knows its persons")
-        rows = parents.persons.codes
-        if len(rows) > len(parents.persons.digests):
+        if len(parents.persons) > len(parents.persons.digests):
             raise InvalidInput(f"a parent has one row for each {self.person_column!r}, and here one of them has two")
-        of_digest = dict(zip(parents.persons.unit.tolist(), range(len(rows)), strict=True))
-        row_of = np.array([of_digest.get(d, -1) for d in self.persons.digests.tolist()], np.int64)
-        places = row_of[self.persons.codes]
+        places = self.persons.rows_of(parents.persons)
         orphans = places < 0
         columns, points = list(self.columns), self._points_or_none()
         theirs = zip(parents.domain, parents.columns, parents._points_or_none(), strict=True)
@@ -549,12 +546,20 @@ class Table:
             return self
         if self.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
-        self.domain.check_decided()
         points = self._points_or_none()
-        finest = [c if p is None else p for c, p in zip(self.columns, points, strict=True)]
+        # A text that is to be learned is numbered by when it first came: others' records must not decide by that.
+        finest = [
+            hashed_texts(self.texts[name], codes, key[:64])
+            if name in self.texts
+            else codes
+            if places is None
+            else places
+            for name, codes, places in zip(self.domain.names, self.columns, points, strict=True)
+        ]
         chosen = kept(self.persons, list(zip(self.domain.names, finest, strict=True)), self.domain.at_most, key)
         columns = tuple(column[chosen] for column in self.columns)
-        return Table(self.domain, columns, None, _any_of([None if p is None else p[chosen] for p in points]))
+        left = _any_of([None if p is None else p[chosen] for p in points])
+        return Table(self.domain, columns, None, left, self.texts)
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
         cells = sum(self.domain.cells(axes) for axes in sets)

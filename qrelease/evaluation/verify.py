@@ -74,6 +74,8 @@ _ALWAYS = ("impossible", "no_table")
 _CLOSE, _BAR_CLOSE = 1e-4, 2e-3
 """Relative differences of answers of six digits, and of error bars of four, that another machine may make."""
 
+_MAX_DIGITS = 9  # of a number of groups
+
 _SAME = 1e-7  # a relative difference of scales: the standard deviation for an (ε, δ) is found to ten digits
 
 _FAR_TOTAL = 8.0  # half-widths of its error bar that a total may be from what was measured
@@ -342,7 +344,7 @@ def _bought(release: Release, spend: Spend, groups: int, left: Mapping[Noise, li
 def _groups(spend: Spend) -> int:
     """How many groups a part of a cost measured."""
     number, _, rest = spend.what.removeprefix(_MEASURE).partition(" ")
-    return int(number) if rest == "groups of queries" and number.isdecimal() else 1
+    return int(number) if rest == "groups of queries" and number.isdecimal() and len(number) <= _MAX_DIGITS else 1
 
 
 def _called(release: Release, group: Group) -> str:

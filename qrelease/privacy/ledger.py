@@ -289,13 +289,19 @@ class Ledger:
     def transaction(self) -> AbstractContextManager[None]:
         """Charges, answers and entries of shared journals as one: all durable when it ends, or, on an exception, none.
 
-        For one thread. Nothing that was drawn inside may be shown before it ends.
+        For one thread. Nothing is drawn inside: releases, estimates and sessions refuse it.
         """
         return self._store.writing()
 
     def _state(self) -> tuple[Cost, Tally]:
         with self._store.reading():
             return _read(self._store)
+
+    @property
+    def names_tables(self) -> bool:
+        """Whether it may say for which table a charge was made: else there is nothing to compare one with."""
+        with self._store.reading():
+            return fingerprints.known_key(self._store) is not None
 
     def rows_of(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> TableDigests:
         """What `charge` and `session` take for a table: its keyed digests, by the ledger's own key. Not to be shown.
@@ -339,19 +345,35 @@ class Ledger:
         if known is None:
             fingerprints.note(self._store, row.id, row.id if keyed and rows else 0, row.time, rows)
             return
-        if rows is None:
+        if rows is None or not self._other_rows(known, rows, changed_rows=changed_rows):
             return
+        head = self._store.head()
+        fingerprints.note(self._store, head.entries + 1, known.id, _now(), rows)
+
+    def check_session(self, key: str | None, rows: TableDigests, *, changed_rows: bool = False) -> None:
+        """`LedgerError` if the session of that key was opened for another table, and may not have been; see `session`.
+
+        So it can be told before anything else is.
+        """
+        if key is None:
+            return
+        with self._store.reading():
+            known = self._store.with_key(_text("key", key))
+            if known is not None:
+                self._other_rows(known, rows, changed_rows=changed_rows)
+
+    def _other_rows(self, known: Row, rows: TableDigests, *, changed_rows: bool) -> bool:
+        """Whether a session is for a table that is not written down for it; `LedgerError` if it may not be another."""
         mine = [r for r in fingerprints.records(self._store) if r.session == known.id]
         if mine and (mine[-1].rows == rows or mine[-1].schema != rows.schema):
-            return  # a session refuses another schema by itself, and says what differs
+            return False  # a session refuses another schema by itself, and says what differs
         if mine and not changed_rows:
             raise LedgerError(
                 f"the session with key {known.key!r} was opened on other records than these:"
                 " go on with those, take another key, or say that they may have changed (changed_rows=True,"
                 " --changed-rows)"
             )
-        head = self._store.head()
-        fingerprints.note(self._store, head.entries + 1, known.id, _now(), rows)
+        return True
 
     def charge(
         self,
@@ -586,6 +608,15 @@ class SharedJournal:
         """How many entries were read or appended."""
         return self._length
 
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is inside a transaction of the ledger, which could undo what is written."""
+        return self._ledger.store.in_writing
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """That of the ledger."""
+        return self._ledger.transaction()
+
     def check_kept(self) -> None:
         """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
         if self._undone not in (None, self._ledger.store.undone):
@@ -593,7 +624,7 @@ class SharedJournal:
 
     def read(self) -> list[bytes]:
         """What others wrote down since the last look, in order; at first everything."""
-        inside = self._ledger.store.in_writing
+        inside = self.inside
         with self._ledger.store.reading():
             return self._news(inside)
 

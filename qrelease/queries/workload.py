@@ -25,6 +25,7 @@ from qrelease.queries.products import Factor, IntegerRows, Product
 
 MAX_QUERIES = 1 << 28
 _MAX_SETS = 1 << 20
+_MAX_DIGITS = 9  # of a number of columns
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ class Workload:
         kind, _, rest = text.partition(":")
         rest = rest.strip()
         match kind.strip():
-            case "marginals" if rest.isdecimal():
+            case "marginals" if rest.isdecimal() and len(rest) <= _MAX_DIGITS:
                 return cls.marginals(domain, int(rest))
             case "marginals" if rest:
                 return cls.marginals(domain, [[n.strip() for n in s.split("*")] for s in rest.split(",")])

@@ -34,7 +34,7 @@ from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.noise_source import ExactNoise
-from qrelease.statistics.private_columns import PrivateColumns
+from qrelease.statistics.private_columns import PrivateColumns, domain_of
 
 
 @final
@@ -195,11 +195,14 @@ class Curator:
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
-        table = self._table
-        if table.domain.at_most is not None:
-            table = table.bounded(self._key(name))
         unit = self._unit
-        return Private(table, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)
+        return Private(
+            self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
+        )
+
+    def _kept(self, name: str) -> Table:
+        """The records that a charge of that name is for: those that are kept of each person."""
+        return self._table if self._table.domain.at_most is None else self._table.bounded(self._key(name))
 
     def _key(self, name: str) -> bytes:
         """By what the records of persons are chosen for a charge of that name."""
@@ -224,7 +227,7 @@ class Curator:
 
         None where they are those of the ledger's last charge under the same schema, or where this will be the first.
         """
-        return self._ledger.notice(self._fingerprint())
+        return self._ledger.notice(self._fingerprint()) if self._ledger.names_tables else None
 
     def _fingerprint(self) -> TableDigests:
         if self._rows is None:
@@ -260,8 +263,7 @@ class Curator:
         BudgetExceeded
             If the ledger does not cover the cost. Nothing is charged then.
         InvalidInput
-            Where nothing is to be learned, for categories without a δ, and where persons have several records. Nothing
-            is charged then.
+            Where nothing is to be learned, and for categories without a δ. Nothing is charged then.
 
         Examples
         --------
@@ -275,7 +277,6 @@ class Curator:
         True
         """
         learning.check(self.domain, cost)
-        check_one_record(self.domain, "a learned schema")
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
@@ -283,6 +284,8 @@ class Curator:
             raise LedgerError("a schema is not learned inside a transaction, which could undo its charge")
         if not changed_rows:
             self._warn()
+        self._table.check_bounded()
+        of_a_record = self._unit.of_a_record(cost)
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.path is not None and not is_insecure(self._entropy)
         if keeps:
@@ -290,10 +293,10 @@ class Curator:
         parts = learning.shares(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
         charge = self._ledger.charge(cost, label, key, rows=rows)
-        private = Private(self._table, self._ledger.neighbours, Filter(cost), self._entropy)
+        private = self._private(charge.key, cost)
 
         def draw() -> bytes:
-            return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
+            return json.dumps(domain_to_json(learning.learn(private, of_a_record))).encode()
 
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if keeps else None
         found = draw() if draws is None else draws.take("a schema", draw)
@@ -369,6 +372,7 @@ class Curator:
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
             self._warn()
+        self._table.check_bounded()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
         key = None
         if resumable:
@@ -406,7 +410,6 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
-        self._table.check_bounded()
         if isinstance(mechanism, OfValues):
             check_values(self._table, mechanism.measures(workload))
         if self._ledger.store.in_writing:
@@ -455,29 +458,32 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
-        neighbours, domain = self._ledger.neighbours, self._table.domain
-        domain.check_decided()
-        check_one_record(domain, "an estimate")
-        records = len(self._table) if self._unit.public_records else None
+        unit, domain = self._unit, domain_of(self._table)
+        neighbours = unit.relation
         if self._ledger.store.in_writing:
             raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
-        statistic.check(domain, cost, neighbours)
-        refuse_empty(statistic, domain, records, cost, neighbours)
+        of_a_record = unit.of_a_record(cost)
+        with unit.explained():
+            statistic.check(domain, of_a_record, neighbours)
+        self._table.check_bounded()
         described = {f.name: plain(getattr(statistic, f.name)) for f in fields(statistic)}  # type: ignore[arg-type]
         if not changed_rows:
             self._warn()
-        self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
-        private = PrivateColumns(self._table, neighbours, Filter(cost), ExactNoise(self._entropy))
-        result = statistic.estimate(private, cost)
+        records = len(self._table) if self._unit.public_records else None  # not before that was told
+        refuse_empty(statistic, domain, records, of_a_record, neighbours)
+        charge = self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
+        private = PrivateColumns(self._kept(charge.key), neighbours, Filter(of_a_record), ExactNoise(self._entropy))
+        result = statistic.estimate(private, of_a_record)
         return Estimate.of(
             result,
             statistic=statistic.name,
             parameters=described,
             dataset=self._ledger.dataset,
-            neighbours=neighbours,
+            neighbours=unit.neighbours,
+            at_most=unit.at_most,
             cost=cost,
-            spends=tuple(private.spends),
-            promise=_promise(statistic, domain, result, records, cost, neighbours),
+            spends=tuple(Spend(spend.what, unit.of_the_unit(spend.cost)) for spend in private.spends),
+            promise=_promise(statistic, domain, result, records, of_a_record, neighbours),
             insecure=is_insecure(self._entropy),
         )
 
@@ -528,20 +534,31 @@ class Curator:
             )
         check_cost(cost)
         self.domain.check_decided()
+        if self._ledger.store.in_writing:
+            raise LedgerError("a session is not opened inside a transaction, which could undo its charges")
+        self.check_session(key, changed_rows=changed_rows)
+        if not changed_rows and not self._ledger.knows(key):
+            self._warn()
         self._table.check_bounded()
         unit = self._unit
-        records = len(self._table) if unit.public_records else None
+        records = len(self._table) if unit.public_records else None  # not before the rows were looked at
         with unit.explained():
             mechanism.check(self._table.domain, unit.of_a_record(cost), unit.relation, records)
         rows, label = self._fingerprint(), f"{mechanism.name}: a session"
-        if not changed_rows and not self._ledger.knows(key):
-            self._warn()
         if isinstance(mechanism, PayingMechanism):
             journal = self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows)
             return mechanism.join(self._private(journal.key, cost), journal)
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
         private = self._private(charge.key, cost)
         return mechanism.open(private, unit.of_a_record(cost), self._ledger.journal(charge))
+
+    def check_session(self, key: str | None, *, changed_rows: bool = False) -> None:
+        """`LedgerError` where a session of that key was opened on other records; nothing is charged.
+
+        changed_rows  that it may have been
+        """
+        if self._ledger.names_tables:
+            self._ledger.check_session(key, self._fingerprint(), changed_rows=changed_rows)
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
@@ -564,15 +581,6 @@ def _promise(
         return None
     error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
     return error if error is not None and math.isfinite(error) else None
-
-
-def check_one_record(domain: Domain, what: str) -> None:
-    """`InvalidInput` for what is proved for one record a unit, where persons have several."""
-    if domain.at_most is not None:
-        raise InvalidInput(
-            f"{what} is of a table with one record a person, and here each has at most {domain.at_most:,}: make it one"
-            " by [person.derive] in the schema"
-        )
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

@@ -17,7 +17,11 @@ STATISTICS: Final = {
     "quantile": ("quantile", "Quantile", "q, by default the median"),
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
     "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
-    "smooth-sensitivity": ("smooth_sensitivity", "SmoothSensitivity", "of=median, trimmed-mean or mean"),
+    "smooth-sensitivity": (
+        "smooth_sensitivity",
+        "SmoothSensitivity",
+        "of=median, trimmed-mean, winsorised-mean or mean",
+    ),
     "most-common": ("selection", "MostCommon", "k cells of the columns a/b, the most common first"),
     "above-thresholds": ("thresholds", "AboveThresholds", "the cells of a/b with threshold=T; positives=c, form=best"),
     "sample-and-aggregate": (
@@ -39,7 +43,12 @@ STATISTICS: Final = {
 }
 """The names, each with the module in `statistics`, the class, and what its parameters are."""
 
-_FUNCTIONS: Final = {"median": "Median", "trimmed-mean": "TrimmedMean", "mean": "StableMean"}
+_FUNCTIONS: Final = {
+    "median": "Median",
+    "trimmed-mean": "TrimmedMean",
+    "winsorised-mean": "WinsorisedMean",
+    "mean": "StableMean",
+}
 
 
 def parse(text: str) -> Any:

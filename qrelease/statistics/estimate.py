@@ -11,6 +11,7 @@ from typing import Any, Final, final
 
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import Cost, Neighbours, Spend, cost_from_json
+from qrelease.privacy.unit import Unit
 from qrelease.statistics.base import BETA, EstimateResult, Measured, Value
 
 FORMAT: Final = 1
@@ -46,6 +47,9 @@ class Estimate:
         What the errors in `promise` and `typical` are counted in.
     insecure
         Whether the noise came from a generator that protects nobody.
+    at_most
+        How many records of a person were kept, where the unit is a person with several: what was measured is of those
+        records, and `cost`, `spends` and `neighbours` are of persons. None where the unit has one record.
 
     Examples
     --------
@@ -75,6 +79,7 @@ class Estimate:
     promise: float | None
     unit: str
     insecure: bool = False
+    at_most: int | None = None
 
     @classmethod
     def of(cls, result: EstimateResult, **facts: Any) -> Estimate:
@@ -93,6 +98,7 @@ class Estimate:
             "dataset": self.dataset,
             "neighbours": self.neighbours.value,
             "cost": self.cost.to_json(),
+            "at_most": self.at_most,
             "value": self.value,
             "interval": self.interval,
             "confidence": self.confidence,
@@ -138,6 +144,7 @@ class Estimate:
         if parts.pop("format") != FORMAT:
             raise ValueError("another format")
         parts["insecure"] = parts["insecure"] is not None
+        parts.setdefault("at_most", None)
         parts["neighbours"] = Neighbours.parse(parts["neighbours"])
         parts["cost"] = cost_from_json(parts["cost"])
         parts["measured"] = tuple(Measured(**m) for m in parts["measured"])
@@ -152,7 +159,7 @@ class Estimate:
             "method": self.method,
             "promised": self._promise(),
             "typical error": "not known" if self.typical is None else f"{self.typical:.6g} {self.unit}",
-            "cost": f"{self.cost:.6g}, {self.neighbours.value}",
+            "cost": self._cost(),
             "statistic": f"{self.statistic}: {_spelled(self.parameters)}",
             "chosen": _spelled(self.choices) or "nothing",
         }
@@ -172,6 +179,9 @@ class Estimate:
     def _interval(self) -> str:
         return "none" if self.interval is None else f"{_number(self.interval)}, {self.confidence:.0%}"
 
+    def _cost(self) -> str:
+        return f"{self.cost:.6g}, {Unit(self.neighbours, self.at_most)}"
+
     def _promise(self) -> str:
         if self.promise is None:
             return "nothing: the theorem promises no error at this cost for so few records, or they were not counted"
@@ -183,7 +193,7 @@ class Estimate:
             f"{self.statistic}  {_number(self.value)}",
             f"interval  {self._interval()}: {self.covers}",
             f"promise   {self._promise()}",
-            f"cost      {self.cost:.6g}, {self.neighbours.value}",
+            f"cost      {self._cost()}",
         ]
         return "\n".join([*([_INSECURE] if self.insecure else []), *lines])
 

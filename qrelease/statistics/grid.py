@@ -54,15 +54,22 @@ class Grid:
 
     @classmethod
     def of(cls, domain: Domain, name: str) -> Grid:
-        """The grid of a column; `InvalidInput` where its values are not single numbers."""
+        """The grid of a column; `InvalidInput` where its values are not single numbers.
+
+        A column with `within` and `step` has that grid, whatever its bins are.
+        """
         attribute = domain[name]
-        if attribute.size > _MAX_CELLS:
+        exact = attribute.grid if attribute.kind == "number" else None
+        if max(attribute.size, 0 if exact is None else exact.size) > _MAX_CELLS:
             raise InvalidInput(f"column {name!r} has more than {_MAX_CELLS:,} values: take a coarser grid")
+        if exact is not None:
+            return cls(name, float(exact.low), float(exact.step), exact.size, bool(attribute.missing))
         if attribute.kind == "coded":
             return cls(name, 0.0, 1.0, attribute.codes, bool(attribute.missing))
         if attribute.kind != "number" or not _single(attribute):
             raise InvalidInput(
-                f"column {name!r} has no exact numbers: a statistic takes codes, or whole numbers in bins of one"
+                f"column {name!r} has no exact numbers: a statistic takes codes, whole numbers in bins of one, or"
+                " numbers with within and step in the schema"
             )
         return cls(name, attribute.edges[0], 1.0, attribute.values, bool(attribute.missing))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, final
 
 import numpy as np
 
 from qrelease._util.typing import Ints
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
 from qrelease.noise.distributions import Noise
@@ -22,16 +22,54 @@ from qrelease.statistics.noise_source import NoiseSource
 Kind = TypeVar("Kind")
 
 
+_BLOCK: Final = 1 << 20
+"""Records whose values are counted at once."""
+
+
+def domain_of(table: Table) -> Domain:
+    """The domain of a table as statistics see it.
+
+    A column whose points the table does not keep, as it was made of bins alone, has no grid. `InvalidInput` where
+    categories are to be learned first; bins need not be, for a statistic of a number takes the points of its grid.
+    """
+    domain = table.domain
+    if any(domain[name].kind == "category" for name in domain.undecided):
+        domain.check_decided()
+    kept = table.points or (None,) * len(domain)
+    lost = [points is None and _bins_many(a) for a, points in zip(domain, kept, strict=True)]
+    if not any(lost):
+        return domain
+    binned = (
+        replace(a, within=(), step=Fraction(0), shape=()) if without else a
+        for a, without in zip(domain, lost, strict=True)
+    )
+    return replace(domain, attributes=tuple(binned))
+
+
 def numbers(table: Table, grid: Grid) -> Numbers:
     """The values of a column, counted in one pass; a missing one is left out."""
-    return Numbers.counted(table.counts([(table.domain.axis(grid.name),)])[0][: grid.cells])
+    axis = table.domain.axis(grid.name)
+    points = table.points[axis] if table.points else None
+    if points is None:
+        return Numbers.counted(table.counts([(axis,)])[0][: grid.cells])
+    histogram = np.zeros(grid.cells + 1, np.int64)
+    for start in range(0, len(points), _BLOCK):
+        histogram += np.bincount(points[start : start + _BLOCK], minlength=grid.cells + 1)
+    return Numbers.counted(histogram[: grid.cells])
 
 
 def codes(table: Table, grid: Grid) -> Ints:
     """The code of each record's value, (n,) int64; -1 where it is missing."""
-    column = table.columns[table.domain.axis(grid.name)].astype(np.int64)
-    column[column >= grid.cells] = -1
-    return column
+    axis = table.domain.axis(grid.name)
+    points = table.points[axis] if table.points else None
+    found = (table.columns[axis] if points is None else points).astype(np.int64)
+    found[found >= grid.cells] = -1
+    return found
+
+
+def _bins_many(attribute: Attribute) -> bool:
+    """Whether some bin of a column holds several points of its grid."""
+    return attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
 
 
 @final
@@ -62,7 +100,7 @@ class PrivateColumns:
     @property
     def domain(self) -> Domain:
         """The public universe of the records."""
-        return self._table.domain
+        return domain_of(self._table)
 
     @property
     def public_records(self) -> int | None:

@@ -69,7 +69,7 @@ class ProposeTestRelease:
     bound
         b, how far one record may move the function on tables near this one, in the unit of values; public.
     of
-        The function: `Median()`, `StableMean()`, `TrimmedMean(0.1)`, or one of your own.
+        The function: `Median()`, `StableMean()`, `TrimmedMean(0.1)`, `WinsorisedMean(0.1)`, or one of your own.
 
     Notes
     -----

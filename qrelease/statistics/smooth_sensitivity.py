@@ -125,7 +125,7 @@ class SmoothSensitivity:
     column
         Numbers on a grid. Missing ones do not count.
     of
-        The function: `Median()`, `TrimmedMean(0.1)`, `StableMean()`, or one of your own.
+        The function: `Median()`, `TrimmedMean(0.1)`, `WinsorisedMean(0.1)`, `StableMean()`, or one of your own.
 
     Notes
     -----

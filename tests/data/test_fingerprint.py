@@ -11,7 +11,8 @@ from worlds import coded, random_table
 from qrelease.apps.cli import main
 from qrelease.data.fingerprint import fingerprint
 from qrelease.data.table import Table
-from qrelease.errors import LedgerError, RowsChangedWarning
+from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
+from qrelease.evaluation.quality.private_score import private_scores
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online.session import Online
@@ -20,6 +21,7 @@ from qrelease.privacy import Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from qrelease.statistics.mean import Mean
 
 DOMAIN = coded(5, 300, 2)
 KEY = bytes(range(32))
@@ -232,3 +234,26 @@ def test_a_process_that_ignores_warnings_is_not_stopped():
         for table in TABLES:
             release(ledger, table)
         assert ledger.spent == PureDP(0.5)
+
+
+@pytest.mark.parametrize("use", ["estimate", "open", "score"])
+def test_other_records_are_told_before_their_number_refuses(use):
+    """Under replace-one it is public, of the records that it is known of."""
+    few = Table(coded(5, 300, 2), tuple(column[:3] for column in TABLES[0].columns))
+    with Ledger.open(None, TOTAL, neighbours="replace-one") as ledger:
+        Curator(TABLES[0], ledger, Entropy.insecure(0)).release(
+            Laplace(), Workload.marginals(few.domain, 1), PureDP(0.125)
+        )
+        spent, curator = ledger.spent, Curator(few, ledger)
+        asked = {
+            "estimate": lambda more: curator.estimate(Mean(DOMAIN.names[0]), PureDP(0.01), **more),
+            "open": lambda more: curator.open(Online(alpha=0.05), PureDP(0.25), **more),
+            "score": lambda more: private_scores(few, few, ledger, PureDP(0.125), **more),
+        }[use]
+        with pytest.raises(RowsChangedWarning, match="the records are not those"):
+            asked({})
+        assert ledger.spent == spent
+        if use != "score":
+            with pytest.raises(InvalidInput):
+                asked({"changed_rows": True})
+            assert ledger.spent == spent

@@ -151,6 +151,16 @@ def written(path, who):
         (["1e2", "100"], "differ in their spelling alone"),
         (["True", "true"], "differ in their spelling alone"),
         (["2024-01-31", "2024-01-31 00:00"], "differ in their spelling alone"),
+        (["9007199254740993", "9007199254740993.0"], "differ in their spelling alone"),
+        (["9007199254740992", "9007199254740993.0"], "differ in their spelling alone"),
+        (["0.1", "0.10000000000000001"], "differ in their spelling alone"),
+        (["0.10000000000000001", "0.1"], "differ in their spelling alone"),
+        (["2024-01-31T01:00:00.1234567", "2024-01-31T01:00:00.1234568"], "differ in their spelling alone"),
+        (["1e999999999", "2e999999999"], "differ in their spelling alone"),
+        (
+            ["1" * 5000, "1" * 5000 + ".0"],
+            "line 3: person column 'who': '1{40}…' and '1{40}…' differ in their spelling",
+        ),
     ],
 )
 def test_a_missing_key_and_two_spellings_of_one_are_refused_with_their_line(tmp_path, who, told):
@@ -160,8 +170,17 @@ def test_a_missing_key_and_two_spellings_of_one_are_refused_with_their_line(tmp_
 
 def test_keys_that_are_others_are_other_persons(tmp_path):
     who = ["a7", "A7", "9007199254740993", "9007199254740992", "1", "true", "x y", "x  y"]
+    who += ["1" * 5000, "1" * 4999 + "2", "1e999999999", f"1e-{'9' * 30}"]
     assert len(Table.read(written(tmp_path / "rows.csv", who * 3), of(1)).bounded(KEYS[0])) == len(who)
     assert identity("1") != identity("true")
+
+
+def test_keys_have_digests_that_nobody_finds_two_of():
+    """Of 64 bits, 2^32 tries find two keys that are one person to a join: a record could be made to be another's."""
+    persons, _ = Persons.of(Person("who", 1), map(str, range(50)))
+    assert persons.digests.shape == (50, 2)
+    assert all(len(set(half.tolist())) == 50 for half in persons.digests.T)
+    assert persons.digests.itemsize * 8 * 2 == 128
 
 
 def test_records_of_nobody_are_left_out_where_the_schema_says_how_nobody_is_spelled(tmp_path):

@@ -8,6 +8,7 @@ from qrelease.apps.cli import main
 from qrelease.data import schema
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
+from qrelease.data.persons import Persons
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -114,3 +115,48 @@ def test_what_cannot_be_joined_is_one_line(folder, tmp_path):
     one, two = (Table.of_persons(domain, [np.zeros(1, int)], ["k"]) for domain in (a, b))
     with pytest.raises(InvalidInput, match="the same person column"):
         one.joined(two)
+
+
+A = Domain((Attribute("a", "coded", codes=2),), person=Person("x", 1))
+B = Domain((Attribute("b", "coded", codes=2, missing=("",)),), person=Person("x", 1))
+
+
+@pytest.mark.parametrize(
+    ("keys", "theirs", "same"),
+    [
+        ("9007199254740992", "9007199254740993.0", False),
+        ("9007199254740993", "9007199254740993.0", True),
+        ("0.1", "0.10000000000000001", False),
+        ("0.1", 0.1, True),
+        ("7", 7.0, True),
+        ("007", "7e0", True),
+        ("2024-01-31T01:00:00.1234567", "2024-01-31T01:00:00.1234568", False),
+        ("2024-01-31T01:00:00.1234560", "2024-01-31 01:00:00.123456", True),
+        ("1e999999999", "2e999999999", False),
+        ("1" * 5000, "1" * 4999 + "2", False),
+        ("1" * 5000, "1" * 5000 + ".0", True),
+    ],
+)
+def test_keys_of_two_tables_are_compared_exactly(keys, theirs, same):
+    """As floats, some of these are one: the row of one person would be joined to the records of another."""
+    mine = Table.of_persons(A, [np.zeros(1, int)], [keys])
+    parents = Table.of_persons(B, [np.ones(1, int)], [theirs])
+    assert mine.joined(parents).columns[1].tolist() == [1 if same else 2]
+
+
+@pytest.mark.parametrize(("keys", "theirs"), [([], []), ([], ["1"]), (["1"], [])])
+def test_tables_of_nobody_are_joined(keys, theirs):
+    mine = Table.of_persons(A, [np.zeros(len(keys), int)], keys)
+    parents = Table.of_persons(B, [np.ones(len(theirs), int)], theirs)
+    assert mine.joined(parents).columns[1].tolist() == [2] * len(keys)
+
+
+def test_a_collision_of_half_a_digest_joins_nobody():
+    """Who chooses keys finds two whose first 64 bits agree, and these are other persons all the same."""
+    mine, parents = (Table.of_persons(d, [np.ones(1, int)], [key]) for d, key in ((A, "one"), (B, "other")))
+    for half in (0, 1):
+        digests = mine.persons.digests.copy()
+        digests[:, half] = parents.persons.digests[:, half]
+        chosen = Table(A, mine.columns, Persons(mine.persons.codes, digests))
+        assert chosen.joined(parents).columns[1].tolist() == [2]
+        assert chosen.fingerprint(b"key") != mine.fingerprint(b"key")

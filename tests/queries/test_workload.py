@@ -289,7 +289,10 @@ def test_command_line_spelling(text, asked):
     assert Workload.parse(PEOPLE, text) == asked
 
 
-@pytest.mark.parametrize("text", ["", "marginals", "marginals:", "ranges:", "where:", "sums:age", "2", "marginals:9"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "marginals", "marginals:", "ranges:", "where:", "sums:age", "2", "marginals:9", f"marginals:{'1' * 5000}"],
+)
 def test_command_line_spelling_refuses(text):
     with pytest.raises(InvalidInput):
         Workload.parse(PEOPLE, text)

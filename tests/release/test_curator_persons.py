@@ -31,6 +31,9 @@ from qrelease.queries.workload import Workload
 from qrelease.release.card import card
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load
+from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.mean import TextbookMean
+from qrelease.statistics.sums import Sum
 
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 M = 3
@@ -159,15 +162,120 @@ def test_a_ledger_of_records_takes_no_persons_and_the_other_way_round(tmp_path):
 
 
 def test_what_is_proved_for_one_record_a_person_is_refused_for_several():
-    from qrelease.evaluation.quality.private_score import private_scores
-    from qrelease.statistics.catalogue import parse
-
     with budget(PureDP(1.0)) as ledger:
-        with pytest.raises(InvalidInput, match="an estimate is of a table with one record a person"):
-            Curator(TABLE, ledger).estimate(parse("mean:a"), PureDP(1.0))
         with pytest.raises(InvalidInput, match="a private score is of a table with one record a person"):
             private_scores(TABLE, TABLE, ledger, PureDP(1.0))
         assert ledger.spent is None
+
+
+# --- estimates
+
+
+@pytest.mark.parametrize(("neighbours", "records"), [(ADD, M), (SWAP, 2 * M)])
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.5)], ids=str)
+def test_an_estimate_has_the_noise_of_all_records_of_a_person(cost, neighbours, records):
+    """Of m records of each, or 2m: m times as wide under ε and under ρ, as one record at a cost of ε/m or ρ/m²."""
+    with budget(cost, neighbours) as ledger:
+        found = Curator(TABLE, ledger, Entropy.insecure(2)).estimate(Sum("a"), cost)
+        assert ledger.spent == cost
+    one = Table(Domain(DOMAIN.attributes), TABLE.columns)
+    with Ledger.open(None, cost) as ledger:
+        alone = Curator(one, ledger, Entropy.insecure(2)).estimate(Sum("a"), cost)
+    assert found.typical == pytest.approx(records * alone.typical, rel=0.01)
+    assert (found.at_most, found.neighbours, alone.at_most) == (M, neighbours, None)
+    assert f"of a person with at most {M} records" in str(found)
+    assert found.spends[0].cost.to_json() == pytest.approx(cost.to_json())
+    assert Estimate.from_json(found.to_json()) == found
+
+
+def test_an_estimate_is_of_the_records_that_are_kept():
+    cost = PureDP(3000.0)
+    with budget(cost) as ledger:
+        found = Curator(TABLE, ledger, Entropy.insecure(2)).estimate(TextbookMean("a"), cost)
+    assert len(TABLE) > KEPT
+    assert {m.what: m.value for m in found.measured}["count"] == KEPT
+
+
+def test_an_estimate_on_the_command_line_says_whose_it_is(tmp_path, capsys):
+    data, schema = tmp_path / "visits.csv", tmp_path / "visits.toml"
+    data.write_text("who,a,b\n" + "".join(f"p{i % 40},{i % 3},{i % 4}\n" for i in range(400)))
+    schema.write_text(to_toml(DOMAIN))
+    main(["estimate", str(data), "--schema", str(schema), "--epsilon", "3", "mean:a"])
+    out = capsys.readouterr().out
+    assert "add-remove of a person with at most 3 records" in out
+
+
+def test_a_quantile_of_the_records_a_person_has_can_be_bought(tmp_path, capsys):
+    """By a derived count, from the ledger that pays for releases with the bound that is chosen by it."""
+    data, schema = tmp_path / "visits.csv", tmp_path / "counts.toml"
+    data.write_text("who,a,b\n" + "".join(f"p{i},1,2\n" * (1 + i % 10) for i in range(2000)))
+    bins = ", ".join(map(str, range(17)))
+    schema.write_text(
+        '[person]\ncolumn = "who"\n[person.derive]\nvisits = { take = "count", bins = [' + bins + "] }\n"
+        '[[attribute]]\nname = "a"\nkind = "coded"\ncodes = 3\n'
+    )
+    asked = ["--epsilon", "1", "--total-epsilon", "4", "quantile:visits,q=0.85"]
+    assert main(["estimate", str(data), "--schema", str(schema), *asked]) == 0
+    assert "quantile  9\n" in capsys.readouterr().out
+    bounded = tmp_path / "visits.toml"
+    bounded.write_text(to_toml(DOMAIN))
+    given = ["--epsilon", "1", "--mechanism", "laplace", "--out", str(tmp_path / "released")]
+    assert main(["release", str(data), "--schema", str(bounded), *given]) == 0
+    assert "epsilon=2 of epsilon=4" in capsys.readouterr().out
+
+
+# --- learned schemas
+
+
+VISITS = Domain(
+    (
+        Attribute("minutes", "number", within=(0, 999), step=1, learn=4),
+        Attribute("ward", "category", learn=5, missing=("",)),
+    ),
+    person=Person("who", 2),
+)
+
+
+def visits(rows, tmp_path):
+    file = tmp_path / "visits.csv"
+    file.write_text("who,minutes,ward\n" + "".join(f"{who},{minutes},{ward}\n" for who, minutes, ward in rows))
+    return Table.read(file, VISITS)
+
+
+def test_which_records_are_kept_before_categories_are_known_does_not_depend_on_others(tmp_path):
+    """Texts are numbered by when they first come: a person who comes first renumbers those of all others."""
+    mine = [("a", i, f"ward {i % 7}") for i in range(20)]
+    first = [("z", 500, f"other {i}") for i in range(9)] + [("z", 502, "ward 6"), ("z", 503, "ward 3")]
+
+    def left(rows, key):
+        table = visits(rows, tmp_path)
+        found = table.bounded(key)
+        texts = [*found.texts["ward"], ""]
+        return {(m, texts[t]) for m, t in zip(*(c.tolist() for c in found.columns), strict=True)}
+
+    for seed in range(30):
+        key = bytes([seed] * 16)
+        alone = left(mine, key)
+        assert len(alone) == 2
+        assert alone == left([*first, *mine], key) - {(m, w) for _, m, w in first}
+
+
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+def test_a_schema_is_learned_of_persons(neighbours, tmp_path):
+    """At a person's cost: a category that one person has in both records is not named, though two records have it."""
+    rng = np.random.default_rng(3)
+    rows = [(f"p{i % 900}", int(rng.integers(1000)), f"ward {rng.integers(3)}") for i in range(2700)]
+    rows += [("rare", 5, "only hers")] * 2
+    table, cost = visits(rows, tmp_path), ApproxDP(8.0, 1e-6)
+    with budget(cost, neighbours) as ledger:
+        learned = Curator(table, ledger, Entropy.insecure(4)).learn(cost)
+        assert ledger.spent == cost
+    assert set(learned.domain["ward"].categories) == {"ward 0", "ward 1", "ward 2", "other"}
+    assert len(learned.domain["minutes"].edges) == 5
+    assert sum(spend.cost.epsilon for spend in learned.spends) == pytest.approx(8.0)
+    whole = table.viewed(learned.domain)
+    with budget(PureDP(1.0), neighbours) as ledger:
+        assert Curator(whole, ledger).release(Laplace(), Workload.marginals(whole.domain, 2), PureDP(1.0)) is not None
 
 
 def test_records_that_were_bounded_already_are_not_taken_for_those_of_persons():

@@ -17,7 +17,7 @@ from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 from qrelease.statistics.clipped_mean import ClippedMean, QuantileMean, SparseVectorMean
-from qrelease.statistics.local_sensitivity import StableMean, TrimmedMean
+from qrelease.statistics.local_sensitivity import StableMean, TrimmedMean, WinsorisedMean
 from qrelease.statistics.mean import Mean, TextbookMean
 from qrelease.statistics.propose_test_release import ProposeTestRelease
 from qrelease.statistics.quantile import Quantile
@@ -88,6 +88,7 @@ CASES = [
     Case(SmoothSensitivity("y"), DELTA),
     Case(SmoothSensitivity("x", StableMean()), DELTA, relations=ADD_REMOVE),
     Case(SmoothSensitivity("y", TrimmedMean()), DELTA, relations=REPLACE_ONE),
+    Case(SmoothSensitivity("y", WinsorisedMean()), DELTA, relations=REPLACE_ONE),
     Case(ProposeTestRelease("y", 1), ApproxDP(4.0, 1e-6), (ProposeTestRelease("x", 0.5), ProposeTestRelease("x", 99))),
     Case(ProposeTestRelease("x", 0.2, StableMean()), ApproxDP(4.0, 1e-6), relations=ADD_REMOVE),
 ]

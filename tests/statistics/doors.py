@@ -1,5 +1,7 @@
 """What tests of statistics share: doors to small tables, and a source of noise that lists its draws."""
 
+import math
+
 import numpy as np
 
 from qrelease.data.domain import Attribute, Domain
@@ -41,6 +43,51 @@ class ListedNoise:
         chances = permuted(weights) if rule == "permute-and-flip" else weights / weights.sum()
         return self.choices.draw(Distribution(dict(enumerate(chances.tolist()))))
 
+    def stream(self, kind, *arguments, **options):
+        return ListedStream(kind.calibrate(*arguments, **options), self.choices, self.missing)
+
+
+class ListedStream:
+    """A sparse vector stream by its definition: ρ is listed, and each query is answered with its exact chance."""
+
+    def __init__(self, calibration, choices, missing):
+        self.calibration, self.choices, self.missing = calibration, choices, missing
+        self.left, self.rho = calibration.positives, None
+
+    @property
+    def halted(self):
+        return self.left == 0
+
+    def ask_many(self, values, threshold):
+        for place, value in enumerate(np.asarray(values).tolist()):
+            if self.rho is None:
+                self.rho = self.choices.draw(self._listed(self.calibration.threshold))
+            needed = threshold + self.rho + self.calibration.offset - value
+            above = at_least(needed, self.calibration.query, self.calibration.two_sided)
+            if self.choices.draw(Distribution({False: 1 - above, True: above})):
+                self.left -= 1
+                self.rho = None if self.calibration.redraw else self.rho
+                if self.calibration.numeric is None:
+                    return place, 0
+                numbers = laplace_distribution(self.calibration.numeric, missing=self.missing)
+                return place, value + self.choices.draw(numbers)
+        return None
+
+    def _listed(self, scale):
+        if self.calibration.two_sided:
+            return laplace_distribution(scale, missing=self.missing)
+        ratio = math.exp(-1 / scale)
+        count = math.ceil(math.log(self.missing) / math.log(ratio))
+        return Distribution({y: (1 - ratio) * ratio**y for y in range(count)}, missing=ratio**count)
+
+
+def at_least(y, scale, two_sided):
+    """P(noise >= y), of discrete Laplace noise or of geometric noise."""
+    ratio = math.exp(-1 / scale)
+    if not two_sided:
+        return ratio ** max(y, 0)
+    return ratio**y / (1 + ratio) if y > 0 else 1 - ratio ** (1 - y) / (1 + ratio)
+
 
 def permuted(weights):
     """Of permute-and-flip: each is the first head with P = w_r E[1/(1 + heads among the others)]."""
@@ -53,7 +100,7 @@ def permuted(weights):
     return found / found.sum()
 
 
-def outcome(statistic, table, cost, neighbours=Neighbours.ADD_REMOVE, missing=1e-9, seen=None):
+def outcome(statistic, table, cost, neighbours=Neighbours.ADD_REMOVE, missing=1e-9, seen=None, least=1e-13):
     """The exact distribution of what a statistic releases: all that was measured, and its value."""
 
     def run(data, choices):
@@ -61,7 +108,7 @@ def outcome(statistic, table, cost, neighbours=Neighbours.ADD_REMOVE, missing=1e
         result = statistic.estimate(private, cost)
         return seen(result) if seen else (result.value, tuple(m.value for m in result.measured))
 
-    return enumerated(run, table, least=1e-13)
+    return enumerated(run, table, least=least)
 
 
 __all__ = ["ListedNoise", "column", "door", "outcome", "permuted"]

@@ -16,7 +16,7 @@ from qrelease.privacy.costs import ApproxDP, Neighbours, PureDP
 from qrelease.statistics import propose_test_release
 from qrelease.statistics.base import BETA
 from qrelease.statistics.grid import Numbers
-from qrelease.statistics.local_sensitivity import Median, StableMean, TrimmedMean
+from qrelease.statistics.local_sensitivity import EXACT_DISTANCES, Median, StableMean, TrimmedMean, WinsorisedMean
 from qrelease.statistics.propose_test_release import ProposeTestRelease, threshold
 from qrelease.statistics.smooth_sensitivity import Smoothing, SmoothSensitivity, smooth_sensitivity
 from tests.statistics.doors import column, door, outcome
@@ -56,7 +56,8 @@ def brute(function, records, neighbours):
 
 @pytest.mark.parametrize(
     ("function", "neighbours"),
-    [(Median(), ADD), (Median(), REPLACE), (TrimmedMean(0.0), REPLACE), (TrimmedMean(0.25), REPLACE)],
+    [(Median(), ADD), (Median(), REPLACE), (TrimmedMean(0.0), REPLACE), (TrimmedMean(0.25), REPLACE)]
+    + [(WinsorisedMean(trim), REPLACE) for trim in (0.0, 0.2, 0.25, 0.49)],
 )
 def test_sensitivities_are_those_of_brute_force(function, neighbours):
     """On all tables of at most eight records; so S is the same, at any β."""
@@ -66,6 +67,20 @@ def test_sensitivities_are_those_of_brute_force(function, neighbours):
         assert len(exact) == FAR + 1
         found = function.sensitivities(Numbers.listed(table, CELLS), FAR, neighbours)
         assert found.tolist() == exact, table
+
+
+def test_a_winsorised_mean_stays_smooth_where_its_sensitivity_is_a_bound():
+    """A(x, k) <= A(x', k + 1) and A(x, k) <= A(x, k + 1), on both sides of the last exact distance and across it."""
+    rng, function, most = np.random.default_rng(4), WinsorisedMean(0.3), EXACT_DISTANCES + 12
+    for spread in (3, 40, 400):
+        values = np.sort(np.clip(rng.normal(500, spread, 700), 0, 999).astype(int))
+        other = values.copy()
+        other[rng.integers(len(values))] = rng.integers(1000)
+        found = [function.sensitivities(Numbers.listed(v, 1000), most, REPLACE) for v in (values, other)]
+        for one, two in (found, found[::-1]):
+            assert (one[:-1] <= two[1:]).all()
+            assert (np.diff(one) >= 0).all()
+            assert one[-1] <= 3 * one[EXACT_DISTANCES]
 
 
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])

@@ -29,10 +29,10 @@ NEIGHBOURS = {
 }
 
 
-def found(statistic, first, second, cost, neighbours, missing=1e-4):
+def found(statistic, first, second, cost, neighbours, missing=1e-4, least=1e-13):
     """The exact audit of a pair."""
     tables = [column(values, 4) for values in (first, second)]
-    return compare(*(outcome(statistic, t, cost, neighbours, missing) for t in tables), cost)
+    return compare(*(outcome(statistic, t, cost, neighbours, missing, least=least) for t in tables), cost)
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,40 @@ def test_a_mean_costs_what_it_says(statistic, neighbours):
         assert not audit.convicted
         worst = max(worst, audit.epsilon)
     assert worst > 2
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(
+    ("statistic", "epsilon", "missing"),
+    [(ClippedMean("x"), 24.0, 1e-3), (QuantileMean("x"), 12.0, 3e-3), (SparseVectorMean("x"), 12.0, 3e-3)],
+    ids=str,
+)
+def test_a_mean_that_chooses_its_bounds_costs_what_it_says(statistic, epsilon, missing, neighbours):
+    """The bounds and the sums between them, listed together but for so much of each law; some output costs 3.5."""
+    worst = 0.0
+    cost = PureDP(epsilon * (2 if neighbours is Neighbours.REPLACE_ONE else 1))
+    for other in NEIGHBOURS[neighbours][:2]:
+        audit = found(statistic, TABLE, other, cost, neighbours, missing, 1e-8)
+        assert not audit.convicted
+        worst = max(worst, audit.epsilon)
+    assert worst > 3.5
+
+
+@dataclass(frozen=True)
+class BoundOfTheData:
+    """The mistake: clipped to the largest value there is, whose sum gets the noise of that bound."""
+
+    name = "largest"
+
+    def estimate(self, private, cost):
+        values = private.numbers("x")
+        high = max(int(values.values.max()), 1)
+        total, _ = private.measure("sum", np.array([values.total(0, high)]), high, cost)
+        return EstimateResult(0.0, None, "", "", (Measured("", high, ""), Measured("", int(total[0]), "")))
+
+
+def test_a_bound_read_off_the_data_is_convicted():
+    assert found(BoundOfTheData(), [0, 1, 1], [0, 1, 1, 3], PureDP(8.0), Neighbours.ADD_REMOVE, 1e-6).convicted
 
 
 def test_two_sums_spend_all_of_the_cost_and_no_more():

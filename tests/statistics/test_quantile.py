@@ -70,6 +70,50 @@ def test_halving_at_the_whole_cost_a_depth_is_convicted(monkeypatch):
     assert any(a.convicted for a in found)
 
 
+def loss(statistic, tables, cost, neighbours, seed):
+    """ln of how much likelier one output is on the first table: what was measured there, met by the second one too."""
+    first, second = (door(column(values, 64), cost, neighbours, seed) for values in tables)
+    measured, ratios = [], []
+    draw, law_of = first.measure, second.measure
+
+    def keep(what, exact, sensitivity, share):
+        noisy, law = draw(what, exact, sensitivity, share)
+        measured.append((exact, noisy))
+        return noisy, law
+
+    def meet(what, exact, sensitivity, share):
+        _, law = law_of(what, exact, sensitivity, share)
+        before, noisy = measured.pop(0)
+        ratios.append((np.abs(noisy - exact) - np.abs(noisy - before)).sum() / law.scale)
+        return noisy, law
+
+    first.measure, second.measure = keep, meet
+    for private in (first, second):
+        statistic.estimate(private, cost)
+    return abs(sum(ratios))
+
+
+TREE = TreeQuantiles("x", (0.25, 0.5, 0.75))
+SPREAD = list(range(0, 64, 3))
+MOVED = {
+    Neighbours.ADD_REMOVE: [(SPREAD, SPREAD[1:]), (SPREAD, [*SPREAD, 31]), ([], [40])],
+    Neighbours.REPLACE_ONE: [(SPREAD, [63, *SPREAD[1:]]), ([5, 5, 60], [5, 60, 60])],
+}
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_tree_of_counts_costs_what_it_says(neighbours):
+    """Its counts have Laplace noise, so the loss at an output is a sum; some output spends nearly all."""
+    found = [loss(TREE, pair, ONE, neighbours, seed) for pair in MOVED[neighbours] for seed in range(40)]
+    assert 0.7 < max(found) <= 1 + 1e-9
+
+
+def test_a_tree_whose_levels_cost_the_whole_each_is_convicted(monkeypatch):
+    monkeypatch.setattr(TreeQuantiles, "_shares", lambda self, grid, cost: (cost,) * 2)
+    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
+    assert max(loss(TREE, (SPREAD, SPREAD[1:]), ONE, Neighbours.ADD_REMOVE, seed) for seed in range(40)) > 1.3
+
+
 def test_the_loss_of_a_quantile_is_zero_and_moves_by_its_sensitivity():
     grid = np.arange(4)
     for q in (Fraction(1, 2), Fraction(1, 4), Fraction(9, 10)):

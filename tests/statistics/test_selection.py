@@ -1,11 +1,14 @@
 """Selections and thresholds: their cost listed exactly, a twin that does not share it, and promises at β."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import compare
+from qrelease.noise.sparse_vector import SparseVector
 from qrelease.privacy.costs import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.selection import MostCommon
@@ -55,6 +58,34 @@ def test_the_most_common_are_about_the_most_common(cost):
             worst = max(worst, max(left.values()) - left.pop(int(label)))
         late += worst > bound
     assert late <= 10
+
+
+def sessions(form, epsilon, neighbours, positives=2, missing=3e-3):
+    statistic, cost = AboveThresholds(("x",), 1, positives, form), PureDP(epsilon)
+    for pair in PAIRS[neighbours]:
+        laws = (outcome(statistic, column(v, 3), cost, neighbours, missing=missing, least=1e-7) for v in pair)
+        yield compare(*laws, cost)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize(
+    ("form", "epsilon", "positives"), [("best", 8.0, 2), ("sparse", 16.0, 2), ("numeric", 16.0, 1)]
+)
+def test_a_session_costs_what_it_says(form, epsilon, positives, neighbours):
+    """The cells said to be above, how many were asked, and the numbers, listed over all noise."""
+    audits = list(sessions(form, epsilon, neighbours, positives))
+    assert not any(a.convicted for a in audits)
+    assert max(a.epsilon for a in audits) > 1.5
+
+
+def test_a_session_that_pays_for_one_cell_and_names_six_is_convicted(monkeypatch):
+    """The mistake: the noise of AboveThreshold in a session that goes on after its halt."""
+    cost = PureDP(4.0)
+    one = SparseVector.calibrate(cost, 1, 1, monotone=True)
+    monkeypatch.setattr(SparseVector, "calibrate", lambda *_, **__: replace(one, positives=6))
+    statistic, pairs = AboveThresholds(("x",), 1, 6), [0, 0, 1, 1, 2, 2, 3, 3]
+    laws = (outcome(statistic, column(v, 6), cost, missing=1e-6, least=1e-12) for v in (pairs, [*pairs, 3]))
+    assert compare(*laws, cost).convicted
 
 
 @pytest.mark.parametrize("form", ["best", "sparse", "numeric"])

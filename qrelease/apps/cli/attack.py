@@ -8,6 +8,8 @@ from pathlib import Path
 from qrelease.apps.cli.shared import DATA, check_memory, names
 from qrelease.errors import InvalidInput
 
+_MAX_DIGITS = 9  # of a number of people
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
@@ -29,7 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
         raise InvalidInput(f"--people takes whole numbers, as 200,600,2000, got {text!r}")
     return int(text)
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from qrelease.apps.cli.ledgers import known_ledger, ledger_path, new_ledger
+from qrelease.apps.cli.ledgers import known_curator, ledger_path, new_curator
 from qrelease.apps.cli.shared import (
     DATA,
     NEIGHBOURS,
@@ -16,7 +16,6 @@ from qrelease.apps.cli.shared import (
     check_weak,
     cost_given,
     cost_options,
-    entropy_of,
     schema_options,
     seed_option,
     table_of,
@@ -60,9 +59,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.privacy import Neighbours
-    from qrelease.release.curator import Curator, check_one_record
+    from qrelease.privacy.unit import Unit
     from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse
+    from qrelease.statistics.private_columns import domain_of
 
     cost = cost_given(arguments)
     check_weak(cost, arguments.weak)
@@ -72,21 +72,21 @@ def _estimate(arguments: argparse.Namespace) -> None:
             raise InvalidInput(f"{file} is there already")
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
-    table, neighbours = table_of(arguments), Neighbours.parse(arguments.neighbours)
-    check_one_record(table.domain, "an estimate")
-    statistic.check(table.domain, cost, neighbours)  # before there is a ledger
+    table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
+    domain = domain_of(table)
+    unit = Unit(neighbours, domain.at_most)
+    of_a_record = unit.of_a_record(cost)
+    with unit.explained():
+        statistic.check(domain, of_a_record, unit.relation)  # before there is a ledger
     with ExitStack() as closing:
-        # A ledger of the other relation refuses first: the number of records is public under one of them alone.
-        ledger = known_ledger(arguments, cost, neighbours, table.person_column)
-        if ledger is not None:
-            closing.enter_context(ledger)
-        records = len(table) if neighbours is Neighbours.REPLACE_ONE else None
-        refuse_empty(statistic, table.domain, records, cost, neighbours)
+        curator = known_curator(arguments, table, cost, neighbours, closing)
+        records = len(table) if unit.public_records else None
+        refuse_empty(statistic, domain, records, of_a_record, unit.relation)
         warn_of_delta(cost)
-        if ledger is None:
-            ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table.person_column))
+        if curator is None:
+            curator = new_curator(arguments, table, cost, neighbours, closing)
         arguments.charged = "`qrelease ledger show` tells whether a charge was made"
-        found = Curator(table, ledger, entropy_of(arguments)).estimate(statistic, cost)
+        found, ledger = curator.estimate(statistic, cost, changed_rows=True), curator.ledger
         arguments.charged = f"{told(cost)} was charged, and the estimate is lost"
         print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found)
         if arguments.out is not None:

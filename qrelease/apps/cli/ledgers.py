@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.shared import dataset_of
+from qrelease.apps.cli.shared import dataset_of, entropy_of
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
+    from qrelease.data.table import Table
     from qrelease.privacy import Cost, Neighbours
     from qrelease.privacy.ledger import Ledger
+    from qrelease.release.curator import Curator
 
 
 def known_ledger(
@@ -61,6 +63,40 @@ def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours
 def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
     """The ledger of this dataset, which is made where there is none: for when nothing is left to refuse."""
     return known_ledger(arguments, cost, neighbours, person) or new_ledger(arguments, cost, neighbours, person)
+
+
+def known_curator(
+    arguments: argparse.Namespace, table: Table, cost: Cost, neighbours: Neighbours, closing: ExitStack
+) -> Curator | None:
+    """The table with its known ledger, told whether its records changed; None where there is no ledger yet.
+
+    The number of records is public under one relation alone: so it is not used before this has agreed to that, and
+    who reads of it has read that the records are others.
+    """
+    from qrelease.release.curator import Curator
+
+    ledger = known_ledger(arguments, cost, neighbours, table.person_column)
+    if ledger is None:
+        return None
+    return told_of_rows(Curator(table, closing.enter_context(ledger), entropy_of(arguments)))
+
+
+def new_curator(
+    arguments: argparse.Namespace, table: Table, cost: Cost, neighbours: Neighbours, closing: ExitStack
+) -> Curator:
+    """The table with a ledger of its own, see `new_ledger`."""
+    from qrelease.release.curator import Curator
+
+    ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table.person_column))
+    return Curator(table, ledger, entropy_of(arguments))
+
+
+def told_of_rows(curator: Curator) -> Curator:
+    """The curator, after one line for the data holder where the records are others than before."""
+    notice = curator.notice
+    if notice:
+        print(f"qrelease: {notice}", file=sys.stderr, flush=True)
+    return curator
 
 
 def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:

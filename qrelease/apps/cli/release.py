@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.ledgers import known_ledger, ledger_of, ledger_path, new_ledger
+from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
     check_memory,
@@ -167,18 +167,18 @@ def make(arguments: argparse.Namespace) -> None:
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
                 table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
-            if ledger is None:  # one of the other relation refuses first: n is public under one of them alone
-                ledger = known_ledger(arguments, cost, neighbours, table.person_column)
-                if ledger is not None:
-                    closing.enter_context(ledger)
-                    ledger.check_unit(table.person_column)
+            if ledger is None:
+                curator = known_curator(arguments, table, cost, neighbours, closing)
+            else:  # it was told of the rows before the schema was learned
+                curator = Curator(table, ledger, entropy_of(arguments))
             public = public_records(arguments, table)
             _check(arguments, mechanism, table, workload, cost, public)
             _check_disk(arguments, workload, folder, public)
-            _foretell(arguments, mechanism, workload, cost, ledger, public)
-            if ledger is None:
-                ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table.person_column))
-            paid = _paid(arguments, Curator(table, ledger, entropy_of(arguments)), mechanism, workload, cost)
+            _foretell(arguments, mechanism, workload, cost, None if curator is None else curator.ledger, public)
+            if curator is None:
+                curator = new_curator(arguments, table, cost, neighbours, closing)
+            ledger = curator.ledger
+            paid = _paid(arguments, curator, mechanism, workload, cost)
             with elapsed("releasing"):
                 release = paid.release()
                 left_out = _saved(release, folder, out, arguments)
@@ -273,15 +273,16 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
+    from qrelease.privacy.unit import Unit
     from qrelease.queries.workload import Workload
-    from qrelease.release.curator import check_one_record
 
-    check_one_record(table.domain, "a learned schema")
     _, left = learning.divided(table.domain, cost)
     made_up = learning.stand_in(table.domain)
+    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
     for text in texts or ["marginals:1"]:
-        mechanism.check(Workload.parse(made_up, text), left, Neighbours.parse(arguments.neighbours))
+        with unit.explained():
+            mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
     return left
 
 
@@ -291,7 +292,7 @@ def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Le
     from qrelease.release.curator import Curator
 
     first, _ = learning.divided(table.domain, cost)
-    curator = Curator(table, ledger, entropy_of(arguments))
+    curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
     if not curator.has_learned(first) or arguments.again:
         ledger.check(cost)
     learned = curator.learn(first, again=arguments.again, changed_rows=True)
@@ -420,9 +421,6 @@ def _paid(
     arguments: argparse.Namespace, curator: Curator, mechanism: Mechanism, workload: Workload, cost: Cost
 ) -> Paid:
     """The charge; or that of a run with the same arguments that was cut off. From here on errors tell of it."""
-    notice = curator.notice
-    if notice:
-        print(f"qrelease: {notice}", file=sys.stderr)
     try:
         paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True)
     except (KeyboardInterrupt, MemoryError):

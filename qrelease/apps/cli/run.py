@@ -65,7 +65,7 @@ def _read(file: Path) -> list[argparse.Namespace]:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InvalidInput(f"{file}: {error}") from None
     _check_names(f"{file}", content, _COMMON)
     for needed in ("data", "schema", "total", "release"):

@@ -1,7 +1,6 @@
 """`qrelease schema draft` and `qrelease schema learn`."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from qrelease.apps.cli.shared import (
@@ -72,14 +71,14 @@ def _draft(arguments: argparse.Namespace) -> None:
 
 def _learn(arguments: argparse.Namespace) -> None:
     check_memory()
-    from qrelease.apps.cli.ledgers import ledger_of, ledger_path
+    from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
     from qrelease.data.schema import load
     from qrelease.data.sources.compression import written
     from qrelease.data.structural_zeros import narrowed
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.costs import cost_of
-    from qrelease.release.curator import Curator, check_one_record
+    from qrelease.release.curator import Curator
 
     cost = cost_of(arguments.epsilon, arguments.delta)
     check_weak(cost, arguments.weak)
@@ -87,16 +86,13 @@ def _learn(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
     learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
-    check_one_record(domain, "a learned schema")
     table = table_of(arguments, undecided=True)
     neighbours = Neighbours.parse(arguments.neighbours)
     with (
         written(arguments.out) as file,
         ledger_of(arguments, cost, neighbours, table.person_column) as ledger,
     ):
-        curator = Curator(table, ledger, entropy_of(arguments))
-        if curator.notice:
-            print(f"qrelease: {curator.notice}", file=sys.stderr)
+        curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
         learned = curator.learn(cost, again=arguments.again, changed_rows=True)
         arguments.charged = f"{told(cost)} was charged; the same command gives what was learned, for free"
         file.write(learned.to_toml())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
-from qrelease.apps.cli.ledgers import ledger_path
+from qrelease.apps.cli.ledgers import ledger_path, told_of_rows
 from qrelease.apps.cli.shared import (
     DATA,
     check_memory,
@@ -47,9 +46,7 @@ def _score(arguments: argparse.Namespace) -> None:
     check_weak(cost, arguments.weak)
     with opened(ledger_path(arguments)) as ledger:
         table = table_of(arguments)
+        told_of_rows(Curator(table, ledger))
         public = Table.read(arguments.synthetic, table.domain.of_rows)
-        notice = Curator(table, ledger).notice
-        if notice:
-            print(f"qrelease: {notice}", file=sys.stderr)
-        found = private_scores(table, public, ledger, cost, entropy=entropy_of(arguments))
+        found = private_scores(table, public, ledger, cost, entropy=entropy_of(arguments), changed_rows=True)
     print(json.dumps(found.to_json()) if arguments.json else found)

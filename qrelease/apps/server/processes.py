@@ -140,7 +140,6 @@ class _Loaded:
         from qrelease.mechanisms.online.state import SessionState
         from qrelease.privacy import Neighbours
         from qrelease.privacy.costs import cost_of
-        from qrelease.privacy.ledger import Ledger
         from qrelease.privacy.unit import Unit
         from qrelease.queries.classes import Conjunctions
 
@@ -150,8 +149,7 @@ class _Loaded:
         table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
         table.domain.check_decided()
         neighbours = Neighbours.parse(settings.neighbours)
-        if Path(settings.ledger).exists():  # of the other relation it refuses first: n is public under one alone
-            Ledger.open(settings.ledger, neighbours=neighbours).close()
+        _check_known(settings, table)
         unit = Unit(neighbours, table.domain.at_most)
         of_a_record = unit.of_a_record(cost)
         records = len(table) if unit.public_records else None
@@ -187,6 +185,22 @@ class _Loaded:
                 session.answer(text)
             with suppress(TooLarge):
                 records(session.synopsis, 1, "json", np.random.default_rng())
+
+
+def _check_known(settings: Settings, table: Table) -> None:
+    """What a ledger that is there says of the relation, of the unit and of the records: before n, which is public under
+    one relation alone, is looked at."""
+    from qrelease.privacy.ledger import Ledger
+    from qrelease.release.curator import Curator
+
+    if not Path(settings.ledger).exists():
+        return
+    with Ledger.open(settings.ledger, dataset=settings.dataset, neighbours=settings.neighbours) as ledger:
+        curator = Curator(table, ledger)
+        notice = curator.notice
+        if notice:
+            print(f"qrelease: {notice}", file=sys.stderr, flush=True)
+        curator.check_session(settings.session, changed_rows=settings.changed_rows)
 
 
 def _work(
@@ -248,9 +262,6 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
             return Service(opened[0], Analysts(ledger))
 
         transactions = Transactions(ledger, service, path.with_name(f"{path.name}-turn"))
-        notice = curator.notice
-        if greeting and notice:
-            print(f"qrelease: {notice}", file=sys.stderr, flush=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RowsChangedWarning)  # it was said
             transactions.start()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,10 @@ class Service:
 
     def __init__(self, session: OnlineSession, analysts: Analysts) -> None:
         self._session, self._analysts = session, analysts
+
+    def together(self) -> AbstractContextManager[None]:
+        """One durable transaction for what is done in it; nothing that it gives may be sent before its end."""
+        return self._session.together()
 
     def catch_up(self) -> None:
         """Take in what other workers wrote."""

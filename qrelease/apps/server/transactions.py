@@ -187,7 +187,7 @@ class Transactions:
                 if self._service is None:
                     self._service = self._open()
                 until = time.monotonic() + max(SETTINGS.seconds, self._commit)
-                with self._ledger.transaction():
+                with self._service.together():
                     self._service.catch_up()
                     for job in jobs:
                         outcomes.append(job.done(self._service))

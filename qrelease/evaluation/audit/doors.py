@@ -126,7 +126,7 @@ def command_door(mechanism: str, cost: Cost, command: Sequence[str] = (sys.execu
                 name: codes.tolist() for name, codes in zip(SHAPE, table.columns, strict=True)
             }
             if table.persons is not None and table.person_column is not None:
-                columns[table.person_column] = [f"p{digest:x}" for digest in table.persons.unit.tolist()]
+                columns[table.person_column] = [f"p{digest:x}" for digest, _ in table.persons.unit.tolist()]
             with (here / "people.csv").open("w", encoding="utf-8", newline="") as out:
                 rows = csv.writer(out)
                 rows.writerow(columns)

@@ -16,6 +16,7 @@ Else c is a noisy count, which is paid for first. As |x/c - y/m| and |x/n - y/m|
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, final
@@ -24,7 +25,7 @@ import numpy as np
 
 from qrelease._util.typing import Axes
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput, LedgerError
+from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.evaluation.quality.marginals import BEST, counts_of, sets_of
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, currency
@@ -34,7 +35,6 @@ from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
-from qrelease.release.curator import check_one_record
 from qrelease.release.release import MAX_ROWS
 
 SETS: Final = 200
@@ -113,7 +113,13 @@ def _noise(
 
 
 def private_scores(
-    table: Table, public: Table, ledger: Ledger, cost: Cost, *, entropy: WordSource | None = None
+    table: Table,
+    public: Table,
+    ledger: Ledger,
+    cost: Cost,
+    *,
+    entropy: WordSource | None = None,
+    changed_rows: bool = False,
 ) -> PrivateScores:
     """The noisy 1-, 2- and 3-marginal scores of a public table, for one charge.
 
@@ -129,6 +135,9 @@ def private_scores(
         Of all scores together.
     entropy : Entropy, optional
         Where the noise comes from: the operating system, by default.
+    changed_rows : bool
+        That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
+        charge.
 
     Returns
     -------
@@ -153,7 +162,11 @@ def private_scores(
     """
     check_cost(cost)
     table.domain.check_decided()
-    check_one_record(table.domain, "a private score")
+    if table.domain.at_most is not None:
+        raise InvalidInput(
+            "a private score is of a table with one record a person, and here each has at most"
+            f" {table.domain.at_most:,}: make it one by [person.derive] in the schema"
+        )
     ledger.check_unit(table.person_column)
     if public.domain != table.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the private one")
@@ -175,6 +188,9 @@ def private_scores(
     if ledger.store.in_writing:
         raise LedgerError("scores are not drawn inside a transaction, which could undo their charge")
     rows = ledger.rows_of(table.fingerprint)
+    notice = None if changed_rows else ledger.notice(rows)
+    if notice:
+        warnings.warn(notice, RowsChangedWarning, stacklevel=2)
     ledger.charge(cost, f"quality: {len(asked)} k-marginal scores", rows=rows)
     private = Private(table, neighbours, Filter(currency(cost)), source)
     records, counted = private.count(counting)

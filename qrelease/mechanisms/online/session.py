@@ -37,7 +37,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, final
@@ -180,7 +180,8 @@ class Online:
 class OnlineSession:
     """A session of `Online`; made by `Curator.open`. Processes may share its journal, and threads the session.
 
-    (But while one thread is inside a transaction of the ledger, it alone may use the session.)
+    Inside a transaction of the ledger, which could undo what was shown, it answers nothing, but in one that `together`
+    began; while one thread is in that, it alone may use the session.
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ class OnlineSession:
         terms = mechanism.alpha, mechanism.beta, mechanism.declared, private.public_records
         self._state = SessionState(self.domain, private.neighbours, self._cap, *terms)
         self._reader = QueryReader(self.domain)
-        self._closed = False
+        self._closed = self._together = False
         self._lock = threading.RLock()
         self._replayed = journal.length - len(entries)
         self._replay(entries)
@@ -359,6 +360,23 @@ class OnlineSession:
             self._check_kept()
             self._replay(self._journal.read())
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """One durable transaction of the ledger for several answers, of which none may be shown before its end.
+
+        On an exception all of it is undone, and the session has to be opened again. For servers, which put the answers
+        of a round on disk at once; `LedgerError` inside another transaction.
+        """
+        with self._lock:
+            if self._journal.inside:
+                raise LedgerError("answers come together in a transaction of their own, not inside another")
+            with self._journal.transaction():
+                self._together = True
+                try:
+                    yield
+                finally:
+                    self._together = False
+
     def close(self) -> None:
         """Give no more answers; it can be opened again, under its key."""
         with self._lock:
@@ -406,6 +424,8 @@ class OnlineSession:
         with self._lock:
             if self._closed:
                 raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
+            if self._journal.inside and not self._together:
+                raise LedgerError("a session does not answer inside a transaction, which could undo its charges")
             self._check_kept()
             before = [self._state.known(query) for query in group.queries]
             cost = None if all(before) else self._obtain(group, purse)

@@ -171,3 +171,40 @@ def test_what_takes_long_is_seen_on_a_terminal_alone(on: type[io.StringIO], monk
         while "releasing: 00:00" not in seen.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert ("releasing: 00:00" in seen.getvalue()) == seen.isatty()
+
+
+def test_numbers_of_thousands_of_digits_are_one_line(tmp_path, monkeypatch, capsys):
+    """Python refuses to read them, with an error of its own."""
+    monkeypatch.chdir(tmp_path)
+    many = "1" * 5000
+    Path("d.csv").write_text("x\n1\n")
+    Path("s.toml").write_text(f'[[attribute]]\nname = "x"\nkind = "coded"\ncodes = {many}\n')
+    Path("s.json").write_text(f'{{"x": {many}}}')
+    Path("ok.json").write_text('{"x": 3}')
+    Path("whose.toml").write_text('[[attribute]]\nname="a"\nkind="coded"\ncodes=3\n[person]\ncolumn="x"\nat_most=2\n')
+    Path("p.csv").write_text(f"x,a\n{many},1\n{many}.0,2\n")
+    made = ["--epsilon", "1", "--out", "out"]
+    assert main(["release", "d.csv", "--schema", "ok.json", "--mechanism", "laplace", *made]) == 0
+    capsys.readouterr()
+    for given in (
+        ["release", "d.csv", "--schema", "s.toml", *made],
+        ["release", "d.csv", "--schema", "s.json", *made],
+        [
+            "release",
+            "d.csv",
+            "--schema",
+            "ok.json",
+            "--epsilon",
+            "1",
+            "--out",
+            "more",
+            "--workload",
+            f"marginals:{many}",
+        ],
+        ["release", "p.csv", "--schema", "whose.toml", "--epsilon", "1", "--out", "more"],
+        ["run", "s.toml"],
+        ["card", "out", "--fill", "s.toml"],
+        ["attack", "d.csv", "--release", "out", "--secret", "x", "--people", many],
+    ):
+        assert main(given) == 2, given[:4]
+        assert len(capsys.readouterr().err.splitlines()) == 1

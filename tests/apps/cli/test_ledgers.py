@@ -11,8 +11,14 @@ import pytest
 from commands import ROWS, SCHEMA, release
 
 from qrelease.apps.cli import main
+from qrelease.data.schema import load
+from qrelease.data.table import Table
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.online.session import Online
 from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 
 READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
 """Runs a command where a folder cannot be written, whoever runs it: permissions do not hold the superuser back."""
@@ -102,3 +108,100 @@ def test_a_dataset_can_be_named(folder: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert main(["release", "copy.csv", *command, "--out", "second"]) == 2
     assert "budget exceeded" in capsys.readouterr().err
+
+
+# --- a number of records is public under one relation, one unit and for known records alone
+
+_PLAIN = '[[attribute]]\nname = "a"\nkind = "coded"\ncodes = 100\n'
+_OPEN = '[[attribute]]\nname = "a"\nkind = "number"\nwithin = [0, 99]\nstep = 1\nbins = { learn = 4 }\n'
+_WHOSE = '[person]\ncolumn = "who"\nat_most = 1\n'
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch, capsys):
+    """Runs a command on so many records, each a value: its exit code, and its lines on standard error."""
+    monkeypatch.chdir(tmp_path)
+    for name, schema in (("plain", _PLAIN), ("open", _OPEN), ("persons", _PLAIN + _WHOSE)):
+        Path(f"{name}.toml").write_text(schema)
+    Path("fake.csv").write_text("a\n1\n2\n")
+
+    def run(command, records, *more, schema="plain.toml"):
+        rows = "".join(f"{value},p{i}\n" for i, value in enumerate(records))
+        Path("people.csv").write_text(f"a,who\n{rows}")
+        words = {
+            "release": ["people.csv", "--mechanism", "auto", "--workload", "marginals:1", "--out", "out"],
+            "estimate": ["people.csv", "mean:a"],
+            "score": ["people.csv", "fake.csv"],
+            "serve": ["--data", "people.csv", "--ledger", "people.ledger", "--port", "0"],
+            "schema learn": ["people.csv", "--out", "learned.toml"],
+        }[command]
+        code = main([*command.split(), *words, "--schema", schema, *more])
+        return code, capsys.readouterr().err.splitlines()
+
+    return run
+
+
+def _charged(records, neighbours, *, person=None, session=None):
+    """A ledger of so many records, which charged a release, or has a session."""
+    domain = load("plain.toml" if person is None else "persons.toml")
+    Path("people.csv").write_text("a,who\n" + "".join(f"{value},p{i}\n" for i, value in enumerate(records)))
+    table = Table.read("people.csv", domain)
+    with Ledger.open(
+        "people.ledger", PureDP(9), dataset="people", neighbours=neighbours, person=table.person_column
+    ) as ledger:
+        curator = Curator(table, ledger)
+        if session is None:
+            curator.release(Laplace(), Workload.marginals(domain, 1), PureDP(1))
+        else:
+            curator.open(Online(alpha=0.1), PureDP(4), key=session)
+
+
+@pytest.mark.parametrize("command", ["release", "estimate", "serve", "schema learn"])
+@pytest.mark.parametrize("known", ["another relation", "another unit"])
+def test_where_a_ledger_says_that_the_number_of_records_is_private_nothing_comes_of_it(asked, command, known):
+    """By the ledger it is private: so records that differ in it alone are told alike, until that refuses."""
+    other = known == "another relation"
+    _charged(range(20), "add-remove" if other else "replace-one", person=None if other else "who")
+    schema = "open.toml" if command == "schema learn" else "plain.toml"
+    told = [
+        asked(command, range(n), "--epsilon", "0.001", "--neighbours", "replace-one", schema=schema) for n in (0, 1, 19)
+    ]
+    assert told[0] == told[1] == told[2]
+    code, (line,) = told[0]
+    assert code == 2
+    assert ("counts under add-remove, not under replace-one" if other else "a person by 'who'") in line
+
+
+@pytest.mark.parametrize("command", ["release", "estimate", "serve", "score", "schema learn"])
+def test_other_records_are_told_before_anything_is_made_of_their_number(asked, command):
+    _charged(range(20), "replace-one")
+    schema = "open.toml" if command == "schema learn" else "plain.toml"
+    relation = [] if command == "score" else ["--neighbours", "replace-one"]
+    weak = "0.01" if command == "estimate" else "1"
+    _, lines = asked(command, range(3), "--epsilon", weak, *relation, schema=schema)
+    first, *rest = lines
+    assert first.startswith("qrelease: ")
+    assert ("cannot be told" if command == "schema learn" else "the records are not those of the charge of") in first
+    assert not any("RowsChanged" in line or "not those of" in line for line in rest)
+    if command == "estimate":
+        assert "promises nothing for 3 records" in rest[0]
+
+
+def test_a_session_of_other_records_refuses_before_their_number_does(asked):
+    _charged(range(40), "replace-one", session="server")
+    given = ["--epsilon", "4", "--alpha", "0.1", "--neighbours", "replace-one"]
+    code, lines = asked("serve", range(3), *given)
+    assert code == 2
+    assert "was opened on other records than these" in lines[-1]
+    code, lines = asked("serve", range(3), *given, "--changed-rows")
+    assert code == 2
+    assert "alpha * records must be at least 2 counts" in lines[-1]
+
+
+def test_a_release_that_learns_its_schema_tells_of_other_records(asked):
+    made = ["--epsilon", "1", "--total-epsilon", "3", "--mechanism", "laplace"]
+    assert asked("release", range(90), *made, schema="open.toml")[0] == 0
+    code, lines = asked("release", range(91), *made, "--out", "more", schema="open.toml")
+    assert code == 0
+    assert sum("the records are not those of the charge of" in line for line in lines) == 1
+    assert not any("cannot be told" in line for line in lines)

@@ -568,10 +568,10 @@ def test_inside_a_transaction_all_is_one(tmp_path):
     ledger = Ledger.open(tmp_path / "l", CAPS[0], neighbours=SWAP)
     source = Curator(TABLE, ledger, Entropy.insecure(1))
     session = source.open(ONLINE, CAPS[0], key="s")
-    with ledger.transaction():
+    with session.together():
         first = session.answer("a = 0")
         assert session.answer("a = 0").value == first.value
-    with pytest.raises(ZeroDivisionError), ledger.transaction():
+    with pytest.raises(ZeroDivisionError), session.together():
         session.answer("b = 0")
         raise ZeroDivisionError
     # What was drawn and undone was paid for by nobody: the session that saw it says no more.
@@ -584,6 +584,29 @@ def test_inside_a_transaction_all_is_one(tmp_path):
     with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
         source.release(Laplace(), Workload.marginals(TABLE.domain, 1), PureDP(0.01))
     again.answer("a = 0")
+
+
+def test_nothing_is_answered_in_a_transaction_of_the_callers(tmp_path):
+    """Who shows an answer and undoes its charge then has shown it for nothing: so it is not given at all."""
+    ledger = Ledger.open(tmp_path / "l", CAPS[0], neighbours=ADD)
+    source = Curator(TABLE, ledger, Entropy.insecure(1))
+    session = source.open(ONLINE, CAPS[0], key="s")
+    spent = ledger.spent
+    for use in (
+        lambda: session.answer("a = 0"),
+        lambda: session.answers(Workload.marginals(TABLE.domain, 1)),
+        lambda: session.together().__enter__(),
+        lambda: source.open(ONLINE, CAPS[0], key="other"),
+        lambda: source.open(PrivateMultiplicativeWeights(), CAPS[0]),
+    ):
+        with pytest.raises(LedgerError, match="inside a"), ledger.transaction():
+            use()
+    with session.together():
+        pass
+    with pytest.raises(LedgerError, match="inside a"), ledger.transaction():  # no more than before
+        session.answer("a = 0")
+    assert ledger.spent == spent
+    assert session.answer("a = 0").cost is not None
 
 
 class Full:
@@ -614,7 +637,7 @@ def test_what_could_not_be_committed_was_not_bought(tmp_path):
     assert (session.spent, session.answer("a = 0").value) == (first.cost, first.value)
     assert session.answer("b = 0").cost == first.cost
     ledger.store._connection = Full(good)
-    with pytest.raises(LedgerError), ledger.transaction():
+    with pytest.raises(LedgerError), session.together():
         session.answer("c = 0")
     ledger.store._connection = good
     with pytest.raises(LedgerError, match="was undone; open it again"):
