@@ -58,6 +58,16 @@ class _Sums:
     shape: tuple[int, ...]
     variances: Mapping[Axes, float]
 
+    def half_with(self, other: _Sums) -> _Sums:
+        """Half of the sum of two tables of independent noise."""
+        common = {s: (v + other.variances[s]) / 4 for s, v in self.variances.items() if s in other.variances}
+        return replace(
+            self,
+            values=(self.values + other.values) / 2,
+            variance=(self.variance + other.variance) / 4,
+            variances=common,
+        )
+
     def of_vector(self, vectors: Floats) -> Floats:
         """The variances (r,) of Σ w·values for vectors (r, k)."""
         ordered = vectors.reshape(-1, *(self.shape[self.axes[i]] for i in self.order))
@@ -316,6 +326,8 @@ class MeasuredSums:
         wanted = [self.domain.axis(name) for name in names]
         measures = [m for m in (needs.counts, needs.sums, needs.squares) if m is not None]
         tables = [self._table(measure, needs.axes, wanted, counts) for measure in measures]
+        if needs.present is not None:
+            tables[0] = tables[0].half_with(self._table(needs.present, needs.axes, wanted, ()))
         laws = {m.noise.law for m in self.measured}
         z = _LAPLACE if "discrete Laplace" in laws else _NORMAL
         shape = tuple(self.domain.shape[a] for a in wanted)
