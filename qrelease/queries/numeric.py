@@ -95,13 +95,7 @@ def cell_values(attribute: Attribute) -> CellValues:
     [8.5, 41.0]
     """
     check_numbers(attribute, "number")
-    if attribute.kind == "coded":
-        codes = np.arange(attribute.codes, dtype=np.float64)
-        return CellValues(codes, codes, codes, codes**2)
-    if attribute.grid is not None:
-        return _on_grid(attribute)
-    low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:]) - attribute.whole
-    return CellValues(low, high, *_even(low, high, high - low + 1 if attribute.whole else np.full(len(low), np.inf)))
+    return _of_pieces(_pieces(attribute))
 
 
 def _even(low: Floats, high: Floats, points: Floats) -> tuple[Floats, Floats]:
@@ -113,29 +107,97 @@ def _even(low: Floats, high: Floats, points: Floats) -> tuple[Floats, Floats]:
     return middle, middle**2 + (high - low) ** 2 * part
 
 
-def _on_grid(attribute: Attribute) -> CellValues:
-    """By the points of the grid that lie in each bin, and the shape that is known of them."""
+def _of_pieces(pieces: _Pieces) -> CellValues:
+    """What the cells stand for that are made of these."""
+    first = np.flatnonzero(np.diff(pieces.cells, prepend=-1))
+    mean, square = (
+        np.add.reduceat(pieces.shares * part, first) for part in _even(pieces.low, pieces.high, pieces.points)
+    )
+    low, high = pieces.low[first], np.append(pieces.high[first[1:] - 1], pieces.high[-1])
+    return CellValues(low, high, np.clip(mean, low, high), square)
+
+
+@final
+@dataclass(frozen=True)
+class _Pieces:
+    """Runs of points in which values lie evenly, each array (r,), ascending.
+
+    cells      the cell that each is in
+    shares     the part that it has of its cell's records
+    low, high  its first and last number
+    points     how many points it has; ∞ for an interval
+    """
+
+    cells: Any
+    shares: Floats
+    low: Floats
+    high: Floats
+    points: Floats
+
+
+def _pieces(attribute: Attribute) -> _Pieces:
+    """The bins of a column of numbers, cut where its shape changes."""
     grid = attribute.grid
-    assert grid is not None
+    if grid is None or not attribute.shape:
+        if grid is not None:
+            cuts = np.array(attribute.cuts, np.int64)
+            low, high, points = grid.values(cuts[:-1]), grid.values(cuts[1:] - 1), np.diff(cuts).astype(np.float64)
+        elif attribute.kind == "coded":
+            low = high = np.arange(attribute.codes, dtype=np.float64)
+            points = np.ones(len(low))
+        else:
+            low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:]) - attribute.whole
+            points = high - low + 1 if attribute.whole else np.full(len(low), np.inf)
+        return _Pieces(np.arange(len(low)), np.ones(len(low)), low, high, points)
     cuts = np.array(attribute.cuts, np.int64)
-    low, high = grid.values(cuts[:-1]), grid.values(cuts[1:] - 1)
-    mean, square = _even(low, high, np.diff(cuts).astype(np.float64))
-    if not attribute.shape:
-        return CellValues(low, high, mean, square)
     ends = np.array([*(p for p, _ in attribute.shape), grid.size])
     heights = np.array([w for _, w in attribute.shape]) / np.diff(ends)
     starts = np.union1d(ends[:-1], cuts[:-1])
     lengths = np.diff(starts, append=ends[-1])
     weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
     first = np.searchsorted(starts, cuts[:-1])
-    piece_low, piece_high = grid.values(starts), grid.values(starts + lengths - 1)
-    middles, squares = _even(piece_low, piece_high, lengths.astype(np.float64))
-    totals = np.add.reduceat(weights, first)
-    known = totals > 0  # evenly where nothing is known
-    share = np.where(known, totals, 1.0)
-    mean = np.where(known, np.add.reduceat(weights * middles, first) / share, mean)
-    square = np.where(known, np.add.reduceat(weights * squares, first) / share, square)
-    return CellValues(low, high, np.clip(mean, low, high), square)
+    cells = np.searchsorted(cuts, starts, side="right") - 1
+    weights = np.where(np.add.reduceat(weights, first)[cells] > 0, weights, lengths)  # evenly where nothing is known
+    shares = weights / np.add.reduceat(weights, first)[cells]
+    points = lengths.astype(np.float64)
+    return _Pieces(cells, shares, grid.values(starts), grid.values(starts + lengths - 1), points)
+
+
+def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) -> Floats:
+    """The quantiles (groups, p) of records (groups, m) in the cells of a column; NaN for a group without any.
+
+    Inside a bin they go evenly from its first value to its last, or by the column's shape. Noisy counts may be
+    negative: the running counts are then those of the nearest ones that never fall (isotonic regression).
+
+    Examples
+    --------
+    >>> age = Attribute("age", "number", edges=(0, 10, 20))
+    >>> cell_quantiles(age, np.array([[3.0, 1.0]]), np.array([0.5, 0.875])).round(2).tolist()
+    [[6.67, 15.0]]
+    """
+    pieces = _pieces(attribute)
+    split = _increasing(counts)[:, pieces.cells] * pieces.shares
+    running = split.cumsum(axis=1)
+    total = running[:, -1]
+    found = np.full((len(counts), len(probabilities)), np.nan)
+    for group in np.flatnonzero(total > 0):
+        wanted = probabilities * total[group]
+        place = np.searchsorted(running[group], np.maximum(wanted, running[group][running[group] > 0][0] * 1e-12))
+        place = np.minimum(place, np.flatnonzero(split[group])[-1])
+        inside = (wanted - running[group][place]) / split[group][place] + 1
+        low, high = pieces.low[place], pieces.high[place]
+        found[group] = low + np.clip(inside, 0, 1) * (high - low)
+    return found
+
+
+def _increasing(counts: Floats) -> Floats:
+    """Counts (groups, m) that are not negative, with the nearest running counts."""
+    if counts.min(initial=0.0) >= 0:
+        return counts
+    from scipy.optimize import isotonic_regression
+
+    running = np.stack([isotonic_regression(row).x for row in counts.cumsum(axis=1)])
+    return np.diff(np.maximum(running, 0.0), axis=1, prepend=0.0)
 
 
 @final
@@ -344,9 +406,23 @@ class NumericQuestion:
         """The numbers that the value cells of the column stand for."""
         return cell_values(self.attribute)
 
-    def keys(self) -> Iterator[tuple[int, ...]]:
+    def group_codes(self) -> Iterator[tuple[int, ...]]:
         """The codes of each group's cells, in the order of `by`."""
         return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))
+
+    def place(self, labels: Sequence[str]) -> int:
+        """The number of the group with these labels, one a grouping column; `InvalidInput` where there is none."""
+        texts = [labels] if isinstance(labels, str) else list(labels)
+        if not self.by or len(texts) != len(self.by):
+            raise InvalidInput(f"a group of {str(self)!r} has {len(self.by)} labels, got {texts!r}")
+        codes = []
+        for text, axis in zip(texts, self.by_axes, strict=True):
+            attribute = self.domain.attributes[axis]
+            if str(text) not in attribute.labels:
+                told = meant(str(text), attribute.labels)
+                raise InvalidInput(f"column {attribute.name!r} has no cell {text!r}{told}")
+            codes.append(attribute.labels.index(str(text)))
+        return int(np.ravel_multi_index(codes, [self.domain.shape[a] for a in self.by_axes]))
 
     def tabulated(self, marginal: Floats) -> Floats:
         """How many records of each group are in each cell of the column, (groups, m) without the missing cell.

@@ -173,7 +173,7 @@ def test_a_marginal_is_tabulated_by_group_as_a_loop_over_its_cells_does():
         if delay < 6 and (share == 0 or carrier == 0):
             found[dest, carrier, delay] += marginal[delay, carrier, dest, share]
     assert np.allclose(question.tabulated(marginal.reshape(-1)), found.reshape(6, 6))
-    assert list(question.keys())[:3] == [(0, 0), (0, 1), (1, 0)]
+    assert list(question.group_codes())[:3] == [(0, 0), (0, 1), (1, 0)]
     ratio = NumericQuestion.parse(FLIGHTS, "ratio:share < .5 by carrier where arr_delay is not missing")
     cube = np.random.default_rng(2).random((7, 2, 2))
     assert np.allclose(ratio.tabulated(cube.reshape(-1)), cube[:6].sum(axis=0))
