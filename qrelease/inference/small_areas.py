@@ -31,8 +31,8 @@ _TAUS: Final = np.concatenate([[0.0], np.geomspace(1e-3, 1.5, 20)])
 _SIGMAS: Final = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])
 """Standard deviations of values within groups, likewise; values from -1 to 1 have no larger one."""
 
-_MOST_COLUMNS: Final = 120
-"""Of a design; beyond it groups have their grand mean in common alone."""
+_MOST_WORK: Final = 1 << 23
+"""Groups times squared columns of a design; beyond it groups have their grand mean in common alone."""
 
 _PASSES: Final = 2
 _QUANTILE: Final = 1.96
@@ -68,7 +68,7 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, design: Floats) -> tupl
         fitted = design @ beta
         left = sums - size * fitted
         rate = spread * size / total
-        leverage = np.einsum("ij,jk,ik->i", design, inverse, design) * (1 - rate * size) ** 2
+        leverage = ((design @ inverse) * design).sum(axis=1) * (1 - rate * size) ** 2
         logs.append(-0.5 * (np.log(total).sum() + (left**2 / total).sum() + np.linalg.slogdet(inner)[1]))
         means.append(fitted + rate * left)
         variances.append(spread * noise / total + leverage)
@@ -82,7 +82,8 @@ def _design(shape: tuple[int, ...]) -> Floats:
     """A constant, and of groups by several columns an indicator of each cell of each column but its first."""
     cells = int(np.prod(shape, dtype=np.int64))
     columns = [np.ones(cells)]
-    if len(shape) > 1 and sum(n - 1 for n in shape) < min(_MOST_COLUMNS, cells // 2):
+    width = 1 + sum(n - 1 for n in shape)
+    if len(shape) > 1 and width <= cells // 2 and cells * width**2 <= _MOST_WORK:
         codes = np.indices(shape).reshape(len(shape), -1)
         columns += [(codes[i] == c).astype(np.float64) for i, n in enumerate(shape) for c in range(1, n)]
     return np.stack(columns, axis=1)
