@@ -426,10 +426,10 @@ def _answered(needs: Needs, tables: Sequence[_Sums], z: float) -> tuple[Floats, 
 def fieller(
     sums: Floats,
     counts: Floats,
-    variance: float,
-    of_counts: float,
+    variance: Floats | float,
+    of_counts: Floats | float,
     z: float,
-    covariance: float = 0.0,
+    covariance: Floats | float = 0.0,
     within: tuple[float, float] = (-1.0, 1.0),
 ) -> tuple[Floats, Floats, Floats]:
     """S/C, and the least and the largest m within some range with (S - mC)² <= z²(V - 2m·cov + m²W), (k,) each.

@@ -175,7 +175,7 @@ def _placed(question: NumericQuestion, cells: int) -> tuple[Mask, Any, Any]:
     """Of each cell of the marginal: whether it counts, its group, and its cell of the column."""
     domain, axes = question.domain, question.axes
     shape = [domain.shape[a] for a in axes]
-    codes = dict(zip(axes, np.indices(shape).reshape(len(axes), -1), strict=True))
+    codes = dict(zip(axes, np.indices(shape).reshape(len(axes), math.prod(shape)), strict=True))
     kept = np.ones(math.prod(shape), np.bool_) if question.predicate is None else _mask(question, question.predicate)
     by: Any = np.zeros(len(kept), np.int64)
     if question.by_axes:

@@ -3,6 +3,8 @@
 **Values** are those of the release's synopsis, or, of separate noisy answers, what these say without bias: a cell of
 the column counts as its mean, by the column's shape where it has one, else by its middle.
 
+Where sums were measured for the question (`inference.number_tables`) their answers are taken, which know no bins.
+
 **Intervals** come from what was measured, and hold with 95 % whatever the model says: they count the noise, and that a
 record may stand anywhere in its bin. They are stretched to the value where it lies outside. Where the column and the
 groups were not measured together, the answer is a model's alone; how far a model is off by what it leaves out cannot be
@@ -24,7 +26,7 @@ The noise is taken for normal in sums of several numbers; half-widths of a singl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Final, final
 
@@ -34,7 +36,9 @@ from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import count, real
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
+from qrelease.inference.number_tables import fieller
 from qrelease.queries.families import Cells
+from qrelease.queries.measures import MEASURED
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column
@@ -60,6 +64,7 @@ class Numbers:
     unbiased  from the noisy numbers alone, a quotient of two where the answer is one; NaN where there is none
     n         how many records the release says it is of
     measured  whether it has an interval by what was measured, though it may not be shown
+    clipped   whether it is of values clipped to narrower bounds than the column's: how far that moves it is not known
     """
 
     question: NumericQuestion
@@ -69,6 +74,7 @@ class Numbers:
     unbiased: Floats
     n: Floats
     measured: Mask
+    clipped: bool = False
 
 
 def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = False) -> Numbers:
@@ -81,6 +87,9 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
         raise InvalidInput("a running total is of a sum or a count by one column")
     bars = _exact_count(release)
+    summed = _summed(release, question, cumulative=cumulative)
+    if summed is not None:
+        return summed
     counts = question.tabulated(_said(release, marginal_of(question), bars))
     if cumulative:
         counts = counts.cumsum(axis=0)
@@ -89,6 +98,23 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     outside = [found.value < found.low, found.value > found.high]
     low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
     return replace(found, low=low, high=high)
+
+
+def _summed(release: Release, question: NumericQuestion, *, cumulative: bool) -> Numbers | None:
+    """The answers that sums measured for questions about numbers give, which count no bins; None without them."""
+    if release.measured_sums is None or question.kind not in MEASURED:
+        return None
+    try:
+        found = release.measured_sums.answer(question, release.measurements)
+    except InvalidInput:  # not of these groups, or of a column of bins
+        return None
+    if cumulative:
+        found = found.cumulative()
+    parts = (found.model, found.model_low, found.model_high, found.value, found.count)
+    value, low, high, unbiased, n = (np.asarray(part, np.float64).reshape(question.groups, -1) for part in parts)
+    if found.note:
+        low = high = np.full(value.shape, np.nan)
+    return Numbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note))
 
 
 def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
@@ -120,21 +146,17 @@ def _exact_count(release: Release) -> Bars:
     return bars
 
 
-def fieller(parts: Floats, spread: Floats, bounds: tuple[float, float], quantile: float) -> tuple[Floats, Floats]:
+def quotient_ends(parts: Floats, spread: Floats, bounds: tuple[float, float], quantile: float) -> tuple[Floats, Floats]:
     """Both ends, (groups,) each, of the t with |S - tN| at most so many standard deviations, within bounds.
 
     parts   (groups, 2): S and N
     spread  (groups, 3): the variances of S and N, and their covariance
     """
-    top, below = parts.T
-    var_top, var_below, covariance = spread.T * quantile**2
-    a, half_b, c = below**2 - var_below, top * below - covariance, top**2 - var_top
-    root = np.sqrt(np.maximum(half_b**2 - a * c, 0.0))
-    sure = (a > 0) & (below > 0)
-    safe = np.where(sure, a, 1.0)
-    low, high = np.where(sure, (half_b - root) / safe, bounds[0]), np.where(sure, (half_b + root) / safe, bounds[1])
-    unknown = np.isnan(top) | np.isnan(below)
-    return tuple(np.where(unknown, np.nan, np.clip(end, *bounds)) for end in (low, high))  # type: ignore[return-value]
+    (top, below), (var_top, var_below, covariance) = parts.T, spread.T
+    _, *ends = fieller(top, below, var_top, var_below, quantile, covariance, bounds)
+    sure, unknown = below > 0, np.isnan(top) | np.isnan(below)
+    low, high = (np.where(sure, end, bound) for end, bound in zip(ends, bounds, strict=True))
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
 @final
@@ -221,15 +243,15 @@ class _Answering:
         shifted = bounds[0] - centre, bounds[1] - centre
         every = np.ones(len(cells.mean))
         values, spread = self._weighted(every, cells.low - centre, cells.high - centre, cells.mean - centre)
-        low, _ = fieller(values[:, [1, 0]], _three(spread, 1), shifted, self.quantile)
-        _, high = fieller(values[:, [2, 0]], _three(spread, 2), shifted, self.quantile)
+        low, _ = quotient_ends(values[:, [1, 0]], _three(spread, 1), shifted, self.quantile)
+        _, high = quotient_ends(values[:, [2, 0]], _three(spread, 2), shifted, self.quantile)
         return self._made(value, low + centre, high + centre, _quotient(values[:, 3], values[:, 0]) + centre)
 
     def _ratio(self) -> Numbers:
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.where(self._n > 0, np.clip(self.counts[:, 0] / self._n, 0, 1), np.nan)
         values, spread = self._weighted(np.ones(2), np.array([1.0, 0.0]))
-        low, high = fieller(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), self.quantile)
+        low, high = quotient_ends(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), self.quantile)
         return self._made(value, low, high, _quotient(values[:, 1], values[:, 0]))
 
     def _variance(self) -> Numbers:
@@ -246,7 +268,7 @@ class _Answering:
         quantile = _SCHEFFE[len(rows)]
         reach = float(cells.high.max() - cells.low.min())
         bounds = float(cells.low.min()) - centre, float(cells.high.max()) - centre
-        near, far = fieller(values[:, [1, 0]], _three(spread, 1), bounds, quantile)
+        near, far = quotient_ends(values[:, [1, 0]], _three(spread, 1), bounds, quantile)
         # About m: v² - 2mv + m², in terms of the rows, with m the noisy mean within its interval.
         m = np.clip(np.nan_to_num(_quotient(values[:, 1], values[:, 0])), near, far)
         weights = np.stack([m**2, -2 * m, np.ones(len(m))], axis=1)
@@ -255,10 +277,10 @@ class _Answering:
         cov = np.einsum("gi,gi->g", weights, basis[:, :, 0])
         pair = np.stack([about, values[:, 0]], axis=1)
         three = np.stack([np.maximum(var, 0.0), spread[:, 0, 0], cov], axis=1)
-        low, high = fieller(pair, three, (0.0, reach**2), quantile)
+        low, high = quotient_ends(pair, three, (0.0, reach**2), quantile)
         low = np.maximum(low - np.maximum(m - near, far - m) ** 2, 0.0)
         if not cells.exact:
-            _, most = fieller(values[:, [3, 0]], _three(spread, 3), (0.0, float((apart**2).max())), quantile)
+            _, most = quotient_ends(values[:, [3, 0]], _three(spread, 3), (0.0, float((apart**2).max())), quantile)
             low, high = np.maximum(np.sqrt(low) - np.sqrt(most), 0.0) ** 2, (np.sqrt(high) + np.sqrt(most)) ** 2
         high = np.minimum(high, reach**2 / 4)  # no variance within bounds is larger (Popoviciu)
         within = float(np.average(cells.square - cells.mean**2, weights=np.maximum(self.counts.sum(axis=0), 1e-300)))
@@ -351,6 +373,8 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
     if question.kind not in ("sum", "count", "mean", "ratio"):
         raise InvalidInput(f"two groups differ by a sum, a count, a mean or a ratio, not by a {question.kind}")
     found, places = numbers(release, question), [first, second]
+    if release.measured_sums is not None and _summed(release, question, cumulative=False) is not None:
+        return _summed_difference(release, found, places)
     signs = np.array([1.0, -1.0])
     value, n = (float(signs @ found.value[places, 0]), float(found.n[places, 0].min()))
     low, high, every = _ends(question)
@@ -380,6 +404,20 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
         unbiased = float(signs @ found.unbiased[places, 0])
     ends_of = min(shifts[0] - half[0], value), max(shifts[1] + half[1], value)
     return _one(question, value, *ends_of, unbiased, n)
+
+
+def _summed_difference(release: Release, found: Numbers, places: Sequence[int]) -> Numbers:
+    """By the sums that were measured for the question; without an interval where their values were clipped."""
+    assert release.measured_sums is not None
+    question, codes = found.question, list(found.question.group_codes())
+    first, second = (
+        [question.domain[name].label(code) for name, code in zip(question.by, codes[place], strict=True)]
+        for place in places
+    )
+    answer = release.measured_sums.answer(question, release.measurements).difference(first, second)
+    value, n = found.value[places[0], 0] - found.value[places[1], 0], float(found.n[list(places), 0].min())
+    low, high = (np.nan, np.nan) if found.clipped else (min(answer.low, value), max(answer.high, value))
+    return replace(_one(question, value, low, high, answer.value, n), clipped=found.clipped)
 
 
 def _apart(release: Release, found: Numbers, first: int, second: int) -> Numbers:
@@ -470,7 +508,7 @@ def figures(found: Numbers) -> dict[str, Column]:
         name: Column(np.array(part).reshape(-1), np.isnan(part).reshape(-1))
         for name, part in zip(NUMBERS, parts, strict=False)
     }
-    source = np.where(found.measured.reshape(-1), "measured", "model").astype(object)
+    source = np.where(found.measured.reshape(-1), "measured", "clipped" if found.clipped else "model").astype(object)
     return {**named, "source": Column(source)}
 
 

@@ -13,7 +13,7 @@ from qrelease.errors import InvalidInput
 from qrelease.noise.entropy import Entropy
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.release.functionals import NORMAL
-from qrelease.release.numbers import difference, fieller, numbers
+from qrelease.release.numbers import difference, numbers, quotient_ends
 
 EDGES = (0, 5, 10, 20, 30, 60)
 BINNED = Domain(
@@ -77,6 +77,7 @@ def truth(text):
 
 
 TEXTS = [
+    "count",
     "count by carrier",
     "sum:delay by carrier",
     "mean:delay by carrier",
@@ -317,9 +318,9 @@ def test_groups_that_there_are_not_have_no_difference():
         release.difference("quantile:delay by carrier", ["AA"], ["UA"])
 
 
-def test_fieller_gives_all_that_the_bounds_allow_where_there_may_be_nobody():
+def test_a_quotient_may_be_all_that_the_bounds_allow_where_there_may_be_nobody():
     parts, spread = np.array([[5.0, 1.0], [5.0, 10.0], [np.nan, 1.0]]), np.full((3, 3), [1.0, 1.0, 0.0])
-    low, high = fieller(parts, spread, (0.0, 60.0), NORMAL)
+    low, high = quotient_ends(parts, spread, (0.0, 60.0), NORMAL)
     assert (low[0], high[0]) == (0.0, 60.0)
     assert 0.25 < low[1] < 0.5 < high[1] < 0.8
     assert np.isnan(low[2])

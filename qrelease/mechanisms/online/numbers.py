@@ -121,7 +121,7 @@ def check_online(question: NumericQuestion) -> None:
 
 def quote(session: Session, question: NumericQuestion, purse: Purse | None = None) -> Quote:
     """The most that a question would cost now. Raises as the session's `quote` does."""
-    found = _quotes(session, _Families(session.domain, question), purse)
+    found = _quotes(session, Families(session.domain, question), purse)
     costs = [q.cost for q in found if q.cost is not None]
     source = next((q.source for q in found if q.cost is not None), found[0].source)
     return Quote(total_cost(session.cost, costs), source)
@@ -133,7 +133,7 @@ def answer(session: Session, question: NumericQuestion, purse: Purse | None = No
     Raises as the session's `answer` does; what was bought before a budget ended is kept, and free when it is asked
     again.
     """
-    families = _Families(session.domain, question)
+    families = Families(session.domain, question)
     most = _UpTo(_quotes(session, families, purse), purse)
     if question.kind == "quantile":
         return _Quantiles(session, families, most).answers()
@@ -142,18 +142,18 @@ def answer(session: Session, question: NumericQuestion, purse: Purse | None = No
 
 def price(session: Session, question: NumericQuestion) -> Cost | None:
     """What the families of a question that are not known cost by themselves, whether or not that is covered."""
-    families = _Families(session.domain, question)
+    families = Families(session.domain, question)
     wanted = [session.price(family) for family in families.fixed() if session.missing(family)]
     return total_cost(session.cost, wanted + _steps(session, families))
 
 
-def _quotes(session: Session, families: _Families, purse: Purse | None) -> list[Quote]:
+def _quotes(session: Session, families: Families, purse: Purse | None) -> list[Quote]:
     """What each family of a question would cost now."""
     found = [session.quote(family, purse) for family in families.fixed()]
     return found + [Quote(cost, "measured") for cost in _steps(session, families)]
 
 
-def _steps(session: Session, families: _Families) -> list[Cost]:
+def _steps(session: Session, families: Families) -> list[Cost]:
     """What the steps of a search for quantiles cost at most that are not known, each at the price of one family."""
     question, records = families.question, families.records()
     if question.kind != "quantile":
@@ -197,8 +197,11 @@ def _size(cost: Cost) -> float:
 
 
 @final
-class _Families:
-    """The queries of a question over the marginal on its columns, a family at a time."""
+class Families:
+    """The queries of a question over the marginal on its columns, a family at a time.
+
+    Raises `InvalidInput` and `TooLarge` as `check_online` does, and for a question over another domain.
+    """
 
     def __init__(self, domain: Domain, question: NumericQuestion) -> None:
         if question.domain != domain:
@@ -207,7 +210,7 @@ class _Families:
         self.question, self.domain = question, domain
         self.axes: Axes = question.axes
         shape = [domain.shape[a] for a in self.axes]
-        codes = np.indices(shape).reshape(len(shape), -1)
+        codes = np.indices(shape).reshape(len(shape), math.prod(shape))
         of = dict(zip(self.axes, codes, strict=True))
         by = [of[a] for a in question.by_axes]
         sizes = [domain.shape[a] for a in question.by_axes]
@@ -342,7 +345,7 @@ class _Asked:
 class _Linear:
     """Everything but quantiles."""
 
-    def __init__(self, session: Session, families: _Families, purse: Purse | None) -> None:
+    def __init__(self, session: Session, families: Families, purse: Purse | None) -> None:
         self._families, self._asked = families, _Asked(session, purse)
 
     def answers(self) -> list[NumberAnswer]:
@@ -432,7 +435,7 @@ class _Linear:
 class _Quantiles:
     """Quantiles by halving, of all groups at once."""
 
-    def __init__(self, session: Session, families: _Families, purse: Purse) -> None:
+    def __init__(self, session: Session, families: Families, purse: Purse) -> None:
         self._families, self._asked = families, _Asked(session, purse)
 
     def answers(self) -> list[NumberAnswer]:
@@ -463,7 +466,7 @@ class _Quantiles:
 class _Search:
     """The cells, of each group, that its quantile may still be in: `low` to `high`, halved at each step."""
 
-    def __init__(self, families: _Families, p: float) -> None:
+    def __init__(self, families: Families, p: float) -> None:
         self._families, self._p = families, p
         self.low = np.zeros(families.question.groups, np.int64)
         self.high = np.full(len(self.low), families.cells - 1)

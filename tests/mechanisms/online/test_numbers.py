@@ -26,6 +26,7 @@ DOMAIN = Domain(
 WIDE = Domain((Attribute("delay", "number", edges=(-10, 0, 10, 30), integer=True), *DOMAIN.attributes[1:]))
 MECHANISM = Online(alpha=0.02, beta=0.01)
 QUESTIONS = [
+    "count",
     "count by carrier",
     "sum:delay by carrier",
     "mean:delay by carrier",
