@@ -30,7 +30,7 @@ from qrelease.errors import InvalidInput
 from qrelease.queries.numeric import NumericQuestion, check_numbers
 
 MEASURED: Final = ("sum", "mean", "variance", "ratio", "histogram", "count")
-"""Kinds of questions that sums and counts answer."""
+"""Kinds of questions that one table of each measure answers; a quantile is read off counts by bin."""
 
 MOST: Final = 1 << 30
 """The most that one record may add, times the cells of the table: sums of 2^32 records are below 2^63."""
@@ -190,7 +190,7 @@ class Needs:
     def _weights(self) -> tuple[tuple[Measure, float], ...]:
         """With the count as one measure, the first."""
         match self.kind:
-            case "count" | "histogram":
+            case "count" | "histogram" | "quantile":
                 return ((self.counts, 1.0),)
             case "variance":
                 assert self.sums is not None
@@ -208,11 +208,11 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
 
     clips  bounds of columns; the ends of their grids by default
 
-    Raises `InvalidInput` for a kind that sums do not answer, for a column without exact values, and for bounds that
-    are none.
+    A quantile needs the counts of all its columns. Raises `InvalidInput` for a column without exact values, and for
+    bounds that are none.
     """
-    if question.kind not in MEASURED:
-        raise InvalidInput(f"{question}: sums and counts do not answer {question.kind}")
+    if question.kind == "quantile":
+        return Needs(question.axes, Measure(), kind="quantile")
     domain, where = question.domain, question.where
     axes = tuple(sorted(question.by_axes))
     if question.kind == "count":

@@ -66,7 +66,6 @@ def test_a_sum_about_zero_weighs_its_count():
     ("text", "clips", "said"),
     [
         ("mean:age by sex", {}, "no exact values"),
-        ("quantile(.5):year", {}, "do not answer quantile"),
         ("mean:price", {"price": (0.1, 3)}, "not on its grid"),
         ("mean:price", {"price": (3, 3)}, "a lower and a higher"),
         ("mean:price", {"price": (-1, 3)}, "not on its grid"),
