@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
+import numpy.typing as npt
 
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
@@ -30,7 +31,7 @@ from qrelease.inference.small_areas import shrunk
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_of
-from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.numeric import NumericQuestion, cell_quantiles
 
 if TYPE_CHECKING:
     from qrelease.inference.sums_plan import Part
@@ -39,6 +40,9 @@ _NORMAL: Final = 1.959964
 _LAPLACE: Final = 2.118307
 """Standard deviations of a normal and of one Laplace draw that are exceeded with a probability of 5 %. Sums of Laplace
 draws are nearer to normal."""
+
+_NUMBERS: Final = ("value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n")
+"""Columns of a table of answers, beside those that name a line."""
 
 _CLEAR: Final = 5.0
 """Standard deviations of its noise that a count is above 0 where ratios are differentiated."""
@@ -57,6 +61,16 @@ class _Sums:
     order: tuple[int, ...]
     shape: tuple[int, ...]
     variances: Mapping[Axes, float]
+
+    def half_with(self, other: _Sums) -> _Sums:
+        """Half of the sum of two tables of independent noise."""
+        common = {s: (v + other.variances[s]) / 4 for s, v in self.variances.items() if s in other.variances}
+        return replace(
+            self,
+            values=(self.values + other.values) / 2,
+            variance=(self.variance + other.variance) / 4,
+            variances=common,
+        )
 
     def of_vector(self, vectors: Floats) -> Floats:
         """The variances (r,) of Σ w·values for vectors (r, k)."""
@@ -131,10 +145,15 @@ class NumberTable:
     def columns(self) -> dict[str, list[Any]]:
         """As columns by name: the labels of the groups, then the numbers."""
         domain = self.question.domain
-        names = _key_names(self.question)
+        names, probabilities = _key_names(self.question), self.question.probabilities
         found: dict[str, list[Any]] = {
-            name: [domain[name].label(code) for code in self.keys[:, i].tolist()] for i, name in enumerate(names)
+            f"{name}_" if name in (*_NUMBERS, "probability") else name: [
+                domain[name].label(code) for code in self.keys[:, i].tolist()
+            ]
+            for i, name in enumerate(names)
         }
+        if self.question.kind == "quantile":
+            found["probability"] = list(probabilities) * (len(self) // len(probabilities))
         numbers = {
             "value": self.model,
             "low": self.model_low,
@@ -149,8 +168,8 @@ class NumberTable:
     def rows(self) -> list[dict[str, Any]]:
         """A line for each group, by name: the labels of the group under `group`."""
         found = self.columns()
-        names = _key_names(self.question)
-        numbers = list(found)[len(names) :]
+        names = [name for name in found if name not in _NUMBERS]
+        numbers = [name for name in found if name in _NUMBERS]
         return [
             {
                 "group": " * ".join(str(found[name][i]) for name in names) or "all",
@@ -312,12 +331,16 @@ class MeasuredSums:
         """
         asked = NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
         needs = needs_of(asked, self.clips)
+        counts = list(counts)
+        if asked.kind == "quantile":
+            return self._quantiles(asked, needs, counts)
         names = _key_names(asked)
         wanted = [self.domain.axis(name) for name in names]
         measures = [m for m in (needs.counts, needs.sums, needs.squares) if m is not None]
         tables = [self._table(measure, needs.axes, wanted, counts) for measure in measures]
-        laws = {m.noise.law for m in self.measured}
-        z = _LAPLACE if "discrete Laplace" in laws else _NORMAL
+        if needs.present is not None:
+            tables[0] = tables[0].half_with(self._table(needs.present, needs.axes, wanted, ()))
+        z = self._z(counts)
         shape = tuple(self.domain.shape[a] for a in wanted)
         keys = np.array(list(np.ndindex(*shape)), np.int64).reshape(math.prod(shape), len(wanted))
         value, low, high = _answered(needs, tables, z)
@@ -348,6 +371,53 @@ class MeasuredSums:
             z,
         )
 
+    def _z(self, counts: Sequence[Measurement]) -> float:
+        """Half-widths of intervals in standard deviations, for the widest law of noise that there is."""
+        laws = {m.noise.law for m in (*self.measured, *counts)}
+        return _LAPLACE if "discrete Laplace" in laws else _NORMAL
+
+    def _quantiles(self, asked: NumericQuestion, needs: Needs, counts: Sequence[Measurement]) -> NumberTable:
+        """Quantiles by group, from noisy counts by group and bin.
+
+        The interval is of bins: the quantile lies in bin k where at least p of the records are in the bins up to it,
+        and fewer in those before it. Each of the two is ruled out at 2.5 % (Woodruff 1952), by the noise of the
+        count up to k less p times that of all. So it holds the width of the bins as well.
+        """
+        estimates = self._estimates(needs.counts, counts)
+        if not estimates.gives(needs.axes):
+            names = " * ".join(self.domain.names[a] for a in needs.axes)
+            raise InvalidInput(f"{needs.counts} was not measured by {names}, as {asked} needs")
+        noisy = asked.tabulated(estimates.marginal(needs.axes)[0])
+        groups, m = noisy.shape
+        probabilities = np.array(asked.probabilities)
+        z, values = self._z(counts), asked.values
+        value = cell_quantiles(asked.attribute, noisy, probabilities)
+        running, total = noisy.cumsum(axis=1), noisy.sum(axis=1)
+        low, high = np.empty(value.shape), np.empty(value.shape)
+        for i, p in enumerate(probabilities.tolist()):
+            spread = self._running_spread(asked, needs.axes, estimates.variances, p)
+            above = running - p * total[:, None]  # of the records up to each bin
+            enough = above >= -z * spread  # may be the quantile's bin, or after it
+            before = np.concatenate([np.full((groups, 1), True), above[:, :-1] <= z * spread[:, :-1]], axis=1)
+            low[:, i] = values.low[np.where(enough.any(axis=1), enough.argmax(axis=1), m - 1)]
+            high[:, i] = values.high[m - 1 - before[:, ::-1].argmax(axis=1)]
+        value = np.where(np.isnan(value), (values.low[0] + values.high[-1]) / 2, value)
+        low, high = np.minimum(low, value), np.maximum(high, value)
+        keys = np.repeat(_keys(asked), len(probabilities), axis=0)
+        flat: list[Floats] = [part.reshape(-1) for part in (value, low, high)]
+        count = np.repeat(total, len(probabilities))
+        error = z * float(self._running_spread(asked, needs.axes, estimates.variances, 0.0)[0, -1])
+        return NumberTable(asked, keys, flat[0], flat[1], flat[2], count, error, flat[0], flat[1], flat[2])
+
+    def _running_spread(self, asked: NumericQuestion, axes: Axes, variances: Mapping[Axes, float], p: float) -> Floats:
+        """The standard deviation of the count up to each bin less p times that of all, (groups or 1, m)."""
+        apart = asked.predicate is not None and bool(set(asked.predicate.axes) & set(asked.by_axes))
+        found = []
+        for key in _keys(asked)[: None if apart else 1].tolist():  # else it is the same in all groups
+            rows = _running_rows(asked, axes, key, p)
+            found.append(np.sqrt(vector_variances(self.domain.shape, axes, rows, variances)))
+        return np.array(found)
+
     def _table(self, measure: Measure, axes: Axes, wanted: Sequence[int], counts: Iterable[Measurement]) -> _Sums:
         estimates = self._estimates(measure, counts)
         if not estimates.gives(axes):
@@ -368,6 +438,33 @@ class MeasuredSums:
                 return found
             self._known[measure] = found
         return self._known[measure]
+
+
+def _keys(asked: NumericQuestion) -> Ints:
+    """The codes of each group's cells, (groups, columns)."""
+    shape = [asked.domain.shape[a] for a in asked.by_axes]
+    return np.array(list(np.ndindex(*shape)), np.int64).reshape(asked.groups, len(shape))
+
+
+def _running_rows(asked: NumericQuestion, axes: Axes, key: Sequence[int], p: float) -> Floats:
+    """Over the cells of a marginal, (m, n_1, …): 1 - p in a group's bins up to each one, and -p in those after it."""
+    shape = [asked.domain.shape[a] for a in axes]
+    column, m = axes.index(asked.domain.axis(asked.column)), asked.attribute.values
+    kept = np.ones(shape, bool)
+    for axis, code in zip(asked.by_axes, key, strict=True):
+        kept &= _along(np.arange(asked.domain.shape[axis]) == code, axes.index(axis), len(axes))
+    if asked.predicate is not None:
+        kept &= asked.predicate.mask().reshape(
+            [n if a in asked.predicate.axes else 1 for a, n in zip(axes, shape, strict=True)]
+        )
+    weights = np.zeros((m, shape[column]))
+    weights[:, :m] = np.tri(m) - p
+    return np.stack([kept * _along(row, column, len(axes)) for row in weights])
+
+
+def _along(values: npt.NDArray[Any], place: int, axes: int) -> npt.NDArray[Any]:
+    """A vector along one axis of a table."""
+    return values.reshape([-1 if i == place else 1 for i in range(axes)])
 
 
 def _normalised(measurement: Measurement, top: int) -> Measurement:
@@ -433,7 +530,7 @@ def fieller(
         c = sums**2 - z**2 * variance
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
         low, high = (b - root) / a, (b + root) / a
-    bounded = a > 0
+    bounded = (a > 0) & (counts > 0)
     low, high = (np.clip(np.where(bounded, end, w), least, most) for end, w in ((low, least), (high, most)))
     return ratio, low, high
 

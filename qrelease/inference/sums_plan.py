@@ -33,7 +33,8 @@ worse off than if it had been asked alone for a K-th of the privacy.
 
 **Pure ε.** Tight frames are no good in L1 (`contrasts`): each question's own tables are measured, cell by cell, which
 one record moves by 1 together. With shares rⱼ of ε the variances are 2/rⱼ², and by Hölder's inequality the least Σ cⱼ
-2/rⱼ² for Σ rⱼ <= 1 is 2(Σ cⱼ^⅓)³, at rⱼ ∝ cⱼ^⅓.
+2/rⱼ² for Σ rⱼ <= 1 is 2(Σ cⱼ^⅓)³, at rⱼ ∝ cⱼ^⅓. A table that is a margin of another one is not measured where its
+share is better spent on that one.
 """
 
 from __future__ import annotations
@@ -68,6 +69,11 @@ _MOST_CELLS: Final = 1 << 20
 """Of the columns that conditions are about; beyond it all of them are taken to hold at once."""
 
 _MOST_ENTRIES: Final = 1 << 16
+
+_MOST_MERGED: Final = 200
+"""Tables among which margins of each other are looked for."""
+
+_LITTLE: Final = 2.0**-20
 
 _STEPS: Final = 400
 
@@ -133,40 +139,100 @@ class SumsPlan:
 
         Raises `TooLarge` for too many tables.
         """
-        pure = is_pure(cost)
-        public = neighbours is Neighbours.REPLACE_ONE
+        pure, public = is_pure(cost), neighbours is Neighbours.REPLACE_ONE
+        chance = np.ones(len(asked)) if weights is None else np.array(weights, np.float64)
+        loads = _Loads.of(domain, asked, {}, cells=pure, public=public)
+        if not loads.entries:
+            return cls((), (0.0,) * len(asked))
+        alone = loads.alone
+        if pure:
+            loads = _merged(domain, asked, loads, alone, chance, public=public)
+        matrix = loads.matrix / np.where(alone > 0, alone, 1.0)[:, None]
+        active = _active(domain, [m for m, _ in loads.entries])
+        shares, ratios = _balanced(matrix, loads.sizes, loads.power, active, chance)
+        parts = tuple(
+            Part(measure, Group(s, _family(domain, s, cells=pure)), int(share))
+            for (measure, s), share in zip(loads.entries, shares, strict=True)
+        )
+        first = list(dict.fromkeys(p.measure for p in parts))  # whose values are made of the records once
+        return cls(tuple(sorted(parts, key=lambda p: first.index(p.measure))), tuple(ratios.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Loads:
+    """What each question asks of each table.
+
+    entries  the tables
+    matrix   the loads, (questions, entries)
+    sizes    the variance of what one share of all the privacy buys of each, (entries,)
+    power    of the shares, to which variances are in inverse proportion
+    """
+
+    entries: tuple[tuple[Measure, Axes], ...]
+    matrix: Floats
+    sizes: Floats
+    power: int
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        asked: Sequence[Needs],
+        finer: Mapping[tuple[Measure, Axes], Axes],
+        *,
+        cells: bool,
+        public: bool,
+    ) -> _Loads:
+        """Of residuals, or with `cells` of whole tables, some of which are margins of `finer` ones."""
         entries: dict[tuple[Measure, Axes], int] = {}
         loads: list[dict[int, float]] = []
         for needs in asked:
             load: dict[int, float] = {}
             for measure, weight in needs.weights:
-                if weight <= 0:
-                    weight = _WHOLE**-0.5  # it is hardly needed, and measured all the same
-                for s, v in _spread(domain, needs.axes, cells=pure):
-                    if public and measure.is_plain and not s:
+                weight = max(weight, _LITTLE)  # what is hardly needed is measured all the same
+                for s, v in _spread(domain, needs.axes, cells=cells):
+                    table = finer.get((measure, s), s)
+                    if public and measure.is_plain and not table:
                         continue  # the number of records
-                    at = entries.setdefault((measure, s), len(entries))
-                    load[at] = load.get(at, 0.0) + weight * v
+                    at = entries.setdefault((measure, table), len(entries))
+                    load[at] = load.get(at, 0.0) + weight * v * (domain.cells(table) / domain.cells(s))
             loads.append(load)
             if len(entries) > _MOST_ENTRIES:
                 raise TooLarge(f"the questions need more than {_MOST_ENTRIES:,} tables; ask for fewer")
-        if not entries:
-            return cls((), (0.0,) * len(asked))
         matrix = np.zeros((len(asked), len(entries)))
         for row, load in zip(matrix, loads, strict=True):
             row[list(load)] = list(load.values())
-        power = 2 if pure else 1
-        sizes = np.array([2.0 if pure else prod(1 - 1 / domain.shape[a] for a in s) for _, s in entries])
-        alone = ((matrix * sizes) ** (1 / (power + 1))).sum(axis=1) ** (power + 1)
-        matrix /= np.where(alone > 0, alone, 1.0)[:, None]
-        active = _active(domain, [m for m, _ in entries])
-        shares, ratios = _balanced(matrix, sizes, power, active, np.ones(len(asked)) if weights is None else weights)
-        parts = tuple(
-            Part(measure, Group(s, _family(domain, s, cells=pure)), int(share))
-            for (measure, s), share in zip(entries, shares, strict=True)
-        )
-        first = list(dict.fromkeys(p.measure for p in parts))  # whose values are made of the records once
-        return cls(tuple(sorted(parts, key=lambda p: first.index(p.measure))), tuple(ratios.tolist()))
+        sizes = [2.0 if cells else prod(1 - 1 / domain.shape[a] for a in s) for _, s in entries]
+        return cls(tuple(entries), matrix, np.array(sizes), 2 if cells else 1)
+
+    @property
+    def alone(self) -> Floats:
+        """The least error of each question that has all the privacy."""
+        found: Floats = ((self.matrix * self.sizes) ** (1 / (self.power + 1))).sum(axis=1) ** (self.power + 1)
+        return found
+
+
+def _merged(
+    domain: Domain, asked: Sequence[Needs], loads: _Loads, alone: Floats, chance: Floats, *, public: bool
+) -> _Loads:
+    """With some tables left out that are margins of finer ones, where that makes the mean ratio less: greedily."""
+    finer: dict[tuple[Measure, Axes], Axes] = {}
+
+    def total(of: _Loads) -> float:
+        part = (((chance / np.where(alone > 0, alone, 1.0)) @ of.matrix) * of.sizes) ** (1 / 3)
+        return float(part.sum() ** 3)
+
+    best = total(loads)
+    by_size = sorted(loads.entries, key=lambda entry: domain.cells(entry[1]))
+    for measure, s in by_size if len(by_size) <= _MOST_MERGED else []:
+        for other, table in by_size:
+            if other != measure or not set(s) < set(table) or (measure, table) in finer:
+                continue
+            trial = {**finer, (measure, s): table}
+            found = _Loads.of(domain, asked, trial, cells=True, public=public)
+            if total(found) < best:
+                finer, loads, best = trial, found, total(found)
+    return loads
 
 
 def _family(domain: Domain, axes: Axes, *, cells: bool) -> Queries:

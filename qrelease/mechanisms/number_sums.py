@@ -137,7 +137,7 @@ class NumberSums:
 
     def measures(self, workload: Workload) -> tuple[Measure, ...]:
         """What is summed: the table has to have the values of its columns."""
-        asked = self._needs(workload.domain, self.clips)
+        asked = _needs(workload.domain, tuple(self.questions), self.clips)
         return tuple(m for needs in asked for m, _ in needs.weights)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
@@ -184,13 +184,13 @@ class NumberSums:
             counting, cost = split(currency(cost), [1 - self.share, self.share])
         return learning, counting, cost
 
-    def _needs(self, domain: Domain, clips: Mapping[str, tuple[float, float]]) -> tuple[Needs, ...]:
-        return tuple(needs_of(NumericQuestion.parse(domain, text), clips) for text in self.questions)
-
     def _plan(
         self, workload: Workload, clips: Mapping[str, tuple[float, float]], cost: Cost, neighbours: Neighbours
     ) -> SumsPlan:
-        return _planned(self, workload, tuple(sorted(clips.items())), cost, neighbours)
+        together = self.mechanism is None
+        return _planned(
+            tuple(self.questions), tuple(sorted(clips.items())), self.share, together, workload, cost, neighbours
+        )
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Learn bounds, where that is asked for; measure all tables at once; and fit, or let the other mechanism."""
@@ -263,22 +263,28 @@ def _worth(plan: SumsPlan, column: str, cost: Cost, neighbours: Neighbours) -> i
     return round(worth)
 
 
+def _needs(domain: Domain, questions: tuple[str, ...], clips: Mapping[str, tuple[float, float]]) -> tuple[Needs, ...]:
+    return tuple(needs_of(NumericQuestion.parse(domain, text), clips) for text in questions)
+
+
 @lru_cache(maxsize=8)
 def _planned(
-    mechanism: NumberSums,
-    workload: Workload,
+    questions: tuple[str, ...],
     clips: tuple[tuple[str, tuple[float, float]], ...],
+    share: float,
+    together: bool,
+    workload: Workload,
     cost: Cost,
     neighbours: Neighbours,
 ) -> SumsPlan:
     """The plan for the questions, and for the workload's marginals where these are measured with them."""
     domain = workload.domain
-    asked = list(mechanism._needs(domain, dict(clips)))
-    weights = [mechanism.share / len(asked)] * len(asked)
-    if mechanism.mechanism is None:
+    asked = list(_needs(domain, questions, dict(clips)))
+    weights = [share / len(asked)] * len(asked)
+    if together:
         sets = workload.sets
         asked += [Needs(s, Measure()) for s in sets]
-        weights += [(1 - mechanism.share) / len(sets)] * len(sets)
+        weights += [(1 - share) / len(sets)] * len(sets)
     return SumsPlan.choose(domain, asked, cost, neighbours, weights)
 
 

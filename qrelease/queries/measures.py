@@ -4,7 +4,9 @@ A count adds 1 for each record. A sum adds the record's value, clipped and centr
 grid, w = u - l steps, a value at place x adds V = 2x - l - u, a whole number from -w to w, so that ΣV and the number of
 records give the sum of the clipped values, l + w/2 steps for each record and ΣV/2 more. Squares add U = 2V² - w², from
 -w² to w². The share of records that meet a condition is the mean of +1 and -1. A record that does not meet `where`, or
-has no value, adds 0 to all of them. So whatever a record says, it adds at most `top` in size to one cell of each table.
+has no value, adds 0 to them. How many records have a value is half of the number of all and of the sum of signs, +1 for
+each that has one and -1 for each that has none: the number of all serves every column, and the signs are needed half as
+exactly. Whatever a record says, it adds at most `top` in size to one cell of each table.
 
 A grid with more steps than `most` is made coarser, by a public stride: a value then counts as the nearest of the places
 kept, and what that may change of a mean, half a stride, belongs to its interval.
@@ -20,13 +22,15 @@ from functools import cached_property
 from typing import Any, Final, final
 
 from qrelease._util.typing import Axes
+from qrelease.data import predicates
+from qrelease.data.conditions import name_text
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.grids import Grid, exact
 from qrelease.errors import InvalidInput
 from qrelease.queries.numeric import NumericQuestion, check_numbers
 
 MEASURED: Final = ("sum", "mean", "variance", "ratio", "histogram", "count")
-"""Kinds of questions that sums and counts answer."""
+"""Kinds of questions that one table of each measure answers; a quantile is read off counts by bin."""
 
 MOST: Final = 1 << 30
 """The most that one record may add, times the cells of the table: sums of 2^32 records are below 2^63."""
@@ -152,6 +156,8 @@ class Needs:
 
     axes      the columns of the table, ascending
     counts    who is counted
+    present   +1 for who has a value in the column and -1 for who has none, where some have none: half of both is who
+              has one
     sums      the centred sum, of everything but counts
     squares   of a variance
     scale     of the values; of a share 1/2 ± 1/2
@@ -163,6 +169,7 @@ class Needs:
     counts: Measure
     sums: Measure | None = None
     squares: Measure | None = None
+    present: Measure | None = None
     scale: Scale = Scale(0.0, 1.0)
     clipped: bool = False
     kind: str = "count"
@@ -174,8 +181,16 @@ class Needs:
         A mean m = S/C has about the error (var S + m² var C)/C², a variance (U/C + 1)/2 - m² about
         (var U/4 + 4m² var S + (2m² - U/2C)² var C)/C²; m² is taken to be `_PRIOR`. A sum is C·middle + S·half.
         """
+        counts, *others = self._weights
+        if self.present is None:
+            return (counts, *others)
+        return ((self.counts, counts[1] / 4), (self.present, counts[1] / 4), *others)
+
+    @property
+    def _weights(self) -> tuple[tuple[Measure, float], ...]:
+        """With the count as one measure, the first."""
         match self.kind:
-            case "count" | "histogram":
+            case "count" | "histogram" | "quantile":
                 return ((self.counts, 1.0),)
             case "variance":
                 assert self.sums is not None
@@ -193,11 +208,11 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
 
     clips  bounds of columns; the ends of their grids by default
 
-    Raises `InvalidInput` for a kind that sums do not answer, for a column without exact values, and for bounds that
-    are none.
+    A quantile needs the counts of all its columns. Raises `InvalidInput` for a column without exact values, and for
+    bounds that are none.
     """
-    if question.kind not in MEASURED:
-        raise InvalidInput(f"{question}: sums and counts do not answer {question.kind}")
+    if question.kind == "quantile":
+        return Needs(question.axes, Measure(), kind="quantile")
     domain, where = question.domain, question.where
     axes = tuple(sorted(question.by_axes))
     if question.kind == "count":
@@ -209,8 +224,9 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
         return Needs(axes, Measure(where=where), sums, scale=Scale(0.5, 0.5), kind="ratio")
     attribute = domain[question.column]
     grid, (low, high) = grid_of(attribute), places_of(attribute, clips.get(question.column))
-    present = question.column if attribute.missing else ""
-    counts = Measure(present, where=where)
+    counts = Measure(where=where)
+    there = f"{name_text(question.column)} is not missing"
+    present = Measure(where=where, met=str(predicates.parse(there, domain))) if attribute.missing else None
     most, squared = MOST // domain.cells(axes), question.kind == "variance"
     stride = _stride(high - low, math.isqrt(most) if squared else most)
     sums = Measure(question.column, 1, low, high, stride, where)
@@ -219,7 +235,7 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
     middle = float(grid.value(low)) + step * sums.width / 2
     scale = Scale(middle, step * sums.width / 2, float(grid.step) * (stride // 2))
     clipped = (low, high) != (0, grid.size - 1)
-    return Needs(axes, counts, sums, squares, scale, clipped, question.kind)
+    return Needs(axes, counts, sums, squares, present, scale, clipped, question.kind)
 
 
 def _stride(steps: int, most: int) -> int:

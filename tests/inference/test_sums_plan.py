@@ -32,11 +32,12 @@ def needs(*texts):
 
 
 def test_one_mean_without_groups_is_the_closed_form():
-    """Loads 1/3 and 1 on two numbers: shares as their roots, and the ratio 1 of what is measured alone."""
+    """Loads 1/12, 1/12 and 1 on three numbers: shares as their roots, and the ratio 1 of what is measured alone."""
     plan = SumsPlan.choose(DOMAIN, needs("mean:x"), ZCDP(0.5), ADD)
-    shares = {p.measure.power: p.share / 2**40 for p in plan.parts}
-    assert shares[0] / shares[1] == pytest.approx(3**-0.5, rel=1e-6)
-    assert sum(shares.values()) == pytest.approx(1, rel=1e-6)
+    count, present, total = (p.share / 2**40 for p in plan.parts)
+    assert count == present
+    assert count / total == pytest.approx(12**-0.5, rel=1e-6)
+    assert count + present + total == pytest.approx(1, rel=1e-6)
     assert plan.ratios == (pytest.approx(1, rel=1e-6),)
 
 
