@@ -33,16 +33,15 @@ from benchmarks.membership import failures, games
 from qrelease.data import adult
 from qrelease.data.table import Table
 from qrelease.evaluation.attacks import census
+from qrelease.evaluation.attacks.answered import Bools, Publisher
 from qrelease.evaluation.attacks.differencing import Averaging, averaging, differencing, repeated, split
 from qrelease.evaluation.attacks.floating import low_order_bits
 from qrelease.evaluation.attacks.inference import Codes, Guesser, infer
 from qrelease.evaluation.attacks.publishers import (
-    Bools,
     Exact,
     FreshNoise,
     InSession,
     Percentages,
-    Publisher,
     Released,
     ReleasedTable,
     Rounded,

@@ -51,7 +51,7 @@ QUICK = {"nltcs": (16,), "br2000": (5,), "adult": (3, 5)}
 RECORDS = 1 << 16  # weighted records of releases here
 CONTENDERS: dict[str, Mechanism] = {
     "maxent": MaxEnt(),
-    "records": Records(records=RECORDS),
+    "records": Records(weighted_records=RECORDS),
     "mwem": MWEM(),
     "gaussian": Gaussian(),
     "laplace": Laplace(),

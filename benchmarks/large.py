@@ -150,7 +150,7 @@ def release(job: Job) -> Row:
     table = _taken(whole, np.setdiff1d(order, back)) if job.held_back else whole
     asked = Workload.marginals(table.domain, 3)
     truth = np.concatenate([c.reshape(-1) for c in table.counts(asked.sets)]) / len(table)
-    mechanism = MaxEnt() if job.mechanism == "maxent" else Records(records=job.records or None)
+    mechanism = MaxEnt() if job.mechanism == "maxent" else Records(weighted_records=job.records or None)
     cost = ApproxDP(job.epsilon, DELTA)
     with Ledger.open(None, cost) as ledger:
         begin = time.perf_counter()

@@ -39,8 +39,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.apps.cli.mechanisms import mechanism_of
+from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.bundled import ADULT_CSV, ADULT_SCHEMA
-from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.mechanisms.auto import Auto

@@ -67,7 +67,7 @@ def contenders() -> list[tuple[Mechanism, Cost, float]]:
         (Matrix(), gaussian, 1.0),
         (MaxEnt(), gaussian, 0.5),
         (MWEM(rounds=3), pure, 1.0),
-        (Records(records=1 << 10), gaussian, 0.2),
+        (Records(weighted_records=1 << 10), gaussian, 0.2),
         (SmallDB(size=3), pure, 1.0),
         (IterativeConstruction(), ApproxDP(1.0, 1e-6), 0.5),
         (Overspending(Laplace()), pure, 1.0),

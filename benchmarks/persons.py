@@ -35,7 +35,8 @@ from typing import Any
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.mechanisms.auto import Auto

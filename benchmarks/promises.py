@@ -33,8 +33,8 @@ from tqdm import tqdm
 from qrelease.data.bundled import adult
 from qrelease.data.table import Table
 from qrelease.errors import StreamHalted
-from qrelease.inference.median_rule import Median
-from qrelease.inference.nets import Product, grid, quantiles, small_databases
+from qrelease.inference.median_rule import MedianRule
+from qrelease.inference.nets import ProductNet, grid, quantiles, small_databases
 from qrelease.inference.update_rules import Hedge, Perceptron, Projection
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.base import Mechanism
@@ -214,15 +214,15 @@ def searching(world: World) -> Iterator[Contender]:
 def nets(world: World) -> Iterator[Contender]:
     """Nets with theorems of their own, on two ordered columns."""
     columns = [world.table.domain.project((axis,)) for axis in (0, 1)]
-    thirds, halves = (Product(world.table.domain, tuple(quantiles(c, 1 / m) for c in columns)) for m in (3, 2))
+    thirds, halves = (ProductNet(world.table.domain, tuple(quantiles(c, 1 / m) for c in columns)) for m in (3, 2))
     # Bins of one cell, so that all ranges begin and end where bins do.
-    grids = Product(world.table.domain, tuple(grid(c, c.attributes[0].values, 1 / 2) for c in columns))
+    grids = ProductNet(world.table.domain, tuple(grid(c, c.attributes[0].values, 1 / 2) for c in columns))
     yield from standing(
         [
             ("net, quantiles", 0.0, Net(thirds, 1 / 3)),
             ("net, grids", 0.0, Net(grids, 1 / 2)),
-            ("iterative, median", 0.0, IterativeConstruction(Median(halves, 0.51, 1 / 2))),
-            ("iterative, median", DELTA, IterativeConstruction(Median(halves, 0.51, 1 / 2))),
+            ("iterative, median", 0.0, IterativeConstruction(MedianRule(halves, 0.51, 1 / 2))),
+            ("iterative, median", DELTA, IterativeConstruction(MedianRule(halves, 0.51, 1 / 2))),
         ]
     )
 

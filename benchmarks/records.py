@@ -41,7 +41,7 @@ from qrelease.data.table import Table
 from qrelease.evaluation.evaluate import peak_mb
 from qrelease.inference.log_linear import LogLinear
 from qrelease.inference.weighted_records import WeightedCodes
-from qrelease.mechanisms import weighted_records as mechanism
+from qrelease.mechanisms import record_selection as mechanism
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP
@@ -130,7 +130,7 @@ def going_on(table: Table, workload: Workload, records: int, epsilon: float) -> 
         return finish(estimates, count, **options)
 
     with patch.object(mechanism, "fit", watched), patch.object(mechanism, "finish", finished):
-        _, taken = released(table, workload, Records(records=records), epsilon)
+        _, taken = released(table, workload, Records(weighted_records=records), epsilon)
     ((few, settling, stopped),), ((everybody, closing),) = fits, last
     truth = normalised(table, workload)
     more = max(stopped.rounds // 2, 1)
@@ -178,7 +178,7 @@ def wide(job: Job) -> Line:
 
 def measured(table: Table, records: int, epsilon: float) -> Line:
     """Seconds and memory beside what was foretold; the errors of weights, rows, and independent columns."""
-    domain, kind = table.domain, Records(records=records)
+    domain, kind = table.domain, Records(weighted_records=records)
     workload = Workload.marginals(domain, 3)
     before = peak_mb()
     made, taken = released(table, workload, kind, epsilon)
@@ -218,7 +218,7 @@ def broken(table: Table, rules: Sequence[str], records: int, epsilon: float, row
     """
     domain = replace(table.domain, impossible=tuple(rules))
     table, workload = Table(domain, table.columns), Workload.marginals(domain, 3)
-    made, taken = released(table, workload, Records(records=records), epsilon)
+    made, taken = released(table, workload, Records(weighted_records=records), epsilon)
     forbidden = masks(domain, rules)
 
     def breaking(found: Table) -> int:

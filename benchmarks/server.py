@@ -46,7 +46,8 @@ from typing import Any, Self
 import numpy as np
 
 from qrelease.data import schema
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.data.sources.csv import write_csv
 from qrelease.privacy import PureDP
 from qrelease.privacy.analysts import Analysts

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import qrelease as qr
-from qrelease.statistics.design import Design, Records
+from qrelease.statistics.design import Design, PublicRecords
 
 table = qr.data.adult()
-records = Records(dict(zip(table.domain.names, table.columns, strict=True)))
+records = PublicRecords(dict(zip(table.domain.names, table.columns, strict=True)))
 rich = records.cells("income") == 1
 design, cost = Design.of(table.domain, "income", None), qr.ApproxDP(1.0, 1e-9)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from qrelease import data as data
 from qrelease.apps.synthesizer import Synthesizer as Synthesizer
-from qrelease.data.domain import Attribute as Attribute
+from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
 from qrelease.data.person import Person as Person
 from qrelease.data.schema_draft import draft as draft

@@ -8,7 +8,7 @@ from rules import Heaviest
 
 from qrelease.evaluation.audit import compare, enumerated, released
 from qrelease.inference.histogram import Histogram
-from qrelease.inference.median_rule import Median
+from qrelease.inference.median_rule import MedianRule
 from qrelease.inference.nets import Listed, small_databases
 from qrelease.inference.update_rules import Hedge, Perceptron, Projection
 from qrelease.inference.weighted_records import WeightedRecords
@@ -93,7 +93,7 @@ def test_a_whole_run_of_one_round_is_private_and_its_broken_twins_are_not(distin
         laws = (enumerated(lambda d, c: tuple(np.nan_to_num(run(d, c), nan=-1.0)), d, least=1e-8) for d in TIPPED)
         return compare(*laws, CLAIM)
 
-    rule = Median(TWO, 0.3)
+    rule = MedianRule(TWO, 0.3)
     right = found(IterativeConstruction(rule, distinguisher))
     assert not right.convicted
     assert right.epsilon > 0.95 * CLAIM.epsilon
@@ -122,7 +122,7 @@ class Replayed:
 @pytest.mark.usefixtures("_listed")
 def test_a_run_of_two_rounds_is_private_and_one_that_replays_its_noise_is_not():
     """Of two answers under one noise the difference has none."""
-    run = released(IterativeConstruction(Median(FOUR, 0.1)), SINGLES, CLAIM, SWAP)
+    run = released(IterativeConstruction(MedianRule(FOUR, 0.1)), SINGLES, CLAIM, SWAP)
 
     def found(source):
         def told(data, choices):
@@ -139,7 +139,7 @@ def test_a_run_of_two_rounds_is_private_and_one_that_replays_its_noise_is_not():
 @pytest.mark.usefixtures("_listed")
 def test_a_whole_run_with_a_leader_is_private_and_its_broken_twins_are_not():
     """One more record like the others: the count, the choice and the answer all tell of it."""
-    mechanism = IterativeConstruction(Median(TWO, 0.3), PerturbedLeader(PredicateOracle()))
+    mechanism = IterativeConstruction(MedianRule(TWO, 0.3), PerturbedLeader(PredicateOracle()))
     alike = table(*[(0, 0)] * 3), table(*[(0, 0)] * 4)
 
     def found(tried, source=lambda choices: choices):
@@ -167,7 +167,7 @@ RUNS = {
         PureDP(2.0),
         Neighbours.ADD_REMOVE,
     ),
-    "median": (IterativeConstruction(Median(small_databases(CUBE, 2), 0.2), Select("group")), PureDP(2.0), SWAP),
+    "median": (IterativeConstruction(MedianRule(small_databases(CUBE, 2), 0.2), Select("group")), PureDP(2.0), SWAP),
     "leader": (IterativeConstruction(Projection(0.4), PerturbedLeader(ConjunctionOracle())), PureDP(2.0), SWAP),
 }
 

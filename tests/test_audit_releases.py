@@ -26,7 +26,7 @@ from qrelease.inference.histogram import Histogram
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.inference.pure_plan import PurePlan
-from qrelease.mechanisms import weighted_records as mechanisms_records
+from qrelease.mechanisms import record_selection, weighted_records
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.construction import Round, iterate
 from qrelease.mechanisms.iterative.distinguishers import Select
@@ -161,11 +161,12 @@ def test_whole_releases_are_acquitted_and_overspending_ones_convicted(name, neig
 @pytest.fixture
 def _hardly_fitted(monkeypatch):
     """Few rounds of the fit to what `Records` measured: post-processing, which an audit runs for every release."""
-    sizes = replace(mechanisms_records.SIZES, first_rounds=1, refit_rounds=1, last_rounds=1)
-    monkeypatch.setattr(mechanisms_records, "SIZES", sizes)
+    sizes = replace(record_selection.SIZES, first_rounds=1, refit_rounds=1, last_rounds=1)
+    monkeypatch.setattr(record_selection, "SIZES", sizes)
+    monkeypatch.setattr(weighted_records, "SIZES", sizes)
     monkeypatch.setattr(log_linear, "SETTINGS", replace(log_linear.SETTINGS, last_passes=1))
     monkeypatch.setattr(dense_fit, "SETTINGS", replace(dense_fit.SETTINGS, level_rounds=1, fallback_rounds=1))
-    monkeypatch.setattr(maxent, "_TRIES", 1)
+    monkeypatch.setattr(maxent, "SOLVER", replace(maxent.SOLVER, max_rounds=1))
 
 
 WEIGHTED, RUNS = ApproxDP(2.0, 1e-3), 200
@@ -175,7 +176,7 @@ WEIGHTED, RUNS = ApproxDP(2.0, 1e-3), 200
 @pytest.mark.usefixtures("_hardly_fitted")
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weighted_records_are_acquitted_where_they_show_most(at_once):
-    mechanism = Records(records=16, at_once=at_once)
+    mechanism = Records(weighted_records=16, at_once=at_once)
     found = audit_mechanism(mechanism, ApproxDP(4.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
     assert not found.convicted
 
@@ -186,7 +187,7 @@ def test_weighted_records_are_acquitted_where_they_show_most(at_once):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once, neighbours):
     """Of two columns, and from few runs, as each takes long: so twenty times ε, to be seen in what has many parts."""
-    mechanism = Records(records=16, at_once=at_once)
+    mechanism = Records(weighted_records=16, at_once=at_once)
     assert not audited(mechanism, WEIGHTED, neighbours, RUNS, DOMAIN).convicted
     assert audited(broken.Overspending(mechanism, 20), WEIGHTED, neighbours, RUNS, DOMAIN).convicted
 
@@ -195,7 +196,7 @@ def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once,
 @pytest.mark.usefixtures("_hardly_fitted")
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weights_that_were_fitted_do_not_hide_whose_records_they_are(at_once):
-    wrong = broken.PrivateSupport(Records(records=16, at_once=at_once))
+    wrong = broken.PrivateSupport(Records(weighted_records=16, at_once=at_once))
     assert audited(wrong, WEIGHTED, SWAP, RUNS, DOMAIN).convicted
 
 

@@ -38,7 +38,7 @@ def test_a_public_name_is_documented(name):
     assert not {s for s in sections if f"{s}\n{'-' * len(s)}\n" not in text}
 
 
-PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+PAGES = sorted((Path(__file__).parents[1] / "docs").rglob("*.md"))
 RUNNING = [page for page in PAGES if page.stem == "local"]
 
 

@@ -125,7 +125,7 @@ def test_none_and_one_are_alike_and_telling_them_apart_is_convicted(name: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mechanism", "cost", "times"), [(Records(records=4), ApproxDP(2.0, 1e-3), 64), (Auto(), PURE, 16)]
+    ("mechanism", "cost", "times"), [(Records(weighted_records=4), ApproxDP(2.0, 1e-3), 64), (Auto(), PURE, 16)]
 )
 def test_what_takes_long_is_audited_on_two_columns(mechanism, cost, times: int):
     """As above, with fewer runs and less to answer."""

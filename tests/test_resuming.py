@@ -60,7 +60,7 @@ def kept(path: Path) -> list[bytes]:
     ("mechanism", "cost"),
     [
         (MWEM(rounds=3), COST),
-        (Records(records=2000), ApproxDP(0.5, 1e-9)),
+        (Records(weighted_records=2000), ApproxDP(0.5, 1e-9)),
         (MaxEnt(), ApproxDP(0.5, 1e-9)),
         (Laplace(), COST),
         (SmallDB(size=3), COST),

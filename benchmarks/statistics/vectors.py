@@ -43,7 +43,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 from qrelease.statistics.base import EstimateResult
 from qrelease.statistics.chi_squared import FitTest, IndependenceTest
-from qrelease.statistics.design import Design, Records
+from qrelease.statistics.design import Design, PublicRecords
 from qrelease.statistics.lower_bounds import mean_bound, mean_rate, sparse_mean_rate
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns
@@ -311,7 +311,7 @@ def regression(report: Report, quick: bool, data: Path | None) -> None:
     sides = [tuple(c[part] for c in table.columns) for part in (order[:36_000], order[36_000:])]
     train = Table(table.domain, sides[0])
     names = table.domain.names
-    known, test = (Records(dict(zip(names, side, strict=True))) for side in sides)
+    known, test = (PublicRecords(dict(zip(names, side, strict=True))) for side in sides)
     positive, design = table.domain["income"].labels[1], Design.of(table.domain, "income", None)
     yes = test.cells("income") == 1
     best = auc(design.rows(test) @ without_privacy(design.rows(known) / 1024, known.cells("income") == 1), yes)
@@ -343,7 +343,7 @@ def regression(report: Report, quick: bool, data: Path | None) -> None:
     squares(report, quick, data)
 
 
-def from_release(train: Table, test: Records, yes: npt.NDArray[np.bool_], cost: Cost, positive: str) -> Row:
+def from_release(train: Table, test: PublicRecords, yes: npt.NDArray[np.bool_], cost: Cost, positive: str) -> Row:
     """From the marginals of a release of as many ε, for nothing more."""
     begun = time.perf_counter()
     with Ledger.open(None, cost, dataset="people") as ledger:
@@ -375,7 +375,7 @@ def squares(report: Report, quick: bool, data: Path | None) -> None:
     rows = []
     for name, (table, target) in tables.items():
         design, cost = Design.of(table.domain, target, None), ApproxDP(1.0, DELTA)
-        known = Records(dict(zip(table.domain.names, table.columns, strict=True)))
+        known = PublicRecords(dict(zip(table.domain.names, table.columns, strict=True)))
         y = design.numbers()[0][known.cells(target)] / 1024
         x = design.rows(known) / 1024
         exact = float(np.mean((x @ np.linalg.lstsq(x, y, rcond=None)[0] - y) ** 2))

@@ -60,8 +60,8 @@ def accuracy(name: str, value: object) -> float:
     return number
 
 
-def count(name: str, value: object) -> int:
-    """A whole number from 1 to 2^53, Python's or NumPy's, else `InvalidInput`."""
+def natural(name: str, value: object) -> int:
+    """A natural number: whole, from 1 to 2^53, Python's or NumPy's, else `InvalidInput`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidInput(f"{name} must be a whole number, got {value!r}")
     number = int(value)

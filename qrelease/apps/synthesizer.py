@@ -178,6 +178,6 @@ class Synthesizer:
 
 
 def _kind(frame: Any) -> Frame:
-    """The kind of a data frame; pandas for what is none."""
+    """The kind of a data frame; pandas for anything else."""
     package = type(frame).__module__.partition(".")[0]
     return cast(Frame, {"polars": "polars", "pyarrow": "arrow"}.get(package, "pandas"))

@@ -13,7 +13,7 @@ BINS = 10
 
 _DIGITS = 1e-9  # bins are at least this part of the largest number, so that edges are short decimals
 _CROWDED = 0.45  # how likely two values may be in one bin before other bins are tried
-_BETTER = 0.75  # and these are taken if it is at most this part as likely in them
+_LIKELIHOOD_RATIO = 0.75  # and these are taken if it is at most this part as likely in them
 
 
 def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> dict[str, Any] | list[Any]:
@@ -27,7 +27,7 @@ def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bo
     if crowded > _CROWDED:
         others = [_logarithmic(low, high, whole=whole), _quantiles(low, high, seen, whole=whole)]
         found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=edges)
-        if crowding(found, seen) < _BETTER * crowded:
+        if crowding(found, seen) < _LIKELIHOOD_RATIO * crowded:
             return [_toml_number(Fraction(repr(edge))) for edge in found]
     return {"start": _toml_number(start), "stop": _toml_number(stop), "width": _toml_number(width)}
 
@@ -80,7 +80,7 @@ def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: boo
 
 
 def _rounded(value: float, towards: Any) -> float:
-    """To two significant digits."""
+    """A number to two significant digits."""
     if not value or not 1e-100 < abs(value) < 1e100:
         return value
     unit = Fraction(10) ** (math.floor(math.log10(abs(value))) - 1)

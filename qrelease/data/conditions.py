@@ -21,7 +21,7 @@ from qrelease.errors import InvalidInput
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from qrelease.data.domain import Attribute
+    from qrelease.data.attribute import Attribute
 
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
 _MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
@@ -125,7 +125,7 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def meant(text: str, known: Sequence[str]) -> str:
-    """A question for a text that is none of those known, where one is near; else nothing."""
+    """A question for an unknown text, where a known one is near it; else nothing."""
     if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:
         return ""
     lower = {name.lower(): name for name in known}

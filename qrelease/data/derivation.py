@@ -24,7 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.data.person import Derived, Person
 from qrelease.errors import InvalidInput
 

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.data import predicates
+from qrelease.data.attribute import Attribute
 from qrelease.data.derivation import values_of
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.domain import Domain
 from qrelease.data.person import Derived
 
 if TYPE_CHECKING:

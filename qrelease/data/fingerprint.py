@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 
 _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in the cache
 _MIX_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64 (Steele, Lea and Flood, 2014)

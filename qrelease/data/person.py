@@ -57,7 +57,7 @@ class Person:
     Parameters
     ----------
     column
-        The column of the data that says whose record it is. It is none of the domain's.
+        The column of the data that says whose record it is. It is no column of the domain.
     at_most
         m, how many records of each are kept, from 1 on.
     missing

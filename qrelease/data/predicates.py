@@ -20,15 +20,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Literal, NoReturn, ParamSpec, final
+from typing import TYPE_CHECKING, Literal, NoReturn, ParamSpec, final
 
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.texts import readable
 from qrelease.data import conditions
 from qrelease.data.conditions import Value
-from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.errors import InvalidInput, TooLarge
+
+if TYPE_CHECKING:
+    from qrelease.data.attribute import Attribute
+    from qrelease.data.domain import Domain
 
 MAX_MASK_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
 

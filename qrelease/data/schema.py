@@ -64,9 +64,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from qrelease.data import derivation
+from qrelease.data.attribute import MAX_POINT_CELLS, Attribute, Kind
 from qrelease.data.code_lists import named_files, with_lists
 from qrelease.data.dates import iso_date, moment
-from qrelease.data.domain import MAX_POINT_CELLS, Attribute, Domain, Kind
+from qrelease.data.domain import Domain
 from qrelease.data.grids import STEPS
 from qrelease.data.person import Person
 from qrelease.errors import InvalidInput

@@ -23,9 +23,9 @@ import tomlkit
 from tomlkit.items import Table
 
 from qrelease._util.validate import whole
+from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
-from qrelease.data.domain import MAX_POINT_CELLS, Attribute
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.csv import CsvReader
 from qrelease.data.sources.files import open_reader

@@ -36,7 +36,7 @@ def narrowed(domain: Domain, columns: Sequence[str]) -> Domain:
 
 
 def _check_derived(domain: Domain) -> None:
-    """`InvalidInput` that names the column, for a condition of a derived one that is none."""
+    """`InvalidInput` that names the derived column whose condition cannot be read."""
     if domain.person is None or not domain.person.derive:
         return
     records = Domain(domain.person.records)
@@ -51,8 +51,8 @@ def _check_derived(domain: Domain) -> None:
 def masks(domain: Domain, rules: Sequence[str]) -> dict[Axes, Mask]:
     """The cells (cells,) that rules forbid, by the columns that they are about.
 
-    Raises `InvalidInput` that names the rule: for a condition that is none, for one that no record satisfies, and where
-    the rules on the same columns leave no cell of them.
+    Raises `InvalidInput` that names the rule: for a text that is no condition, for one that no record satisfies, and
+    where the rules on the same columns leave no cell of them.
     """
     found: dict[Axes, Mask] = {}
     for number, text in enumerate(rules, start=1):

@@ -329,9 +329,9 @@ class Table:
         """Take the records of a pandas or polars data frame, or a pyarrow table.
 
         Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
-        value is that of its text (see `data.spelling` and docs/schema.md), whatever type its column has: numbers are
-        compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values while it builds
-        a frame (Arrow cuts times among dates) comes before this, and is the data holder's to avoid.
+        value is that of its text (see `data.spelling` and docs/reference/schema.md), whatever type its column has:
+        numbers are compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values
+        while it builds a frame (Arrow cuts times among dates) comes before this, and is the data holder's to avoid.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
-from qrelease.evaluation.results import Errors, Evaluation, Run, Score
+from qrelease.evaluation.results import Errors, Evaluation, ReleaseScore, Run
 from qrelease.inference.residuals import ResidualPlan, query_variances
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.gaussian import Gaussian
@@ -263,7 +263,7 @@ def describe(dataset: str, truth: Truth, cost: PureDP | ApproxDP, neighbours: Ne
     )
 
 
-def score(table: Table, release: Release, synthetic: Table | None = None) -> Score:
+def score(table: Table, release: Release, synthetic: Table | None = None) -> ReleaseScore:
     """The errors of a release on its own workload, and those of synthetic records made from it. Not private.
 
     Parameters
@@ -287,8 +287,8 @@ def score(table: Table, release: Release, synthetic: Table | None = None) -> Sco
     """
     truth = Truth.of(table, release.workload)
     if synthetic is None:
-        return Score(truth.errors(release.answers()))
+        return ReleaseScore(truth.errors(release.answers()))
     if synthetic.domain != table.domain:
         raise InvalidInput("the synthetic records are over another domain than the table")
     counts = _exact(synthetic, release.workload) * (len(table) / max(len(synthetic), 1))
-    return Score(truth.errors(release.answers()), truth.errors(counts))
+    return ReleaseScore(truth.errors(release.answers()), truth.errors(counts))

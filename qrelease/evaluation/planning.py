@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from qrelease._util import memory
 from qrelease._util.multisets import range_size
+from qrelease._util.texts import readable
 from qrelease._util.validate import positive_probability, whole
-from qrelease.data.domain import readable
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.nets import quantiles, small_databases
@@ -503,7 +503,7 @@ def least_enough(enough: Callable[[float], bool], low: float) -> float | None:
 
 
 def _net(setting: Setting, cost: Cost) -> Net:
-    """Of the nets with a theorem, by their numbers of records, the one that promises most."""
+    """The net that promises most, of those with a theorem, by their numbers of records."""
     nets = _nets(setting.workload)
     if not nets:
         raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")

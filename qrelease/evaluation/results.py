@@ -171,7 +171,7 @@ class Evaluation:
 
 @final
 @dataclass(frozen=True, repr=False)
-class Score:
+class ReleaseScore:
     """The errors of one release's answers, and of synthetic records made from it. Not private."""
 
     answers: Errors

@@ -35,8 +35,8 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import sums
-from qrelease.release.answer_table import NUMBERS
-from qrelease.release.manifest import MANIFEST, MOST_ANSWERS
+from qrelease.release.answer_table import MOST_ANSWERS, NUMBERS
+from qrelease.release.manifest import MANIFEST
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release

@@ -44,7 +44,7 @@ class Corrections:
 
     @classmethod
     def of(cls, estimates: Estimates, said: Callable[[Sequence[Axes]], Sequence[Floats]]) -> Corrections:
-        """From measured residuals and the marginals that a model says, counts, for sets of columns."""
+        """The corrections that follow from measured residuals and a model's marginals, counts, for sets of columns."""
         shape, found = estimates.domain.shape, {}
         measured = [r for s, r in estimates.residuals.items() if s and r.variance > 0]
         squares, coordinates = 0.0, 0

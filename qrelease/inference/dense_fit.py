@@ -19,11 +19,12 @@ from tqdm import tqdm
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
-from qrelease.inference.gibbs import Chains, Sampler, independent
+from qrelease.inference.gibbs import Chains, GibbsSampler, independent
 from qrelease.inference.interaction_basis import Interactions, singles
+from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.log_linear import LogLinear
-from qrelease.inference.maxent import Dense, by_evidence, prior_variance
+from qrelease.inference.maxent import SOLVER, Dense, by_evidence
 from qrelease.inference.residuals import Estimates
 
 SAMPLE: Final = 1 << 15
@@ -32,14 +33,10 @@ SAMPLE: Final = 1 << 15
 
 @dataclass(frozen=True)
 class DenseSettings:
-    """How the noise is made quieter level by level, and how far records are tilted before they follow."""
+    """How far records are tilted before they follow; levels of noise and ends of steps are those of `maxent.SOLVER`."""
 
     features_at_once: int = 1 << 13
     """Records whose features are listed at a time."""
-    first_level: float = 0.2
-    """The variance of the first level of noise, a fraction of the number of records."""
-    level_ratio: float = 8.0
-    """How many times quieter each level is than the one before."""
     level_rounds: int = 6
     """Rounds at a level at most."""
     least_gain: float = 3.0
@@ -62,8 +59,6 @@ class DenseSettings:
     """Lengths of a step that are tried."""
     shorter: float = 0.6
     """What the length is multiplied by where a step leaves the weights too uneven."""
-    bend: float = 0.3
-    """The slope that a step may have at its end, over that at its begin."""
     least_curvature: float = 1e-3
     """The curvature of a pair that is kept, over what its step promised."""
     fallback_rounds: int = 24
@@ -75,7 +70,7 @@ SETTINGS: Final = DenseSettings()
 
 def settle(
     estimates: Estimates,
-    records: int,
+    weighted_records: int,
     *,
     rng: np.random.Generator,
     impossible: Mapping[Axes, Mask] | None = None,
@@ -88,9 +83,9 @@ def settle(
     Raises `InvalidInput` where no record is found that is possible.
     """
     problem = _Objective(estimates, impossible or {})
-    few = min(records, SAMPLE)
+    few = min(weighted_records, SAMPLE)
     theta, chains = problem.alone, independent(problem.singles, impossible or {}, few, rng).merged()
-    level, quietest, rounds = SETTINGS.first_level * problem.total, float(problem.noise.min()), 0
+    level, quietest, rounds = SOLVER.first_level * problem.total, float(problem.noise.min()), 0
     bar = tqdm(desc="fit", unit="round", leave=False, disable=None)
     while True:
         problem.learn(chains, level, rng)
@@ -105,13 +100,13 @@ def settle(
                 break
         if level <= quietest:
             break
-        level /= SETTINGS.level_ratio
+        level /= SOLVER.level_ratio
     bar.close()
     prior = np.array([prior_variance(k) for k in problem.basis.orders.tolist()])
-    model = _Tilted(problem, theta, problem.grown(chains, theta, records, rng), prior)
+    model = _Tilted(problem, theta, problem.grown(chains, theta, weighted_records, rng), prior)
     if by_evidence(model, rng) is None:
         start = log_linear.fit(estimates, few, rounds=SETTINGS.fallback_rounds, rng=rng, impossible=impossible)
-        return log_linear.finish(estimates, records, rng=rng, impossible=impossible, start=start)
+        return log_linear.finish(estimates, weighted_records, rng=rng, impossible=impossible, start=start)
     return LogLinear(model.chains, problem.interactions(model.interactions), np.zeros((0, 4)), problem.total, rounds)
 
 
@@ -154,11 +149,11 @@ class _Objective:
         return self._learnt
 
     def learn(self, chains: Chains, level: float, rng: np.random.Generator) -> None:
-        """From now on Q is that of these records' J, and of noise of this variance at least."""
+        """Learn J from these records; Q is from now on that of this J, and of noise of this variance at least."""
         self._learnt = Dense(self.information(chains, rng), self.prior, np.maximum(self.noise, level))
 
     def gradient(self, chains: Chains, theta: Floats) -> Floats:
-        """At θ, of which the records are a sample."""
+        """The gradient at θ, from records that are a sample of the model there."""
         found = self.total * self.basis.coordinates(self.tables.marginals(chains.codes, chains.weights))
         gradient: Floats = found - self.target + self.learnt.of(theta)
         return gradient
@@ -178,8 +173,8 @@ class _Objective:
             found += features.T @ features
         return self.total * (found - np.outer(mean, mean))
 
-    def _sampler(self, theta: Floats) -> Sampler:
-        return Sampler(self.tables.shape, [*self.interactions(theta).items()], self._impossible, ())
+    def _sampler(self, theta: Floats) -> GibbsSampler:
+        return GibbsSampler(self.tables.shape, [*self.interactions(theta).items()], self._impossible, ())
 
     def followed(self, chains: Chains, theta: Floats, sweeps: int, rng: np.random.Generator) -> Chains:
         """As many records after some sweeps: of equal weights, if theirs are too uneven."""
@@ -189,9 +184,9 @@ class _Objective:
             sampler.sweep(codes, rng)
         return Chains(codes, chains.weights)
 
-    def grown(self, chains: Chains, theta: Floats, records: int, rng: np.random.Generator) -> Chains:
-        """More records, of equal weights: see `Sampler.grown`."""
-        return self._sampler(theta).grown(chains.evened(chains.number, rng), records, rng)
+    def grown(self, chains: Chains, theta: Floats, weighted_records: int, rng: np.random.Generator) -> Chains:
+        """More records, of equal weights: see `GibbsSampler.grown`."""
+        return self._sampler(theta).grown(chains.evened(chains.number, rng), weighted_records, rng)
 
 
 @final
@@ -266,7 +261,7 @@ def _descend(
                 continue
             bent = problem.gradient(tilted, theta + length * direction)
             end = float(bent @ direction)
-            if end <= -SETTINGS.bend * slope:
+            if end <= -SOLVER.end_slope * slope:
                 break
             length *= min(max(slope / (slope - end), 0.1), 0.7)
         else:

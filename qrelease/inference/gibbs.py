@@ -57,7 +57,7 @@ class Chains:
 
     @property
     def number(self) -> int:
-        """Of the records that were drawn."""
+        """The number of records that were drawn."""
         return len(self.weights) if self.counts is None else int(self.counts.sum())
 
     @property
@@ -100,7 +100,7 @@ class Chains:
 
 
 @final
-class Sampler:
+class GibbsSampler:
     """Gibbs sampling of a log-linear model with given interactions.
 
     shape         of the universe
@@ -131,13 +131,16 @@ class Sampler:
             else:
                 self._redraw_two(codes, columns[0], columns[1], seed)
 
-    def grown(self, chains: Chains, records: int, rng: np.random.Generator) -> Chains:
+    def grown(self, chains: Chains, weighted_records: int, rng: np.random.Generator) -> Chains:
         """More records, of equal weights: the same ones after one sweep, two, and so on, side by side."""
         moving, found = chains.codes.copy(), []
-        for _ in range(0, records, moving.shape[1]):
+        for _ in range(0, weighted_records, moving.shape[1]):
             self.sweep(moving, rng)
             found.append(moving.copy())
-        return Chains(np.ascontiguousarray(np.concatenate(found, axis=1)[:, :records]), np.full(records, 1 / records))
+        return Chains(
+            np.ascontiguousarray(np.concatenate(found, axis=1)[:, :weighted_records]),
+            np.full(weighted_records, 1 / weighted_records),
+        )
 
     def _redraw(self, codes: Codes, column: int, seed: np.uint64) -> None:
         given = self._conditional((column,), (column,))
@@ -196,20 +199,20 @@ def _absorbed(shape: Sequence[int], interactions: Sequence[tuple[Axes, Floats]])
 
 
 def independent(
-    singles: Sequence[Floats], impossible: Mapping[Axes, Mask], records: int, rng: np.random.Generator
+    singles: Sequence[Floats], impossible: Mapping[Axes, Mask], weighted_records: int, rng: np.random.Generator
 ) -> Chains:
     """Records of independent columns; where cells are impossible, near these.
 
     If none of so many comes to a possible cell, those of `possible`: raises `InvalidInput` where that does.
     """
-    codes = _drawn(singles, records, rng)
+    codes = _drawn(singles, weighted_records, rng)
     if not impossible:
-        return Chains(codes, np.full(records, 1 / records))
+        return Chains(codes, np.full(weighted_records, 1 / weighted_records))
     inside = _entered(codes, singles, impossible, rng)
     if not inside.any():
         codes = possible([len(p) for p in singles], impossible)
         inside = np.ones(codes.shape[1], bool)
-    return Chains(codes, inside / inside.sum()).evened(records, rng)
+    return Chains(codes, inside / inside.sum()).evened(weighted_records, rng)
 
 
 def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes:
@@ -227,9 +230,9 @@ def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes:
     return np.ascontiguousarray(codes[:, inside])
 
 
-def _drawn(singles: Sequence[Floats], records: int, rng: np.random.Generator) -> Codes:
-    """So many records of independent columns."""
-    return np.stack([rng.choice(len(p), records, p=p) for p in singles]).astype(np.uint16)
+def _drawn(singles: Sequence[Floats], weighted_records: int, rng: np.random.Generator) -> Codes:
+    """Draw so many records of independent columns."""
+    return np.stack([rng.choice(len(p), weighted_records, p=p) for p in singles]).astype(np.uint16)
 
 
 def _entered(
@@ -244,7 +247,7 @@ def _entered(
     likely = [((a,), np.log(p)) for a, p in enumerate(singles)]
     prices = [ENTRY.first_price * ENTRY.price_growth**i for i in range(ENTRY.sweeps)]
     for price in [*prices, *[np.inf] * ENTRY.closed_sweeps]:
-        Sampler(shape, [*likely, *((s, np.where(m, -price, 0.0)) for s, m in impossible.items())], {}, ()).sweep(
+        GibbsSampler(shape, [*likely, *((s, np.where(m, -price, 0.0)) for s, m in impossible.items())], {}, ()).sweep(
             codes, rng
         )
     inside: Mask = Tables(shape, [*impossible]).sums(codes, blocked.astype(np.float64)) == 0

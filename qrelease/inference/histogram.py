@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.parallel import aligned, in_parallel
+from qrelease._util.texts import readable
 from qrelease._util.typing import Axes, Floats, Reals
-from qrelease.data.domain import Domain, readable
+from qrelease.data.domain import Domain
 from qrelease.data.marginals import kernels
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.data.marginals.support import Support
@@ -96,7 +97,7 @@ class Histogram:
     def __init__(self, domain: Domain, sets: Sequence[Axes], total: float, dtype: npt.DTypeLike | None = None) -> None:
         """Uniform, with the given total; `TooLarge` if it does not fit.
 
-        Raises `InvalidInput` for a total that is negative or no number, and for sets of columns that are none.
+        Raises `InvalidInput` for a total that is negative or no number, and for sets of unknown columns.
         """
         if not 0 <= total < math.inf:
             raise InvalidInput(f"the total must be a number from 0, got {total}")
@@ -243,7 +244,7 @@ class Histogram:
         return workload.answers(workload.marginal_plan.marginals(self._weights) * (self.total / self._mass))
 
     def _support(self, query: Group) -> Support:
-        """Of a group of one query; a session asks for the same few again and again."""
+        """The support of a group of one query; a session asks for the same few again and again."""
         made = _kept_support if query.queries.cells <= _SMALL else _support
         return made(self.domain.shape, query)
 

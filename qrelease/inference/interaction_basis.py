@@ -21,7 +21,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Axes, Floats
 from qrelease.inference.residuals import Estimates
 
-_LEAST: Final = 1e-4
+_LEAST_SHARE: Final = 1e-4
 """Of the records: a cell of a column is not taken to have fewer."""
 
 
@@ -61,7 +61,7 @@ class Interactions:
         self._cells = begin
 
     def coordinates(self, tables: Floats) -> Floats:
-        """Of the residuals of tables, one a set, flat and one after another: (cells,) to (dimensions,)."""
+        """The coordinates of the residuals of tables, one a set, one after another: (cells,) to (dimensions,)."""
         found = np.empty(len(self.spectrum))
         for cells, place, bases in self._batches:
             found[place] = _along(tables[cells], [b.transpose(0, 2, 1) for b in bases])
@@ -133,7 +133,7 @@ def _single(estimates: Estimates, axis: int) -> Floats:
     measured = estimates.residuals.get((axis,))
     if measured is None:
         return np.full(size, 1 / size)
-    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST * total))
+    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST_SHARE * total))
     found: Floats = counts / counts.sum()
     return found
 

@@ -42,9 +42,9 @@ from tqdm import tqdm
 
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
-from qrelease.inference.gibbs import Chains, Sampler, independent
+from qrelease.inference.gibbs import Chains, GibbsSampler, independent
 from qrelease.inference.interaction_basis import singles
-from qrelease.inference.maxent import prior_variance
+from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates
 from qrelease.queries.products import Product
@@ -150,7 +150,7 @@ class Problem:
         self.linked = self._linked()
 
     def place(self, number: int) -> slice:
-        """Where the cells of a set are, by its number in `sets`."""
+        """The slice of the flat vectors that a set's cells are in, by its number in `sets`."""
         return slice(int(self.begins[number]), int(self.begins[number + 1]))
 
     def _observe_marginal(self, estimates: Estimates, s: Axes, place: slice) -> None:
@@ -175,7 +175,10 @@ class Problem:
         self.target[place] = _emptied(table, self._zero[place].reshape(table.shape) > 0.5).reshape(-1)
 
     def _observe_sign(self, estimates: Estimates, measured: Measurement, classes: Ints, place: slice) -> None:
-        """As a marginal of two columns of two cells: what it says of each comes from the columns' own."""
+        """Take in a pair of signs as a marginal of two columns of two cells.
+
+        What it says of each column comes from the columns' own marginals.
+        """
         columns = measured.group.axes
         chances = reduce(np.multiply.outer, [self.singles[a] for a in columns]).reshape(-1)
         own = [estimates.marginal((a,))[0] for a in columns]
@@ -245,12 +248,12 @@ class Problem:
         signs = theta[self.begins[len(self.marginals)] :].reshape(-1, 4).copy()
         return LogLinear(chains, tables, signs, self.total, rounds)
 
-    def sampler(self, theta: Floats) -> Sampler:
-        """Of the model at θ."""
+    def sampler(self, theta: Floats) -> GibbsSampler:
+        """The sampler of the model at θ."""
         tables = [(s, theta[self.place(j)]) for j, s in enumerate(self.marginals)]
         for j, classes in enumerate(self._classes, start=len(self.marginals)):
             tables.append((self.sets[j], theta[self.place(j)][classes]))
-        return Sampler(self.shape, tables, self.impossible, self.linked)
+        return GibbsSampler(self.shape, tables, self.impossible, self.linked)
 
     def rake(
         self,
@@ -292,9 +295,9 @@ class Problem:
             )
         )
 
-    def unseen(self, records: int) -> Floats:
+    def unseen(self, weighted_records: int) -> Floats:
         """What cells without any of so many records are taken to hold, (cells,) counts."""
-        return np.full(len(self.target), SETTINGS.unseen_records * self.total / records)
+        return np.full(len(self.target), SETTINGS.unseen_records * self.total / weighted_records)
 
 
 def _classes(measured: Measurement) -> Ints:
@@ -342,7 +345,7 @@ def _beyond_singles(table: Floats, columns: Sequence[Floats]) -> Floats:
 
 def fit(
     estimates: Estimates,
-    records: int,
+    weighted_records: int,
     *,
     rounds: int,
     rng: np.random.Generator,
@@ -361,10 +364,10 @@ def fit(
     """
     problem = Problem(estimates, signs, impossible)
     theta = problem.start(start)
-    chains = independent(problem.singles, problem.impossible, records, rng) if start is None else start.chains
-    if chains.number != records or chains.counts is not None:
-        chains = chains.evened(records, rng)
-    passes = _Passes(problem, theta, records)
+    chains = independent(problem.singles, problem.impossible, weighted_records, rng) if start is None else start.chains
+    if chains.number != weighted_records or chains.counts is not None:
+        chains = chains.evened(weighted_records, rng)
+    passes = _Passes(problem, theta, weighted_records)
     for _ in tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None):
         chains = passes.followed(chains, rng)
     done = rounds + (0 if start is None else start.rounds)
@@ -375,9 +378,9 @@ def fit(
 class _Passes:
     """Passes over all sets, with shorter and shorter steps, that are interrupted where records must be drawn anew."""
 
-    def __init__(self, problem: Problem, theta: Floats, records: int) -> None:
+    def __init__(self, problem: Problem, theta: Floats, weighted_records: int) -> None:
         self._problem, self._theta = problem, theta
-        self._ridge = problem.ridge(problem.total / records)
+        self._ridge = problem.ridge(problem.total / weighted_records)
         self._order = np.arange(len(problem.sets))
         self._at, self._done = 0, 0
 
@@ -415,21 +418,21 @@ class _Passes:
 
 def finish(
     estimates: Estimates,
-    records: int,
+    weighted_records: int,
     *,
     rng: np.random.Generator,
     start: LogLinear,
     signs: Sequence[Measurement] = (),
     impossible: Mapping[Axes, Mask] | None = None,
 ) -> LogLinear:
-    """So many records from the model that was fitted, whose weights alone are then fitted to the end; see `fit`."""
+    """Draw so many records from the model that was fitted, and fit their weights alone to the end; see `fit`."""
     problem = Problem(estimates, signs, impossible)
     theta = problem.start(start)
-    sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, records), rng)
+    sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, weighted_records), rng)
     for _ in range(SETTINGS.settling_sweeps):
         sampler.sweep(moving.codes, rng)
-    chains = sampler.grown(moving, records, rng)
-    unseen, ridge, order = problem.unseen(records), problem.ridge(), np.arange(len(problem.sets))
+    chains = sampler.grown(moving, weighted_records, rng)
+    unseen, ridge, order = problem.unseen(weighted_records), problem.ridge(), np.arange(len(problem.sets))
     for _ in tqdm(range(SETTINGS.last_passes), desc="last fit", unit="pass", leave=False, disable=None):
         before = chains.weights.copy()
         problem.rake(chains, theta, order, unseen, ridge)

@@ -53,25 +53,15 @@ import numpy.typing as npt
 from scipy import linalg
 from tqdm import tqdm
 
-from qrelease._util.typing import Axes, Floats
-from qrelease.data.domain import Domain
+from qrelease._util.typing import Floats
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.interaction_basis import Interactions, singles
+from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.residuals import Estimates
 from qrelease.queries.families import Cells
 from qrelease.queries.products import query_rows
 from qrelease.queries.workload import Group, Workload
-
-PRIOR: Final = (20.0, 0.2, 0.01)
-"""ω of interactions of one, two and three columns before the evidence; a further column makes it a twentieth."""
-
-_HOPE: Final = 7.0
-"""By how much stronger interactions of three columns and more are planned for than most are: a few are much stronger (a
-kurtosis of 8 on nltcs, 9 on acs), and if columns depend on each other they tell of those of fewer columns too. The L1
-of fits at (0.1, 1e-9) under the same noise, to that for 1, under which triples on nltcs and acs get 2 % of the privacy:
-for 5, with 16 and 35 %, 0.983 ± 0.009 and 0.945 ± 0.010; 22 and 25 %, 0.984 and 0.953; 37 and 42 %, 1.004 and 0.93. On
-Adult, where triples stay drowned, 1.007 for 5; if they are given 40 %, 1.09."""
 
 DENSE: Final = 2100
 """Coordinates up to which J is a matrix: its factor takes a second."""
@@ -79,39 +69,54 @@ DENSE: Final = 2100
 CLOSE: Final = 0.1
 """Root mean squared error of (1), in units of the noise, of what is a solution."""
 
-_SAMPLE = 1 << 15  # cells from which J is estimated
-_ROUNDS = 4  # of fresh J and ω that come close to (1)
-_TRIES = 11  # of rounds in all
-_STEPS = 120  # of L-BFGS for each order
-_FEW = 8  # steps that show no progress
-_MEMORY = 30  # of its steps
-_ENOUGH, _ROUGHLY = 0.01, 0.1  # mean squared errors of (1), in units of the noise: in the end, and on the way
-_LARGEST = 20.0  # the largest exponent of one step
-_LEVEL_STEPS = 8  # of L-BFGS at each level of noise
-_LOUD, _QUIETER = 0.2, 8.0  # the first level, a fraction of the records, and how much quieter each is than the last
-_HALVINGS = 6  # of a step, at most
-_PAST = 0.3  # of the slope at its start is what a step may end with beyond its lowest point
-_DAMPED = 4.0  # the largest exponent of a step to the solution of a linear model
-_SOLVED = 0.02  # root mean squared error of (1), in units of the noise, that is not made less
-_MOST = 8  # steps of Anderson's in a round
-_FIXED_POINT = 200
-_EXPLICIT = 2048  # cells of a marginal for which matrices are written out
-_LEAST = 1e-12  # squared records, below which nothing is divided
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """How far the fit is driven, by how long steps, and when it ends. Errors of (1) are in units of the noise."""
+
+    sample_cells: int = 1 << 15
+    """The cells from which J is estimated."""
+    solved_rounds: int = 4
+    """The rounds of fresh J and ω that come close to (1), after which the fit ends."""
+    max_rounds: int = 11
+    """The rounds in all, after which it ends too."""
+    descent_steps: int = 120
+    """The most steps of L-BFGS for the sets of one order."""
+    silent_steps: int = 8
+    """The number of steps up to which no progress is shown."""
+    kept_pairs: int = 30
+    """The pairs of a step and a change of gradient that L-BFGS keeps."""
+    final_error: float = 0.01
+    """The mean squared error of (1) at which L-BFGS ends."""
+    passing_error: float = 0.1
+    """The same for an order of sets that others follow."""
+    largest_exponent: float = 20.0
+    """The largest exponent by which one step may scale a cell."""
+    level_steps: int = 8
+    """The steps of L-BFGS at each level of noise."""
+    first_level: float = 0.2
+    """The variance of the first level of noise, a fraction of the number of records."""
+    level_ratio: float = 8.0
+    """How many times quieter each level is than the one before."""
+    step_lengths: int = 6
+    """The lengths that are tried of a step."""
+    end_slope: float = 0.3
+    """The slope that a step may have at its end, over that at its start."""
+    newton_exponent: float = 4.0
+    """The largest exponent by which a step to the solution of a linear model may scale a cell."""
+    solved_error: float = 0.02
+    """The root mean squared error of (1) that is not made smaller."""
+    acceleration_steps: int = 8
+    """The steps of Anderson's acceleration in a round."""
+    prior_steps: int = 200
+    """The steps of the fixed point that gives the ω of an order."""
+    explicit_cells: int = 2048
+    """The cells of a marginal up to which matrices over it are written out."""
+    least_divisor: float = 1e-12
+    """Squared records, below which nothing is divided by."""
 
 
-def prior_variance(order: int) -> float:
-    """ω of an interaction of so many columns, before the evidence."""
-    return PRIOR[order - 1] if order <= len(PRIOR) else PRIOR[-1] * 0.05 ** (order - len(PRIOR))
-
-
-def expected_variance(domain: Domain, axes: Axes, records: float) -> float:
-    """How much the residuals of some columns are expected to vary among so many records, counts squared."""
-    order = len(axes)
-    if order < 2:
-        return np.inf  # the number of records, and columns by themselves, may be anything
-    # As if the columns were even: rather too much than too little.
-    fisher = records / domain.cells(axes)
-    return fisher + prior_variance(order) * (_HOPE if order > 2 else 1) * fisher**2
+SOLVER: Final = SolverSettings()
 
 
 def fit(estimates: Estimates) -> tuple[Histogram, Posterior]:
@@ -159,9 +164,9 @@ class Posterior:
     solved: bool
 
     def variances(self, workload: Workload) -> Floats:
-        """Of the answers to queries on marginals all of whose residuals were measured, (k,), counts squared.
+        """The variances of answers to queries on marginals all of whose residuals were measured, (k,), counts squared.
 
-        NaN for queries other than cells on marginals of more than `_EXPLICIT` cells.
+        NaN for queries other than cells on marginals of more than `SOLVER.explicit_cells` cells.
         """
         answers, linear = self.histogram.answer(workload), self.estimates.answer(workload)[1]
         found, rough = (
@@ -169,8 +174,9 @@ class Posterior:
             for c in (self.covariance, self.independent)
         )
         records = np.maximum(answers, 0.0)
-        found = np.maximum(found, records * linear / np.maximum(records + linear, _LEAST))
-        found += rough**2 / np.maximum(rough + records**2, _LEAST)  # small beside `rough` where that is beside m²
+        found = np.maximum(found, records * linear / np.maximum(records + linear, SOLVER.least_divisor))
+        # Small beside `rough` where that is small beside m².
+        found += rough**2 / np.maximum(rough + records**2, SOLVER.least_divisor)
         # The model gives shares of the records: an error in their number scales all answers.
         found += (answers / self.histogram.total) ** 2 * self.estimates.variances[()]
         bounded: Floats = np.minimum(found, linear)
@@ -182,7 +188,7 @@ class Posterior:
         if isinstance(group.queries, Cells) and covariance.ndim == 1:
             cube = np.append(covariance, 0.0)[where]  # the last one is where -1 points
             return _along_all(cube, [matrix.T**2 for matrix in spread]).reshape(-1)
-        if group.queries.cells > _EXPLICIT:
+        if group.queries.cells > SOLVER.explicit_cells:
             return np.full(group.queries.count, np.nan)
         whole: Floats = np.ones((1, 1))
         for matrix in spread:
@@ -197,7 +203,7 @@ class _Problem:
     """The measured coordinates, their noise, and the hypothesis with its interactions so far."""
 
     def __init__(self, estimates: Estimates, histogram: Histogram | None = None) -> None:
-        """From a histogram's own interactions; without one, from columns that are independent."""
+        """Start from a histogram's own interactions; without one, from columns that are independent."""
         domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0) if histogram is None else histogram.total
         columns = singles(estimates)
@@ -219,7 +225,7 @@ class _Problem:
             self.found = basis.coordinates(self.histogram.marginals[self._where])
 
     def move(self, interactions: Floats) -> None:
-        """To other interactions; a pass over the universe."""
+        """Move to other interactions, by a pass over the universe."""
         logs = np.zeros(len(self.histogram.logs))
         logs[self._where] = self.basis.tables(interactions - self.interactions)
         self.histogram.multiply(logs)
@@ -237,7 +243,11 @@ class _Problem:
     def descend(self) -> None:
         """The fit with the diagonal ridge, order by order."""
         for order, following in pairwise([*sorted(set(self.basis.orders.tolist())), 0]):
-            self._descend(self._overlapping(order), _STEPS, _ROUGHLY if following else _ENOUGH)
+            self._descend(
+                self._overlapping(order),
+                SOLVER.descent_steps,
+                SOLVER.passing_error if following else SOLVER.final_error,
+            )
 
     def refine(self, steps: int, enough: float = 0.0) -> None:
         """Some steps towards the fit with the diagonal ridge, all orders at once, as it starts near one."""
@@ -257,23 +267,23 @@ class _Problem:
         steps: list[tuple[Floats, Floats]] = []
         used = ridge.used
         gradient = used * (self.found - self.target + ridge.of(self.interactions))
-        for _ in tqdm(range(most), desc="fitting", disable=None if most > _FEW else True, leave=False):
+        for _ in tqdm(range(most), desc="fitting", disable=None if most > SOLVER.silent_steps else True, leave=False):
             if self._farthest(gradient, ridge) <= enough:
                 break
             step = -two_loops(gradient, ridge.solve, steps, scaled=True)
             slope = float(gradient @ step)
-            start, length = self.interactions, min(1.0, _LARGEST / np.abs(self.basis.tables(step)).max())
-            for _ in range(_HALVINGS):
+            start, length = self.interactions, min(1.0, SOLVER.largest_exponent / np.abs(self.basis.tables(step)).max())
+            for _ in range(SOLVER.step_lengths):
                 self.move(start + length * step)
                 turned = used * (self.found - self.target + ridge.of(self.interactions))
                 after = float(turned @ step)
                 # Convex along the step: past its lowest point the slope is positive, and a secant finds it.
-                if after <= -_PAST * slope:
+                if after <= -SOLVER.end_slope * slope:
                     break
                 length *= min(max(slope / (slope - after), 0.1), 0.7)
             change = self.interactions - start, turned - gradient
             if change[0] @ change[1] > 0:
-                steps = [*steps[1 - _MEMORY :], change]
+                steps = [*steps[1 - SOLVER.kept_pairs :], change]
             gradient = turned
 
     def _farthest(self, gradient: Floats, ridge: _Ridge) -> float:
@@ -297,36 +307,36 @@ class _Problem:
         None where no round comes to a solution, as where hardly any cell has records: then J stays diagonal.
 
         J is good near the hypothesis it was drawn from only. So the noise is first taken to be loud, where the fit is
-        near its start, and then quieter, level by level, each with a convex function and a fresh J. A solution whose
-        distance to the measurements is beyond their noise is none.
+        near its start, and then quieter, level by level, each with a convex function and a fresh J. A solution further
+        from the measurements than their noise does not count.
         """
         rng = np.random.default_rng(0)  # the fit is a function of the measurements
-        level, quietest = _LOUD * self.total, float(self.noise.min())
+        level, quietest = SOLVER.first_level * self.total, float(self.noise.min())
         while True:
             ridge = Dense(self.fisher(rng), self.prior[self.basis.owner], np.maximum(self.noise, level))
-            self._descend(ridge, _LEVEL_STEPS, _ENOUGH)
+            self._descend(ridge, SOLVER.level_steps, SOLVER.final_error)
             if level <= quietest:
                 break
-            level /= _QUIETER
+            level /= SOLVER.level_ratio
         newton = by_evidence(self, rng)
         if newton is None:
-            self.refine(_STEPS, _ENOUGH)
+            self.refine(SOLVER.descent_steps, SOLVER.final_error)
             return None
         return newton.covariance()
 
     def fisher(self, rng: np.random.Generator) -> Floats:
         """J, from cells drawn from the hypothesis."""
         shape = self.histogram.domain.shape
-        cells, counts = np.unique(self.histogram.draw(_SAMPLE, rng), return_counts=True)
+        cells, counts = np.unique(self.histogram.draw(SOLVER.sample_cells, rng), return_counts=True)
         features = self.basis.features(np.unravel_index(cells, shape))
-        weights = (counts / _SAMPLE).astype(np.float32)
+        weights = (counts / SOLVER.sample_cells).astype(np.float32)
         mean = (weights @ features).astype(np.float64)
         features *= np.sqrt(weights)[:, None]
         return self.total * ((features.T @ features).astype(np.float64) - np.outer(mean, mean))
 
     def reach(self, step: Floats) -> float:
-        """By the largest exponent of a cell of its tables."""
-        return _DAMPED / float(np.abs(self.basis.tables(step)).max())
+        """The length of a step that the largest exponent of a cell of its tables allows."""
+        return SOLVER.newton_exponent / float(np.abs(self.basis.tables(step)).max())
 
 
 class Model(Protocol):
@@ -347,13 +357,13 @@ class Model(Protocol):
     found: Floats
 
     def move(self, interactions: Floats) -> None:
-        """To other interactions."""
+        """Move to other interactions."""
 
     def keep(self) -> None:
         """Remember where it is."""
 
     def back(self) -> None:
-        """To where it was when `keep` was called last."""
+        """Move back to where the model was when `keep` was called last."""
 
     def fisher(self, rng: np.random.Generator) -> Floats:
         """J (dimensions, dimensions), from a sample of the model."""
@@ -375,13 +385,13 @@ def by_evidence(model: Model, rng: np.random.Generator) -> Newton | None:
     None where no round comes to a solution; after one that did, the first that does not ends it.
     """
     last, solved = None, 0
-    for _ in tqdm(range(_TRIES), desc="fitting by evidence", disable=None, leave=False):
+    for _ in tqdm(range(SOLVER.max_rounds), desc="fitting by evidence", disable=None, leave=False):
         newton = Newton(model.fisher(rng), model.prior[model.basis.owner], model.noise)
         error, z = solve(model, newton)
         if error <= CLOSE and fits(model):
             model.keep()
             last, solved = newton, solved + 1
-            if solved == _ROUNDS:
+            if solved == SOLVER.solved_rounds:
                 break
             _update_prior(model, newton, z)
         elif solved:
@@ -415,7 +425,7 @@ def _accelerated(model: Model, newton: Newton, z: Floats) -> tuple[float, Floats
     best_z = z
     points: list[Floats] = []
     steps: list[Floats] = []
-    while _SOLVED < error <= min(3 * best, 1) and len(points) < _MOST:
+    while SOLVER.solved_error < error <= min(3 * best, 1) and len(points) < SOLVER.acceleration_steps:
         points.append(z)
         steps.append(newton.solve(model.target - model.found - model.noise * z))
         z = z + steps[-1]
@@ -425,7 +435,7 @@ def _accelerated(model: Model, newton: Newton, z: Floats) -> tuple[float, Floats
             z = z - (moved + changed) @ mix
         # No cell may be scaled out of all proportion: J is not that far to be trusted. NaN is not near either.
         step = newton.interactions(z) - model.interactions
-        if not float(np.abs(model.basis.tables(step)).max()) <= _LARGEST:
+        if not float(np.abs(model.basis.tables(step)).max()) <= SOLVER.largest_exponent:
             break
         model.move(newton.interactions(z))
         error = _error(model, z)
@@ -449,7 +459,7 @@ def _update_prior(model: Model, newton: Newton, z: Floats) -> None:
     for order in set(orders.tolist()) - {1}:
         those = orders == order
         old = found = model.prior[those]
-        for _ in range(_FIXED_POINT):
+        for _ in range(SOLVER.prior_steps):
             found = (1 / np.mean(1 / found) + energy[those]) / (1 + determined[those])
         model.prior[those] = np.clip(found, old / 4, old * 4)
 

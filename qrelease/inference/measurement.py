@@ -51,7 +51,7 @@ class Measurement:
 
     @property
     def variance(self) -> float:
-        """Of each value."""
+        """The variance of each value."""
         return self.noise.variance / self.repeats
 
     def averaged(self, other: Measurement) -> Measurement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from qrelease._util.typing import Axes
 from qrelease._util.validate import accuracy, positive_probability
@@ -24,7 +24,7 @@ RADIUS_PROGRAMS: Final = 64
 
 @final
 @dataclass(frozen=True)
-class Median:
+class MedianRule:
     """Halving: of finitely many candidates, keep those on the same side of their median as the noisy answer.
 
     The hypothesis answers every query with the median of the candidates that are left. The bound T(α) holds only where
@@ -55,6 +55,7 @@ class Median:
     candidates: Candidates
     alpha: float
     radius: float | None = None
+    stored_name: ClassVar[str] = "Median"
 
     def __post_init__(self) -> None:
         check_candidates("the candidates", self.candidates)

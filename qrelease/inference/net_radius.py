@@ -49,7 +49,7 @@ import numpy as np
 from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import positive, positive_probability, whole
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
-from qrelease.inference.nets import Candidates, Product, answers_of
+from qrelease.inference.nets import Candidates, ProductNet, answers_of
 from qrelease.queries.dense import dense
 from qrelease.queries.workload import Group, Workload
 
@@ -88,11 +88,11 @@ class Radius:
     programs: int
 
     def certifies(self, alpha: float) -> bool:
-        """It is an α-net."""
+        """Whether the list is proved to be an α-net."""
         return self.upper <= alpha
 
     def refutes(self, alpha: float) -> bool:
-        """It is none: look at the witness."""
+        """Whether it is proved to be none: then look at the witness."""
         return self.lower > alpha
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ def radius(
     workload.check_bounded()
     goal = None if alpha is None else positive_probability("alpha", alpha)
     limits = _Limits(goal, positive("gap", gap), whole("programs", programs, least=1))
-    if not isinstance(net, Product):
+    if not isinstance(net, ProductNet):
         return _searched(net, workload, limits)
     parts = _parts(net, workload)
     found = [_searched(part, asked, limits) for part, asked in parts]
@@ -163,7 +163,7 @@ def _searched(net: Candidates, workload: Workload, limits: _Limits) -> Radius:
     distances = len(net) * len(workload) * workload.domain.size
     if distances > MAX_DISTANCES:
         raise TooLarge(f"a net with {distances:,} distances is too large to be checked; at most {MAX_DISTANCES:,} fit")
-    most, solved = across_nets(net, workload, limits.programs) if isinstance(net, Product) else (math.inf, 0)
+    most, solved = across_nets(net, workload, limits.programs) if isinstance(net, ProductNet) else (math.inf, 0)
     search = _Search(net, workload, most)
     while search.upper - search.lower > limits.gap and search.programs < limits.programs:
         if limits.goal is not None and not search.lower <= limits.goal < search.upper:
@@ -172,7 +172,7 @@ def _searched(net: Candidates, workload: Workload, limits: _Limits) -> Radius:
     return Radius(search.lower, search.upper, search.witness, solved + search.programs)
 
 
-def _parts(net: Product, workload: Workload) -> list[tuple[Product, Workload]]:
+def _parts(net: ProductNet, workload: Workload) -> list[tuple[ProductNet, Workload]]:
     """The nets that no query is asked across, or products of those that one is, and the queries on their columns."""
     domain = workload.domain
     parts = [{domain.axis(name) for name in factor.domain.names} for factor in net.nets]
@@ -185,11 +185,11 @@ def _parts(net: Product, workload: Workload) -> list[tuple[Product, Workload]]:
         if groups:
             own = domain.project(part)
             factors = [factor for factor in net.nets if set(factor.domain.names) <= set(own.names)]
-            found.append((Product(own, tuple(factors)), Workload(own, tuple(groups))))
+            found.append((ProductNet(own, tuple(factors)), Workload(own, tuple(groups))))
     return found
 
 
-def across_nets(net: Product, workload: Workload, programs: int) -> tuple[float, int]:
+def across_nets(net: ProductNet, workload: Workload, programs: int) -> tuple[float, int]:
     """A bound on the α of a product from those of its nets, infinite where there is none, and the programs it took."""
     if len(net.nets) == 1:
         return math.inf, 0

@@ -1,7 +1,7 @@
 """Nets: finite lists of synopses, one of which answers within α like any table (Dwork & Roth 2014, §5.1).
 
 A net is any `Candidates`: its synopses answer queries with fractions, and the mechanism gives the one it draws the
-number of records. `Averages`, which `small_databases`, `quantiles` and `grid` make, and `Product` are nets of
+number of records. `Averages`, which `small_databases`, `quantiles` and `grid` make, and `ProductNet` are nets of
 distributions on a few cells each; `Listed` makes a net of any synopses, `thin` one of a part of another.
 `net_radius.radius` finds the α of a net for a workload.
 """
@@ -12,14 +12,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice, pairwise
-from typing import Any, Final, Protocol, final, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 
 from qrelease._util.multisets import multiset, range_size
+from qrelease._util.texts import readable
 from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import positive_probability, whole
-from qrelease.data.domain import Attribute, Domain, readable
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.synopsis import Scaled, Synopsis
 from qrelease.inference.weighted_records import WeightedRecords
@@ -48,7 +50,7 @@ class Candidates(Protocol):
         """How many there are."""
 
     def __hash__(self) -> int:
-        """Of equal nets the same: what was proved of a net is remembered."""
+        """The hash, which equal nets share: what was proved of a net is remembered."""
 
     def fractions(self, workload: Workload) -> Iterator[Floats]:
         """What each answers, as fractions: blocks (c, k) in the order of the list."""
@@ -81,7 +83,7 @@ def answers_of(net: Candidates, workload: Workload) -> Iterator[Floats]:
 
 
 class Distributions(Candidates, Protocol):
-    """A net of distributions on a few cells each, such as a `Product` can be made of."""
+    """A net of distributions on a few cells each, such as a `ProductNet` can be made of."""
 
     def distribution(self, index: int) -> tuple[Ints, Floats]:
         """The cells (r,) in C order and their weights (r,), which sum to 1."""
@@ -215,7 +217,7 @@ def quantiles(domain: Domain, alpha: float) -> Averages:
 
 
 def grid(domain: Domain, bins: int, alpha: float) -> Averages:
-    """As `quantiles`, with records that are even over one of so many bins of cells: of fewer parts, so smaller.
+    """A net like that of `quantiles`, whose records are even over one of so many bins: of fewer parts, and so smaller.
 
     Parameters
     ----------
@@ -242,7 +244,7 @@ def grid(domain: Domain, bins: int, alpha: float) -> Averages:
 
 @final
 @dataclass(frozen=True, repr=False)
-class Product:
+class ProductNet:
     """Every combination of a distribution from each net, as independent of one another; the last varies fastest.
 
     If each net is an α-net for the queries on its own columns, this one is, for all of them. For queries across nets it
@@ -265,6 +267,7 @@ class Product:
 
     domain: Domain
     nets: tuple[Distributions, ...]
+    stored_name: ClassVar[str] = "Product"
 
     def __post_init__(self) -> None:
         columns = [name for net in self.nets for name in net.domain.names]

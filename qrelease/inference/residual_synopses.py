@@ -158,7 +158,7 @@ def _last(synopsis: Modelled | Linear) -> dict[str, Any]:
 def _estimates(
     domain: Domain, measurements: Sequence[Measurement], total: float, content: Mapping[str, Any]
 ) -> Estimates:
-    """From all residuals that were measured, or from the last measurements; and the number of records, if public."""
+    """The estimates from all measured residuals, or from the last ones; and from the number of records, if public."""
     last = int(content.get("measurements", 0))
     if last:
         public = content["public"]

@@ -101,8 +101,9 @@ class ResidualPlan:
                    what is least is the expected squared error of the best estimates, given that (only of the total)
         neighbours under replace-one the number of records is public, and not measured
 
-        Raises `InvalidInput` for sets that are none, weights that are negative, not finite, all zero or too far apart,
-        and for an expectation where the largest variance is asked for; `TooLarge` for too many subsets.
+        Raises `InvalidInput` for sets that are not of the domain's columns, weights that are negative, not finite, all
+        zero or too far apart, and for an expectation where the largest variance is asked for; `TooLarge` for too many
+        subsets.
         """
         if objective not in get_args(Objective):
             raise InvalidInput(f"the objective must be 'total' or 'largest', got {objective!r}")
@@ -205,7 +206,7 @@ class _Below:
         return np.bincount(self.lower, weights[self.upper] * self.v, len(self.sets)).astype(np.float64, copy=False)
 
     def variances(self, measured: Floats) -> Floats:
-        """Of a cell of each marginal, (marginals,), where the residuals have these sₛ, (sets,)."""
+        """The variance of a cell of each marginal, (marginals,), where the residuals have these sₛ, (sets,)."""
         return np.bincount(self.upper, measured[self.lower] * self.v, len(self.cells)).astype(np.float64, copy=False)
 
 
@@ -416,7 +417,7 @@ class Estimates:
 
 
 def _picked(sets: Sequence[Axes], inside: Sequence[int]) -> list[Axes]:
-    """Of each set the columns at some places."""
+    """The columns of each set that stand at the given places."""
     match len(inside):
         case 0:
             return [()] * len(sets)

@@ -55,7 +55,7 @@ class Strategy:
 
     @classmethod
     def optimal(cls, gram: Floats, unit: float) -> Strategy:
-        """For queries W over at most `MOST_CELLS` cells, of which `gram` is V = WᵀW, (cells, cells), not all zero.
+        """The best strategy for queries W over up to `MOST_CELLS` cells; `gram`, WᵀW, is (cells, cells), not all zero.
 
         unit  a power of two to whose multiples entries are rounded; the columns' norms are 1
         """
@@ -126,7 +126,7 @@ def gram(queries: Queries) -> Floats:
 
 
 def variances(queries: Queries, covariances: Sequence[Floats]) -> Floats:
-    """Of the answers to a family over one marginal, (k,), counts squared: w (C₁ ⊗ C₂ ⊗ …) w for each query w.
+    """The variances of a family's answers over one marginal, (k,), counts squared: w (C₁ ⊗ C₂ ⊗ …) w for each query w.
 
     covariances  C of blocks of adjacent cells: their numbers of cells multiply to the marginal's
     """

@@ -107,7 +107,7 @@ class Scaled:
 
     @property
     def has_table(self) -> bool:
-        """As the other."""
+        """Whether the synopsis that is scaled has a table."""
         return self.synopsis.has_table
 
     def answer(self, workload: Workload) -> Floats:

@@ -12,7 +12,7 @@ queries are chosen. Of a measurement of several queries, they learn from the one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, final, runtime_checkable
 
@@ -129,9 +129,7 @@ class Hedge:
 
     def update(self, state: Dual, measurements: Sequence[Measurement]) -> Dual:
         """One step by the newest measurement."""
-        query, gap = furthest_off(state, measurements[-1])
-        state.move(query, math.copysign(self.alpha / 2, gap))
-        return state
+        return _stepped(state, measurements[-1], lambda query, gap: math.copysign(self.alpha / 2, gap))
 
 
 @final
@@ -145,12 +143,12 @@ class Projection:
     Parameters
     ----------
     alpha
-        α, the least gap that an update is made for, a fraction of the records; see `Hedge`.
+        As of `Hedge`; at least 2^-28.
 
     Raises
     ------
     InvalidInput
-        For an α outside (0, 1).
+        For another α.
 
     References
     ----------
@@ -182,10 +180,12 @@ class Projection:
 
     def update(self, state: Dual, measurements: Sequence[Measurement]) -> Dual:
         """One step by the newest measurement."""
-        query, gap = furthest_off(state, measurements[-1])
-        bias = float(state.answer(Workload(state.domain, (query,)))[0]) / state.total
-        state.move(query, _logit(bias + math.copysign(self.alpha, gap)) - _logit(bias))
-        return state
+
+        def step(query: Group, gap: float) -> float:
+            bias = float(state.answer(Workload(state.domain, (query,)))[0]) / state.total
+            return _logit(bias + math.copysign(self.alpha, gap)) - _logit(bias)
+
+        return _stepped(state, measurements[-1], step)
 
 
 @final
@@ -198,12 +198,7 @@ class Perceptron:
     Parameters
     ----------
     alpha
-        α, the least gap that an update is made for, a fraction of the records; see `Hedge`.
-
-    Raises
-    ------
-    InvalidInput
-        For an α outside (0, 1).
+        As of `Hedge`.
 
     References
     ----------
@@ -233,11 +228,12 @@ class Perceptron:
 
     def update(self, state: Dual, measurements: Sequence[Measurement]) -> Dual:
         """One step by the newest measurement; none by a query that counts all records alike."""
-        query, gap = furthest_off(state, measurements[-1])
-        squares = float(_centred_squares(state.domain, query)[0])
-        if squares > 0:
-            state.move(query, math.copysign(self.alpha / squares, gap))
-        return state
+
+        def step(query: Group, gap: float) -> float | None:
+            squares = float(_centred_squares(state.domain, query)[0])
+            return math.copysign(self.alpha / squares, gap) if squares > 0 else None
+
+        return _stepped(state, measurements[-1], step)
 
 
 def furthest_off(state: Synopsis, measurement: Measurement) -> tuple[Group, float]:
@@ -245,6 +241,15 @@ def furthest_off(state: Synopsis, measurement: Measurement) -> tuple[Group, floa
     gaps = measurement.values - state.answer(Workload(state.domain, (measurement.group,)))
     worst = int(np.argmax(np.abs(gaps)))
     return single(measurement.group, worst), float(gaps[worst])
+
+
+def _stepped(state: Dual, measurement: Measurement, step: Callable[[Group, float], float | None]) -> Dual:
+    """The hypothesis, moved along the query that it answers worst, by the step that a rule makes for it and its gap."""
+    query, gap = furthest_off(state, measurement)
+    length = step(query, gap)
+    if length is not None:
+        state.move(query, length)
+    return state
 
 
 def _logit(bias: float) -> float:

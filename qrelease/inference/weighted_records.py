@@ -26,10 +26,10 @@ from qrelease.noise.distributions import half_widths
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
 
-_BATCH = 1 << 22  # cells of the marginals that are counted in one pass
-_ALL = 1 << 40  # always worth a thread
+_BATCH_CELLS = 1 << 22  # cells of the marginals that are counted in one pass
+_ALWAYS_PARALLEL = 1 << 40  # always worth a thread
 
-_NEAR = 20  # places in the order of records, from which a row is offered another one
+_OFFER_DISTANCE = 20  # places in the order of records, from which a row is offered another one
 _OFFERS = 4  # of near records to each row, after one of any record
 
 
@@ -47,7 +47,7 @@ def exchanged(shape: Sequence[int], codes: Codes, weights: Floats, rows: Ints, r
     offered = rng.permutation(systematic(weights, len(rows), rng))
     record_kernels.exchange(codes, rows, offered, *tables.layout, errors)
     for _ in range(_OFFERS):
-        offered = np.clip(rows + rng.integers(-_NEAR, _NEAR + 1, len(rows)), 0, len(weights) - 1)
+        offered = np.clip(rows + rng.integers(-_OFFER_DISTANCE, _OFFER_DISTANCE + 1, len(rows)), 0, len(weights) - 1)
         # No row becomes a record of no weight.
         offered = np.where(weights[offered] > 0, offered, rows)
         record_kernels.exchange(codes, rows, offered, *tables.layout, errors)
@@ -94,7 +94,7 @@ class WeightedCodes:
         cells = 0
         for group in workload.groups:
             size = group.queries.cells
-            if batch and cells + size > _BATCH:
+            if batch and cells + size > _BATCH_CELLS:
                 yield batch
                 batch, cells = [], 0
             batch.append(group)
@@ -123,7 +123,7 @@ class WeightedCodes:
 
     @cached_property
     def corrections(self) -> Corrections:
-        """Of what the records say of the residuals that were measured."""
+        """The corrections of what the records say of measured residuals."""
         estimates = self._estimates
         if estimates is None:
             return Corrections(self.domain.shape, {}, 0.0)
@@ -140,7 +140,7 @@ class WeightedCodes:
 
     @cached_property
     def _estimates(self) -> Estimates | None:
-        """From all measured residuals, if there are any."""
+        """The estimates from all measured residuals, if there are any."""
         residuals = [m for m in self.measurements if isinstance(m.group.queries, Residuals)]
         counted = any(not m.group.axes for m in residuals)
         return Estimates.of(self.domain, residuals, None if counted else self.total) if residuals else None

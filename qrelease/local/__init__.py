@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from qrelease.local.planning import Choice as Choice
     from qrelease.local.planning import plan as plan
     from qrelease.local.server import Batch as Batch
-    from qrelease.local.server import Estimate as Estimate
+    from qrelease.local.server import LocalEstimate as LocalEstimate
     from qrelease.local.server import Server as Server
     from qrelease.local.serving import serve as serve
     from qrelease.local.several import Marginals, OneOf
@@ -69,7 +69,7 @@ _HOMES = {
     "Choice": "planning",
     "plan": "planning",
     "Batch": "server",
-    "Estimate": "server",
+    "LocalEstimate": "server",
     "Server": "server",
     "Marginals": "several",
     "OneOf": "several",

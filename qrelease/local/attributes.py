@@ -15,7 +15,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.local.means import CoinServer, MeanServer
 from qrelease.local.question_servers import serve_question
-from qrelease.local.server import Batch, Estimate, Server, normal_estimate
+from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate
 from qrelease.local.several import Marginals, OneOf, Several
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells
@@ -49,7 +49,7 @@ class SeveralServer(Server[S]):
         begins = self.client.offsets
         return [s.from_codes(p - np.uint64(b)) for s, p, b in zip(self.servers, parts, begins, strict=False)]
 
-    def estimates(self, batch: Batch) -> list[Estimate]:
+    def estimates(self, batch: Batch) -> list[LocalEstimate]:
         """One estimate a question. `InvalidInput` for a question that nobody answered."""
         parts = self.split(batch)
         empty = [j for j, part in enumerate(parts) if not len(part)]
@@ -57,14 +57,16 @@ class SeveralServer(Server[S]):
             raise InvalidInput(f"nobody answered question {empty[0] + 1} of {len(parts)}: more reports are needed")
         return [server.estimate(part) for server, part in zip(self.servers, parts, strict=True)]
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         found = self.estimates(batch)
         low, high = (_joined(e.interval[side] for e in found) for side in (0, 1))
-        return Estimate(_joined(e.value for e in found), (low, high), _joined(e.deviation for e in found), len(batch))
+        return LocalEstimate(
+            _joined(e.value for e in found), (low, high), _joined(e.deviation for e in found), len(batch)
+        )
 
     @property
     def reach(self) -> Floats:
-        """Of each estimate, for the reports to its question."""
+        """The reach of each estimate, for the reports to its question."""
         return _joined(s.reach * np.ones(_width(s)) for s in self.servers)
 
     def rests_on(self, reports: Batch | int) -> Floats:
@@ -87,7 +89,7 @@ def _joined(parts: Any) -> Floats:
 class OneOfServer(SeveralServer[OneOf]):
     """The collector's half of `OneOf`."""
 
-    def as_published(self, batch: Batch, rule: Literal["harmony", "rcp"]) -> Estimate:
+    def as_published(self, batch: Batch, rule: Literal["harmony", "rcp"]) -> LocalEstimate:
         """The means as they were published: sums times m/n, and not times 1/nⱼ; for comparison with `estimate`.
 
         Unbiased too, but at the mercy of nⱼ.

@@ -22,7 +22,7 @@ from typing import ClassVar, Final, final
 from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.client import Client, checked_place
-from qrelease.local.draws import Draws, checked_epsilon, factor
+from qrelease.local.draws import DeviceDraws, checked_epsilon, factor
 
 MAX_CATEGORIES: Final = 1 << 62
 MAX_BITS: Final = 1 << 16
@@ -79,12 +79,12 @@ class KAry(CategoryClient):
         """k."""
         return self.k
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The place with weight E, each other with weight 1."""
         return truth_or_other(self.odds, self.k, place, draws)
 
 
-def truth_or_other(odds: Fraction, size: int, place: int, draws: Draws) -> int:
+def truth_or_other(odds: Fraction, size: int, place: int, draws: DeviceDraws) -> int:
     """A number below `size`: `place` with the weight `odds`, each other with weight 1."""
     if draws.pick((odds.numerator, (size - 1) * odds.denominator)) == 0:
         return place
@@ -110,7 +110,7 @@ class Unary(CategoryClient):
         """A rational number just below e^(ε/2): two categories differ in two bits, so its square is at most e^ε."""
         return factor(checked_epsilon(self.epsilon) / 2)
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """Each bit as it is with weight e^(ε/2), flipped with weight 1."""
         keep, flip = self.half_odds.as_integer_ratio()
         code = 0
@@ -132,7 +132,7 @@ class OptimisedUnary(CategoryClient):
         """2^k."""
         return 1 << self.k
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """Own bit fair, the others by weights E for 0 and 1 for 1; the two bits that differ make a ratio of E."""
         weights = self.odds.as_integer_ratio()
         code = 0
@@ -186,7 +186,7 @@ class LocalHashing(CategoryClient):
             total += a * b
         return total % self.g
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """seed · g + the randomised hash value; the seed has nothing to do with the category."""
         seed = draws.below(self.seeds)
         return seed * self.g + truth_or_other(self.odds, self.g, self.hashed(seed, place), draws)
@@ -219,7 +219,7 @@ class Hadamard(CategoryClient):
         """K = blocks · b."""
         return self.blocks * self.block
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """A number of the category's half with weight E each, any other with weight 1 each."""
         block, row = divmod(place, self.block - 1)
         row, half = row + 1, self.block // 2

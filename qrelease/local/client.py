@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from qrelease.errors import InvalidInput
-from qrelease.local.draws import Draws, ExactDraws, checked_epsilon, factor
+from qrelease.local.draws import DeviceDraws, ExactDraws, checked_epsilon, factor
 
 if TYPE_CHECKING:
     from qrelease.noise.entropy import WordSource
@@ -30,9 +30,14 @@ _KEYS: Final = {"terms", "report"}
 class Report:
     """What a device sends: a number, and the fingerprint of the public terms under which it was drawn.
 
-    code   from 0 to the client's size - 1
-    terms  8 hexadecimal digits; they tell mechanisms apart, and are no signature
-    width  bytes of the number on the wire, the same for every report in these terms
+    Attributes
+    ----------
+    code : int
+        From 0 to the client's size - 1.
+    terms : str
+        8 hexadecimal digits; they tell mechanisms apart, and are no signature.
+    width : int
+        Bytes of the number on the wire, the same for every report in these terms.
     """
 
     terms: str
@@ -87,7 +92,7 @@ class Client(ABC):
         """The place of a value on the input grid, from 0 to `inputs` - 1. `InvalidInput` for what is no value."""
 
     @abstractmethod
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The number of a report for a value at this place."""
 
     @final

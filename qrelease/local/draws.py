@@ -42,7 +42,7 @@ class DeviceEntropy:
         return [int.from_bytes(octets[i : i + 8], "little") for i in range(0, 8 * n, 8)]
 
 
-class Draws(Protocol):
+class DeviceDraws(Protocol):
     """The random choices that clients make: `ExactDraws`, or a test that tries every path."""
 
     def pick(self, weights: Sequence[int]) -> int:
@@ -117,7 +117,7 @@ def share_of(whole: int, gamma: Fraction) -> int:
     return (whole * (low + high) + (1 << scale)) >> (scale + 1)
 
 
-def two_sided_geometric(gamma: Fraction, draws: Draws) -> int:
+def two_sided_geometric(gamma: Fraction, draws: DeviceDraws) -> int:
     """An integer Y with P(y) ∝ e^(-γ|y|), exactly (Canonne, Kamath & Steinke 2020, Algorithm 2).
 
     With γ = s/t: U uniform below t is kept with probability e^(-U/t), V counts the coins of probability e^-1 that fall

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Ints
 from qrelease.errors import TooLarge
 from qrelease.local.categories import CategoryClient, Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
-from qrelease.local.server import Batch, Estimate, Server, normal_estimate, proportion_interval
+from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate, proportion_interval
 
 K = TypeVar("K", bound=CategoryClient)
 
@@ -40,10 +40,10 @@ class FrequencyServer(Server[K]):
     def supports(self, batch: Batch) -> Ints:
         """How many reports support each category, (k,)."""
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         return self.from_supports(self.supports(batch), len(batch))
 
-    def from_supports(self, supports: npt.NDArray[Any], n: int) -> Estimate:
+    def from_supports(self, supports: npt.NDArray[Any], n: int) -> LocalEstimate:
         """The estimates, from how many of n reports support each category."""
         p, q = self.support
         gap, away = float(p - q), float(q)
@@ -51,7 +51,9 @@ class FrequencyServer(Server[K]):
         low, high = proportion_interval(supports.astype(np.float64), n)
         # Of a share that was never or always seen, the deviation is not 0: it is no smaller than that of one report.
         variance = np.maximum(share * (1 - share), (1 - 1 / (n + 1)) / (n + 1))
-        return Estimate((share - away) / gap, ((low - away) / gap, (high - away) / gap), np.sqrt(variance / n) / gap, n)
+        return LocalEstimate(
+            (share - away) / gap, ((low - away) / gap, (high - away) / gap), np.sqrt(variance / n) / gap, n
+        )
 
     def variance(self, share: Fraction | float = 0) -> Fraction:
         """n times the exact variance of the estimate of a category that has this share of the n people."""
@@ -133,7 +135,7 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
         return e / (e + g - 1), Fraction(1, g)
 
     def supports(self, batch: Batch) -> Ints:
-        """Of every category, by Fourier's transform over the digits modulo g.
+        """How many reports support each category, by Fourier's transform over the digits modulo g.
 
         A report (seed, y) supports v where seed · v = y, which is the mean of ω^(t(seed · v - y)) over t = 0..g-1, ω
         being a g-th root of unity: so the supports are sums over t of transforms of the reports, at t times v.
@@ -164,7 +166,7 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
             total += counts[piece] @ (hashed == said[piece, None])
         return total
 
-    def estimate_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> Estimate:
+    def estimate_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> LocalEstimate:
         """The shares of some categories only, (candidates,), as `estimate`."""
         return self.from_supports(self.supports_of(batch, categories), len(batch))
 
@@ -193,7 +195,7 @@ class HadamardServer(Server[Hadamard]):
         half = Fraction(self.client.block, 2)
         return (half * self.client.odds + self.client.size - half) / half / (self.client.odds - 1)
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         inside, blocks = self.tables(batch)
         n, unit = len(batch), float(self._unit)
         mean = unit * (2 * inside - blocks) / n
@@ -218,7 +220,7 @@ class HadamardServer(Server[Hadamard]):
 
     @property
     def reach(self) -> float:
-        """From a number of the rest of the block to one of the category."""
+        """The difference between a report that counts most against the category and one that counts most for it."""
         return float(2 * self._unit)
 
 

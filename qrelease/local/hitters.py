@@ -12,7 +12,7 @@ from scipy import special
 from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.local.frequencies import LocalHashingServer
-from qrelease.local.server import Batch, Estimate, Server
+from qrelease.local.server import Batch, LocalEstimate, Server
 from qrelease.local.texts import Text
 
 _MOST_CANDIDATES = 1 << 16
@@ -35,10 +35,10 @@ class TextServer(Server[Text]):
             raise InvalidInput("nobody reported on one of the lengths of prefixes: more reports are needed")
         return found
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         return self.find(batch)
 
-    def find(self, batch: Batch, *, most: int = 64) -> Estimate:
+    def find(self, batch: Batch, *, most: int = 64) -> LocalEstimate:
         """The texts that stand out from the noise, with their shares.
 
         A prefix is kept if its estimate is above that of all prefixes that nobody has, but for a probability of 5 % a
@@ -67,8 +67,8 @@ class TextServer(Server[Text]):
             ends = [{candidates[i]: float(found.interval[side][i]) for i in kept} for side in (0, 1)]
             spread = {candidates[i]: float(found.deviation[i]) for i in kept}
         if not prefixes or found is None:
-            return Estimate({}, ({}, {}), {}, len(batch))
-        return Estimate(value, (ends[0], ends[1]), spread, len(batch))
+            return LocalEstimate({}, ({}, {}), {}, len(batch))
+        return LocalEstimate(value, (ends[0], ends[1]), spread, len(batch))
 
     def _noise(self, n: int) -> float:
         """The standard deviation of the share of a prefix that nobody has."""
@@ -88,7 +88,7 @@ class TextServer(Server[Text]):
 
     @property
     def reach(self) -> float:
-        """Of the share of a text that is found, for the reports on its length. Which texts are found has no bound."""
+        """The reach of the share of a found text, for the reports on its length. Which texts are found has no bound."""
         return self._hashing.reach
 
     def rests_on(self, reports: Batch | int) -> int:

@@ -21,7 +21,7 @@ from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.draws import checked_epsilon
 from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, Piecewise, SquareWave, WindowClient
-from qrelease.local.server import Batch, Estimate, Server, normal_estimate, proportion_interval
+from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate, proportion_interval
 
 N = TypeVar("N", bound=NumberClient)
 W = TypeVar("W", bound=WindowClient)
@@ -56,7 +56,7 @@ class MeanServer(Server[N]):
         steps = self.client.steps
         return float(max(self.step_variance(i) for i in (0, steps // 2, steps)) * self.step**2)
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         mean, variance = self._moments(batch)
         step, low = float(self.step), float(self.client.low)
         return normal_estimate(low + step * mean, variance * step**2, len(batch))
@@ -77,7 +77,7 @@ class MeanServer(Server[N]):
 
     @property
     def reach(self) -> float:
-        """From the smallest to the largest worth, in units."""
+        """The distance from the smallest to the largest worth, in units."""
         return abs(float((self._extremes[1] - self._extremes[0]) * self.step))
 
     @property
@@ -96,7 +96,7 @@ class CoinServer(MeanServer[Coin]):
         return -steps / (e - 1), steps * e / (e - 1)
 
     def worths(self, codes: npt.NDArray[np.int64]) -> Floats:
-        """Of 0 and of 1."""
+        """The worths of the reports 0 and 1."""
         return np.array([float(w) for w in self._extremes])[codes]
 
     def step_variance(self, place: int) -> Fraction:
@@ -105,13 +105,13 @@ class CoinServer(MeanServer[Coin]):
         low, high = self._extremes
         return Fraction(zero * one, (zero + one) ** 2) * (high - low) ** 2
 
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         """The interval is Clopper's and Pearson's for the share of ones, so that it also holds for few reports."""
         n, ones = len(batch), float(batch.codes.sum())
         low, high = (float(self.client.low) + float(w * self.step) for w in self._extremes)
         ends = [low + (high - low) * float(s) for s in proportion_interval(np.array(ones), n)]
         rough = super()._estimate(batch)
-        return Estimate(low + (high - low) * ones / n, (ends[0], ends[1]), rough.deviation, n)
+        return LocalEstimate(low + (high - low) * ones / n, (ends[0], ends[1]), rough.deviation, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class _WindowServer(MeanServer[W]):
         return total / ((e - 1) * w), -Fraction(m * (m - 1), 2) / ((e - 1) * w) - Fraction(w - 1, 2)
 
     def worths(self, codes: npt.NDArray[np.int64]) -> Floats:
-        """On a line in the reported number."""
+        """The worths, which lie on a line in the reported number."""
         slope, zero = self._line
         found: Floats = float(zero) + float(slope) * codes.astype(np.float64)
         return found
@@ -140,7 +140,7 @@ class _WindowServer(MeanServer[W]):
         return zero, zero + slope * (self.client.size - 1)
 
     def step_variance(self, place: int) -> Fraction:
-        """By sums of squares of the numbers inside and outside of the window."""
+        """The variance in squared steps, by sums of squares of the numbers inside and outside of the window."""
         g, w, e = self.client.steps, self.client.window, self.client.odds
         second = (_squares(g + w) + (e - 1) * (_squares(place + w) - _squares(place))) / (w * e + g)
         mean = (place - self._line[1]) / self._line[0]
@@ -231,7 +231,7 @@ class HybridServer(MeanServer[Hybrid]):
         return min(low for low, _ in used), max(high for _, high in used)
 
     def worths(self, codes: npt.NDArray[np.int64]) -> Floats:
-        """Of 0 and 1 as the coin has it, of the others as the window."""
+        """The worths of the reports: of 0 and 1 those of the coin, of the others those of the window."""
         coin, window = self._servers
         return np.where(codes < 2, coin.worths(np.minimum(codes, 1)), window.worths(np.maximum(codes - 2, 0)))
 

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final, final
 from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.client import Client
-from qrelease.local.draws import Draws, checked_epsilon, share_of, two_sided_geometric
+from qrelease.local.draws import DeviceDraws, checked_epsilon, share_of, two_sided_geometric
 
 STEPS: Final = 1 << 16
 MAX_STEPS: Final = 1 << 24
@@ -102,11 +102,11 @@ class Coin(NumberClient):
         return 2
 
     def weights(self, place: int) -> tuple[int, int]:
-        """Of 0 and of 1; their sum is (E + 1) G for every place, and each is from G to E G."""
+        """The weights of the reports 0 and 1; their sum is (E + 1) G for every place, and each is from G to E G."""
         e, one = self.odds.as_integer_ratio()
         return (e - one) * (self.steps - place) + one * self.steps, (e - one) * place + one * self.steps
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The bit."""
         return draws.pick(self.weights(place))
 
@@ -125,7 +125,7 @@ class WindowClient(NumberClient):
         """G + w."""
         return self.steps + self.window
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """A number inside the window with weight E each, or one of the G outside with weight 1 each."""
         if draws.pick(self.weights) == 0:
             return place + draws.below(self.window)
@@ -134,7 +134,7 @@ class WindowClient(NumberClient):
 
     @property
     def weights(self) -> tuple[int, int]:
-        """Of the window and of the rest."""
+        """The weights of the window and of the rest."""
         return self.window * self.odds.numerator, self.steps * self.odds.denominator
 
 
@@ -186,7 +186,7 @@ class Hybrid(NumberClient):
 
     @cached_property
     def weights(self) -> tuple[int, int]:
-        """Of the coin and of the window: their sum is 2^32."""
+        """The weights of the coin and of the window: their sum is 2^32."""
         epsilon = checked_epsilon(self.epsilon)
         coin = _ONE if epsilon <= _HYBRID_FROM else share_of(_ONE, epsilon / 2)
         return coin, _ONE - coin
@@ -196,7 +196,7 @@ class Hybrid(NumberClient):
         """2 + G + w."""
         return 2 + self.parts[1].size
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The bit, or 2 + the number on the line."""
         coin, window = self.parts
         return coin.draw(place, draws) if draws.pick(self.weights) == 0 else 2 + window.draw(place, draws)
@@ -223,7 +223,7 @@ class Laplace(NumberClient):
         """G + 1 and twice the margin."""
         return self.steps + 1 + 2 * self.margin
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """margin + place + noise, kept from 0 to size - 1."""
         noise = two_sided_geometric(checked_epsilon(self.epsilon) / self.steps, draws)
         return min(max(self.margin + place + noise, 0), self.size - 1)

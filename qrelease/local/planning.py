@@ -29,10 +29,15 @@ _NUMBERS: tuple[type[NumberClient], ...] = (Coin, Piecewise, Hybrid, Laplace)
 class Choice:
     """A mechanism with what it would give.
 
-    client     of one question; `sampled` says whether each person answers one of the m, or all m at ε/m each
-    deviation  the standard deviation of one estimate, at most: of the share of a category that nobody has, or of the
-               mean of a number, where it is largest; in fractions, or in the number's units
-    octets     bytes that each person sends
+    Attributes
+    ----------
+    client : Client
+        Of one question; `sampled` says whether each person answers one of the m, or all m at ε/m each.
+    deviation : float
+        The standard deviation of one estimate, at most: of the share of a category that nobody has, or of the mean of
+        a number, where it is largest; in fractions, or in the number's units.
+    octets : int
+        Bytes that each person sends.
     """
 
     client: Client

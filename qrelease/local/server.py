@@ -30,13 +30,19 @@ _TERMS = 4  # bytes of the fingerprint
 
 @final
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class LocalEstimate:
     """What reports say, unbiased, with an interval for each number.
 
-    value      a number or an array, in the units that the server states
-    interval   the lower and upper ends, shaped as `value`: each holds the truth with probability 0.95
-    deviation  the estimated standard deviation of each value
-    reports    how many reports it rests on
+    Attributes
+    ----------
+    value : float or array
+        In the units that the server states.
+    interval : tuple
+        The lower and upper ends, shaped as `value`: each holds the truth with probability 0.95.
+    deviation : float or array
+        The estimated standard deviation of each value.
+    reports : int
+        How many reports it rests on.
     """
 
     value: Any
@@ -50,7 +56,10 @@ class Estimate:
 class Batch:
     """Reports that were read and found right, ready for estimating.
 
-    octets  (n, width) the numbers of the reports, big-endian
+    Attributes
+    ----------
+    octets : array (n, width)
+        The numbers of the reports, big-endian.
     """
 
     terms: str
@@ -127,7 +136,7 @@ class Server(ABC, Generic[C]):
         return Batch(self.client.terms, octets)
 
     @final
-    def estimate(self, reports: Batch | Iterable[Report]) -> Estimate:
+    def estimate(self, reports: Batch | Iterable[Report]) -> LocalEstimate:
         """What the reports say.
 
         Parameters
@@ -154,7 +163,7 @@ class Server(ABC, Generic[C]):
         return self._estimate(batch)
 
     @abstractmethod
-    def _estimate(self, batch: Batch) -> Estimate:
+    def _estimate(self, batch: Batch) -> LocalEstimate:
         """`estimate` of at least one report in these terms."""
 
     @property
@@ -232,8 +241,8 @@ def proportion_interval(successes: Floats, n: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def normal_estimate(mean: Any, variance: Any, n: int) -> Estimate:
+def normal_estimate(mean: Any, variance: Any, n: int) -> LocalEstimate:
     """A mean of n contributions with this variance each, and its normal interval."""
     deviation = np.sqrt(np.maximum(variance, 0.0) / n)
     width = special.ndtri(0.5 + CONFIDENCE / 2) * deviation
-    return Estimate(mean, (mean - width, mean + width), deviation, n)
+    return LocalEstimate(mean, (mean - width, mean + width), deviation, n)

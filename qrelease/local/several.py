@@ -18,7 +18,7 @@ from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.categories import CategoryClient, KAry, LocalHashing
 from qrelease.local.client import Client, checked_place
-from qrelease.local.draws import Draws, checked_epsilon
+from qrelease.local.draws import DeviceDraws, checked_epsilon
 from qrelease.local.numeric import NumberClient
 
 MAX_QUESTIONS: Final = 1 << 12
@@ -43,7 +43,7 @@ class Several(Client):
         """The sizes of all questions."""
         return self.offsets[-1]
 
-    def answer(self, places: Sequence[int], draws: Draws) -> int:
+    def answer(self, places: Sequence[int], draws: DeviceDraws) -> int:
         """A question, uniformly, and its report for the place that it has."""
         chosen = draws.below(len(self.questions))
         return self.offsets[chosen] + self.questions[chosen].draw(places[chosen], draws)
@@ -102,7 +102,7 @@ class OneOf(Several):
             total = total * client.inputs + client.place(own)
         return total
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The report of a question chosen uniformly."""
         places = []
         for client in reversed(self.clients):
@@ -166,7 +166,7 @@ class Marginals(Several):
             total = total * size + checked_place("a code", code, size)
         return total
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """The report on the cell of a set chosen uniformly."""
         record = []
         for size in reversed(self.shape):

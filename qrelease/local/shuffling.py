@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from qrelease._util.validate import count, positive_probability
+from qrelease._util.validate import natural, positive_probability
 from qrelease.errors import InvalidInput
 from qrelease.local.draws import checked_epsilon
 from qrelease.privacy import ApproxDP
@@ -47,7 +47,7 @@ def shuffled(epsilon: float, people: int, delta: float) -> ApproxDP:
     >>> round(shuffled(1.0, 1_000_000, 1e-9).epsilon, 3)
     0.028
     """
-    local, n, failure = float(checked_epsilon(epsilon)), count("people", people), positive_probability("delta", delta)
+    local, n, failure = float(checked_epsilon(epsilon)), natural("people", people), positive_probability("delta", delta)
     e = math.exp(local)
     if e > n / (16 * math.log(2 / failure)):
         least = math.ceil(16 * e * math.log(2 / failure))

@@ -16,7 +16,7 @@ from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.categories import LocalHashing
 from qrelease.local.client import Client
-from qrelease.local.draws import Draws
+from qrelease.local.draws import DeviceDraws
 
 MAX_LENGTH: Final = 256
 FINGERPRINT: Final = 5
@@ -96,7 +96,7 @@ class Text(Client):
         return "".join(reversed(characters))
 
     def prefix_length(self, level: int) -> int:
-        """Of this level, in characters."""
+        """The length of the prefixes of this level, in characters."""
         return min((level + 1) * self.step, self.length)
 
     def fingerprint(self, level: int, prefix: str) -> int:
@@ -105,7 +105,7 @@ class Text(Client):
         octets = hashlib.sha256(f"{level} {ended}".encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(octets[:FINGERPRINT], "big")
 
-    def draw(self, place: int, draws: Draws) -> int:
+    def draw(self, place: int, draws: DeviceDraws) -> int:
         """A level, uniformly, and the hashed fingerprint of that prefix."""
         level = draws.below(self.levels)
         report = self.hashing.draw(self.fingerprint(level, self.text(place)), draws)

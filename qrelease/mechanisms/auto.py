@@ -27,7 +27,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from qrelease._util import memory
-from qrelease._util.validate import count
+from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import Measurement, noise_for
@@ -53,7 +53,7 @@ MAX_SIMULATED: Final = 1 << 14
 COUNTING: Final = 0.01
 """The share of the budget that buys the number of records, where it is neither public nor given."""
 
-_TINY: Final = 1 << 10  # cells beyond which a small database is not worth its search
+_SMALL_DATABASE_CELLS: Final = 1 << 10  # cells beyond which a small database is not worth its search
 _COMPARED, _TRIALS = 1000, 3
 _ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
 _TABLE: Final = 1.05  # how much worse than without one a mechanism may be that gives a table
@@ -94,7 +94,7 @@ class Prediction:
 
 @final
 @dataclass(frozen=True)
-class Choice:
+class ChosenMechanism:
     """The mechanism to take, and what was predicted of each, the chosen one's first. Its text is a line each."""
 
     mechanism: Mechanism
@@ -160,7 +160,7 @@ class Auto:
         if not isinstance(self.table, bool):
             raise InvalidInput(f"table must be True or False, got {self.table!r}")
         if self.records is not None:
-            object.__setattr__(self, "records", count("records", self.records))
+            object.__setattr__(self, "records", natural("records", self.records))
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` where none can run, which says why; `OutOfMemory` where one that may be chosen has none now.
@@ -195,7 +195,9 @@ class Auto:
         return MechanismResult(result.synopsis, (*counted, *result.measurements), choices, result.constrained)
 
 
-def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, table: bool = False) -> Choice:
+def choose(
+    workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, table: bool = False
+) -> ChosenMechanism:
     """The mechanism with the least predicted error for about so many records. Looks at no data, and spends nothing.
 
     table  whether synthetic records are wanted: what gives none is not chosen
@@ -207,7 +209,7 @@ def choose(workload: Workload, records: int, cost: Cost, neighbours: Neighbours,
     chosen = _least(found, able, workload)
     found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items()]
     found.sort(key=lambda p: (p.mechanism != chosen.mechanism, math.inf if p.measure is None else p.measure))
-    return Choice(able[chosen.mechanism], tuple(found))
+    return ChosenMechanism(able[chosen.mechanism], tuple(found))
 
 
 @final
@@ -293,7 +295,7 @@ def _weighed(prediction: Prediction, mechanism: Mechanism, workload: Workload) -
 
 
 def candidate_mechanisms(records: int) -> dict[str, Mechanism]:
-    """By what they give beside answers: error bars and a table, a table, a few records; answers alone."""
+    """The mechanisms, in the order of what they give: error bars and a table, a table, a few records, answers alone."""
     return {
         "maxent": MaxEnt(records),
         "records": Records(),
@@ -326,8 +328,8 @@ def _refusal(
     mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool
 ) -> QReleaseError | None:
     """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
-    if isinstance(mechanism, SmallDB) and workload.domain.size > _TINY:
-        return TooLarge(f"small databases are for at most {_TINY:,} cells here")
+    if isinstance(mechanism, SmallDB) and workload.domain.size > _SMALL_DATABASE_CELLS:
+        return TooLarge(f"small databases are for at most {_SMALL_DATABASE_CELLS:,} cells here")
     try:
         with memory.unused():
             mechanism.check(workload, cost, neighbours)
@@ -341,7 +343,7 @@ def _refusal(
 def _predicted(
     able: Mapping[str, Mechanism], workload: Workload, records: int, cost: Cost, neighbours: Neighbours
 ) -> list[Prediction]:
-    """Of marginals, and over large universes, in closed form; of other queries as they come out in rehearsal."""
+    """The predictions: of marginals, and over large universes, in closed form; of other queries by simulation."""
     if _rehearsed(able, workload):
         try:
             return _simulated(able, Simulation.of(workload, records), cost, neighbours)
@@ -396,7 +398,7 @@ def _of(name: str, expected: Expected, why: str) -> Prediction:
 def _simulated(
     able: Mapping[str, Mechanism], stage: Simulation, cost: Cost, neighbours: Neighbours
 ) -> list[Prediction]:
-    """Of releases on the same records, enough of them that about `_COMPARED` answers are compared."""
+    """The errors of simulated releases of the same records, so many that about `_COMPARED` answers are compared."""
     trials = min(-(-_COMPARED // len(stage.workload)), _TRIALS)
     found = []
     for name, mechanism in able.items():

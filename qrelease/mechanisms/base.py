@@ -24,7 +24,8 @@ What may never change, and what a mechanism must keep to:
 3. What is returned is public: nothing in the synopsis, the measurements and the choices may come from the table except
    through the noise. Errors raised in `release` may come from noisy and public values alone.
 4. Parameters are public. They stand in the manifest as `plain` writes them, under names that are never changed: a class
-   that is renamed keeps the name it is stored by in a class attribute `stored_name`.
+   that is renamed keeps the name it is stored by in a class attribute `stored_name`, and a field in its metadata
+   (`stored`).
 
 Who holds the table and the budget is in `qrelease.release.curator`, and what is given away in
 `qrelease.release.release`.
@@ -255,7 +256,7 @@ class OnlineMechanism(Protocol[Opened]):
 
     @property
     def name(self) -> str:
-        """As in the ledger."""
+        """The name that the ledger shows."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
         """Raise whatever can be known to be wrong before anything is charged or drawn.
@@ -273,10 +274,10 @@ class PayingMechanism(Protocol[Opened]):
 
     @property
     def name(self) -> str:
-        """As in the ledger."""
+        """The name that the ledger shows."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """As that of `OnlineMechanism`; the cost is the cap."""
+        """Check as `OnlineMechanism.check` does; the cost is the most that the session may spend."""
 
     def join(self, private: Private, journal: SharedJournal) -> Opened:
         """A session within the journal's cap, one of perhaps several on it, which goes on where it ends.
@@ -303,8 +304,7 @@ def plain(value: object) -> Any:
         return plain(value.to_json())
     kind = type(value)
     if is_dataclass(value):
-        described = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-        return {"type": _stored_name(kind, kind.__name__), **described}
+        return {"type": _stored_name(kind, kind.__name__), **parameters(value)}
     if kind.__repr__ is object.__repr__:  # an address
         return _stored_name(kind, f"{kind.__module__}.{kind.__qualname__}")
     return repr(value)
@@ -315,6 +315,9 @@ def _stored_name(kind: object, otherwise: str) -> str:
     return str(getattr(kind, "stored_name", otherwise))
 
 
-def parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """A mechanism's public parameters, by name, as JSON has them: the manifest lists them."""
-    return {f.name: plain(getattr(mechanism, f.name)) for f in fields(mechanism)}  # type: ignore[arg-type]
+def parameters(mechanism: Any) -> dict[str, Any]:
+    """The public parameters of a mechanism, or of a part of one, by name, as JSON has them: the manifest lists them.
+
+    A field whose `metadata` has `stored` is listed under that name: the one that it had when the format was made.
+    """
+    return {f.metadata.get("stored", f.name): plain(getattr(mechanism, f.name)) for f in fields(mechanism)}

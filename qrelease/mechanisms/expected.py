@@ -1,8 +1,8 @@
 """Errors that mechanisms are expected to make, in closed form: the noise, less what a fit takes away, and scatter.
 
 **A fit.** The residual of a set S of columns is measured with variance sₛ, and among n records of a log-linear model it
-is expected to vary by itself, eₛ (`maxent.expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables
-are uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
+is expected to vary by itself, eₛ (`expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables are
+uneven, and most records are in few of the cells: m cells of a column count as 1 + (m - 1)^`UNEVEN`, which hold what
 there is. Weighted records, R of them, scatter besides: n²/(2R·cells), half as much as if they were drawn alone, for
 each of those cells; but only in what is not measured, which the last records are fitted to: of each marginal the
 residual of all its columns, Π (1 - 1/m) of it. Those that are fitted to all marginals measured at once have none.
@@ -22,7 +22,7 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util.typing import Axes
-from qrelease.inference.maxent import expected_variance, prior_variance
+from qrelease.inference.interaction_prior import expected_variance, typical_variance
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import ResidualPlan, cell_variance, query_variances, subsets
 from qrelease.noise.calibration import calibrated
@@ -33,9 +33,9 @@ from qrelease.queries.workload import Group, Workload
 UNEVEN: Final = 0.65
 """The exponent of a column's cells beyond the first that gives as many as hold most records."""
 
-_MEAN: Final = sqrt(2 / pi)  # of the absolute value of a standard normal number
-_MOST: Final = 2000  # marginals that are looked at, evenly spread over all
-_FARTHEST: Final = 2.0  # the L1 distance of two distributions
+_MEAN_DEVIATION: Final = sqrt(2 / pi)  # of the absolute value of a standard normal number
+_MAX_MARGINALS: Final = 2000  # marginals that are looked at, evenly spread over all
+_MAX_L1: Final = 2.0  # the L1 distance of two distributions
 
 
 @final
@@ -57,23 +57,23 @@ def marginals_alone(workload: Workload) -> bool:
 
 
 def of_noise(workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> Expected:
-    """Of independent noise on each answer, of which marginals are made distributions."""
+    """The errors of independent noise on each answer, where marginals are made distributions."""
     noise = noise_for(workload, cost, neighbours)[0]
     error = sqrt(noise.variance)
     if not marginals_alone(workload):
         return Expected(error, None)
-    mean = _MEAN * error
+    mean = _MEAN_DEVIATION * error
     if noise.law == "discrete Laplace":
         q = exp(-noise.unit / noise.scale)
         mean = 2 * q / (1 - q**2) * noise.unit if q < 1 else mean
         if noise.scale < noise.unit:  # it is mostly 0, and what is below 0 in an empty cell is mended
             mean /= 2
-    distances = [min(mean * g.queries.cells / records, _FARTHEST) for g in _some(workload.groups)]
+    distances = [min(mean * g.queries.cells / records, _MAX_L1) for g in _some(workload.groups)]
     return Expected(error, float(np.mean(distances)))
 
 
 def of_linear(workload: Workload, variances: Mapping[Axes, float], records: int) -> Expected:
-    """Of unbiased answers from residuals that are known with these variances, counts squared."""
+    """The errors of unbiased answers from residuals that are known with these variances, counts squared."""
     shape = workload.domain.shape
     groups = _some(workload.groups)
     sums = [float(query_variances(shape, g, variances).sum()) for g in groups]
@@ -84,12 +84,12 @@ def of_linear(workload: Workload, variances: Mapping[Axes, float], records: int)
 def _l1(workload: Workload, variance: Callable[[Group], float], records: int) -> float | None:
     if not marginals_alone(workload):
         return None
-    found = [_MEAN * g.queries.cells * sqrt(variance(g)) / records for g in _some(workload.groups)]
+    found = [_MEAN_DEVIATION * g.queries.cells * sqrt(variance(g)) / records for g in _some(workload.groups)]
     return float(np.mean(found))
 
 
 def of_fit(workload: Workload, variances: Mapping[Axes, float], records: int, weighted: int | None = None) -> Expected:
-    """Of a log-linear model fitted to residuals of these variances, counts squared; those of other sets are unknown.
+    """The errors of a log-linear model fitted to residuals of these variances, counts squared; other sets are unknown.
 
     weighted  how many weighted records it is, if it is no histogram
     """
@@ -117,14 +117,13 @@ def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: 
                 variance += _both(noise, _share(heavy, axes, s) * _varying(heavy, s, records))
         squares += holding * variance
         cells += group.queries.cells
-        distances.append(min(_MEAN * holding * sqrt(variance) / records, _FARTHEST))
+        distances.append(min(_MEAN_DEVIATION * holding * sqrt(variance) / records, _MAX_L1))
     return Expected(sqrt(squares / cells), float(np.mean(distances)))
 
 
 def _varying(shape: Sequence[float], axes: Axes, records: int) -> float:
-    """As `maxent.expected_variance`, without its hope for more; of single columns too."""
-    fisher = records / prod(shape[a] for a in axes)
-    return fisher + prior_variance(len(axes)) * fisher**2 if axes else inf
+    """As `interaction_prior.expected_variance`, without its hope for more; of single columns too."""
+    return typical_variance(prod(shape[a] for a in axes), len(axes), records) if axes else inf
 
 
 def _share(shape: Sequence[float], axes: Sequence[int], part: Axes) -> float:
@@ -140,7 +139,7 @@ def _both(first: float, second: float) -> float:
 
 
 def _some(groups: Sequence[Group]) -> Sequence[Group]:
-    return groups[:: -(-len(groups) // _MOST)]
+    return groups[:: -(-len(groups) // _MAX_MARGINALS)]
 
 
 def selected(workload: Workload, order: int, cost: Cost, neighbours: Neighbours, records: int) -> Mapping[Axes, float]:

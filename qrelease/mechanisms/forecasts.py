@@ -20,7 +20,7 @@ class Forecasting(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the mechanism."""
+        """The mechanism's name."""
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
         """How long a release from so many private records takes, about."""

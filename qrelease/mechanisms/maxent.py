@@ -19,12 +19,12 @@ from typing import Any, final
 
 from qrelease._util import memory
 from qrelease._util.typing import Axes
-from qrelease._util.validate import count, positive
+from qrelease._util.validate import natural, positive
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import check_size
 from qrelease.inference.interaction_basis import needed
-from qrelease.inference.maxent import expected_variance, prior_variance
+from qrelease.inference.interaction_prior import expected_variance, typical_variance
 from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
@@ -39,12 +39,12 @@ from qrelease.queries.workload import Workload
 COUNTING = 0.01
 """The share of the budget that buys a first number of records, by which the rest is divided, under add-remove."""
 
-_CELL, _SET = 16, 4096
+_CELL_BYTES, _SET_BYTES = 16, 4096
 """Bytes of what is measured where nothing is fitted: of a cell, exact and noisy, and of a set of columns, as Python's
 objects and in the manifest. Answers are put together from it when they are asked for."""
 
-
-_BETTER = 0.8  # times the error expected under Gaussian noise, below which Laplace noise is taken at the same ε
+_LAPLACE_ADVANTAGE = 0.8
+"""Laplace noise is taken at the same ε where its expected error is below this times that of Gaussian noise."""
 
 
 @final
@@ -101,7 +101,7 @@ class MaxEnt:
                 raise InvalidInput(f"weights must be numbers, one for each set of columns, got {self.weights!r}")
             object.__setattr__(self, "weights", tuple(positive("a weight", w) for w in self.weights))
         if self.records is not None:
-            object.__setattr__(self, "records", count("records", self.records))
+            object.__setattr__(self, "records", natural("records", self.records))
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` for noise beyond the samplers' range, `TooLarge` for too many cells."""
@@ -127,7 +127,7 @@ class MaxEnt:
                 noise_for(part, price, neighbours)
             if unfitted is not None:
                 cells, sets = (sum(number(part) for part, _ in plan.parts) for number in (len, _groups))
-                memory.check(_CELL * cells + _SET * sets, f"{cells:,} measured cells of residuals", advice)
+                memory.check(_CELL_BYTES * cells + _SET_BYTES * sets, f"{cells:,} measured cells of residuals", advice)
 
     def no_table(self, workload: Workload) -> str | None:
         """Why no histogram is fitted, if none is."""
@@ -215,7 +215,7 @@ def _planned(
     best = min(others, key=off, default=first)
     if isinstance(cost, PureDP):
         return min(found, key=off)
-    return best if best is not first and off(best) < _BETTER * off(first) else first
+    return best if best is not first and off(best) < _LAPLACE_ADVANTAGE * off(first) else first
 
 
 def _gaussian(
@@ -261,10 +261,7 @@ def _typical_variance(domain: Domain, axes: Axes, records: float) -> float:
     A little Laplace noise less tells hardly more, so what is hoped for is not bought by halves: with the hope the L1 on
     nltcs at ε = 1 is .0238 and without .0179, and the same at .1 and 10 (`benchmarks.auto`).
     """
-    if len(axes) < 2:
-        return math.inf
-    fisher = records / domain.cells(axes)
-    return fisher + prior_variance(len(axes)) * fisher**2
+    return math.inf if len(axes) < 2 else typical_variance(domain.cells(axes), len(axes), records)
 
 
 def _spent(cost: Cost) -> Cost:

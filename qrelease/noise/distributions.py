@@ -153,7 +153,7 @@ def _quantile(laplace_terms: int) -> float:
 
 
 def half_widths(variances: Floats) -> Floats:
-    """Of the 95 % error bars of unbiased normal answers with these variances."""
+    """The half-widths of the 95 % error bars of unbiased normal answers with these variances."""
     widths = np.sqrt(variances)
     widths *= _quantile(0)
     return widths

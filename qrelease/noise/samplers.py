@@ -224,12 +224,12 @@ class RoundedSampler:
     width: int = 3
 
     def rows(self, words: Words, row: int, out: Ints, filled: int) -> tuple[int, int]:
-        """As `Sampler.rows`."""
+        """Draw rows; see `Sampler.rows`."""
         reached: tuple[int, int] = rounded_rows(words, row, out, filled, self.table, self.layer, self.multiplier)
         return reached
 
     def resolve(self, words: list[int], source: WordSource) -> int | None:
-        """As `Sampler.resolve`."""
+        """Decide what the kernels left open; see `Sampler.resolve`."""
         k = invert(self.law, words[0], 64, source)
         if not self._accepted(k, words[1], words[2] >> 1, source):
             return None

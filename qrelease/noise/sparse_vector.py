@@ -191,7 +191,7 @@ class _Stream:
 
     @property
     def cost(self) -> Cost:
-        """Of the whole stream, all its answers together: to be charged, by the caller, before the first query."""
+        """The cost of the whole stream, with all its answers: the caller charges it before the first query."""
         return self._calibration.cost
 
     @property

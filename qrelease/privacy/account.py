@@ -16,7 +16,7 @@ from typing import Final, Literal, Self, get_args
 
 import numpy as np
 
-from qrelease._util.validate import count, positive, positive_probability, probability
+from qrelease._util.validate import natural, positive, positive_probability, probability
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.composition import advanced_share, compose, group_privacy, optimal_composition
 from qrelease.privacy.conversions import gaussian_delta, zcdp_epsilon, zcdp_of, zcdp_offset
@@ -54,7 +54,7 @@ class Part:
     Raises
     ------
     InvalidInput
-        For a kind that is none, and numbers out of range.
+        For an unknown kind, and for numbers out of range.
 
     Notes
     -----
@@ -78,7 +78,7 @@ class Part:
             raise InvalidInput(f"a part must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
         object.__setattr__(self, "size", positive(self.kind, self.size))
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        object.__setattr__(self, "times", count("how many times", self.times))
+        object.__setattr__(self, "times", natural("how many times", self.times))
         if self.delta and self.kind != "epsilon":
             raise InvalidInput(f"only epsilon has a delta beside it, got {self.kind}")
 
@@ -97,7 +97,7 @@ class Part:
         return cls(kind, fields[kind], fields.get("delta", 0.0), number)  # type: ignore[arg-type]  # checked above
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The part as `parse` reads it."""
         delta = f",delta={self.delta:g}" if self.delta else ""
         return f"{self.times}*{self.kind}={self.size:g}{delta}"
 
@@ -421,7 +421,7 @@ def shares(total: ApproxDP, k: int) -> list[Total]:
     zCDP rho=0.0002436
     """
     check_cost(total, ApproxDP)
-    k, slack = count("k", k), positive_probability("delta", total.delta)
+    k, slack = natural("k", k), positive_probability("delta", total.delta)
     thumb: Cost | None = None
     if total.epsilon <= 1:
         thumb = PureDP(total.epsilon / (2 * math.sqrt(-2 * k * math.log(slack))) * (1 - _MARGIN))
@@ -508,7 +508,7 @@ def lifetime(paths: Sequence[str | os.PathLike[str]], *, delta: float | None = N
     relation = Neighbours.REPLACE_ONE if mixed else found[0][1]
     each = []
     for file, (dataset, neighbours, total, spent) in zip(files, found, strict=True):
-        people = count("a group's size", group) * (2 if mixed and neighbours is Neighbours.ADD_REMOVE else 1)
+        people = natural("a group's size", group) * (2 if mixed and neighbours is Neighbours.ADD_REMOVE else 1)
         each.append((str(file), dataset, group_privacy(total, people), spent and group_privacy(spent, people)))
     spends = [spent for _, _, _, spent in each if spent is not None]
     whole = _added([total for _, _, total, _ in each], delta)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from qrelease._util.validate import count, positive_probability, probability, real
+from qrelease._util.validate import natural, positive_probability, probability, real
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_up
 
@@ -89,7 +89,7 @@ def group_privacy(cost: Cost, size: int) -> Cost:
     PureDP(epsilon=1.0)
     """
     check_cost(cost)
-    g = count("a group's size", size)
+    g = natural("a group's size", size)
     match cost:
         case PureDP(epsilon):
             return PureDP(round_up(g * Fraction(epsilon)))
@@ -146,7 +146,7 @@ def advanced_composition(cost: PureDP | ApproxDP, k: int, slack: float) -> Appro
     epsilon=1.763, delta=1e-06
     """
     check_cost(cost, PureDP, ApproxDP)
-    k, slack = count("k", k), positive_probability("slack", slack)
+    k, slack = natural("k", k), positive_probability("slack", slack)
     delta = round_up(k * Fraction(cost.delta if isinstance(cost, ApproxDP) else 0.0) + Fraction(slack))
     return ApproxDP(_advanced_epsilon(cost.epsilon, k, slack), delta)
 
@@ -165,7 +165,7 @@ def advanced_share(total: ApproxDP, k: int) -> PureDP:
     δ' = e^−32) says 1/801, where the theorem's ε' is 1.014; here it is 1/812.3.
     """
     check_cost(total, ApproxDP)
-    k, slack = count("k", k), positive_probability("delta", total.delta)
+    k, slack = natural("k", k), positive_probability("delta", total.delta)
     share = _largest(lambda epsilon: _advanced_epsilon(epsilon, k, slack) <= total.epsilon, min(total.epsilon, 700.0))
     return PureDP(share)
 
@@ -190,7 +190,7 @@ def optimal_delta(cost: PureDP, k: int, epsilon: float) -> float:
     target = real("epsilon", epsilon)
     if target < 0:
         raise InvalidInput(f"epsilon must not be negative, got {epsilon}")
-    return _Responses(cost.epsilon, count("k", k)).delta(target)
+    return _Responses(cost.epsilon, natural("k", k)).delta(target)
 
 
 def optimal_composition(cost: PureDP, k: int, delta: float) -> ApproxDP:
@@ -224,7 +224,7 @@ def optimal_composition(cost: PureDP, k: int, delta: float) -> ApproxDP:
     epsilon=1.365, delta=1e-06
     """
     check_cost(cost, PureDP)
-    delta, k = probability("delta", delta), count("k", k)
+    delta, k = probability("delta", delta), natural("k", k)
     high = round_up(k * Fraction(cost.epsilon))
     if delta == 0:
         return ApproxDP(high, 0.0)

@@ -41,10 +41,15 @@ class Neighbours(enum.Enum):
             raise InvalidInput(f"neighbours must be {allowed}, got {value!r}") from None
 
 
-class _Readable:
-    """Text and JSON of a cost, with every digit of its floats; and a shorter text for what is only read."""
+class _Parameters:
+    """The checks of a cost's numbers; its text and JSON, with every digit of its floats; and a shorter text to read."""
 
     __slots__: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            check = probability if name == "delta" else positive
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def to_json(self) -> dict[str, float]:
         """The fields by name; `cost_from_json` makes the same cost of them, bit for bit."""
@@ -69,7 +74,7 @@ class _Readable:
 
 
 @dataclass(frozen=True, slots=True)
-class PureDP(_Readable):
+class PureDP(_Parameters):
     """ε-differential privacy, ε > 0 (Dwork, McSherry, Nissim & Smith 2006).
 
     Parameters
@@ -90,12 +95,9 @@ class PureDP(_Readable):
 
     epsilon: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-
 
 @dataclass(frozen=True, slots=True)
-class ApproxDP(_Readable):
+class ApproxDP(_Parameters):
     """(ε, δ)-differential privacy, ε > 0 and 0 ≤ δ < 1 (Dwork et al. 2006).
 
     Parameters
@@ -119,14 +121,13 @@ class ApproxDP(_Readable):
     epsilon: float
     delta: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", probability("delta", self.delta))
-
 
 @dataclass(frozen=True, slots=True)
-class ZCDP(_Readable):
-    """ρ-zero-concentrated DP, ρ > 0: Rényi divergence ≤ ρα at every order α > 1 (Bun & Steinke 2016).
+class ZCDP(_Parameters):
+    """ρ-zero-concentrated DP, ρ > 0: the Rényi divergence is at most ρα at every order α > 1.
+
+    The costs of Gaussian draws add up in it without loss, and at each δ > 0 it implies an (ε, δ): see
+    `conversions.zcdp_epsilon`.
 
     Parameters
     ----------
@@ -138,6 +139,10 @@ class ZCDP(_Readable):
     InvalidInput
         For a ρ that is not positive and finite.
 
+    References
+    ----------
+    Bun & Steinke 2016, *Concentrated differential privacy*.
+
     Examples
     --------
     >>> ZCDP(0.5)
@@ -145,9 +150,6 @@ class ZCDP(_Readable):
     """
 
     rho: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", positive("rho", self.rho))
 
 
 Cost = PureDP | ApproxDP | ZCDP

@@ -475,13 +475,22 @@ class Ledger:
     ) -> "SharedJournal":
         """Open a session that pays as it goes, up to a cap, or go on with one: an entry in the history, no charge.
 
-        cap    what its purchases together may cost
-        label  what it is for, one line for the history; public
-        key    names it: with the key of one that was opened before, which must have had the same cap and label, the
-               caller goes on with it, while others may too. Without a key it is a new one.
-        rows   the table that it is about, as `charge` takes it
+        Parameters
+        ----------
+        cap : Cost
+            What its purchases together may cost.
+        label : str
+            What it is for, one line for the history; public.
+        key : str, optional
+            Names it: with the key of one that was opened before, which must have had the same cap and label, the caller
+            goes on with it, while others may too. Without a key it is a new one.
+        rows : optional
+            The table that it is about, as `charge` takes it.
 
-        `InvalidInput` for a cap that the total could never hold.
+        Raises
+        ------
+        InvalidInput
+            For a cap that the total could never hold.
         """
         check_cost(cap)
         label, key = _text("label", label), _text("key", os.urandom(16).hex() if key is None else key)

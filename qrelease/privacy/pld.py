@@ -10,7 +10,7 @@ and `gaussian_delta` have no such limit.
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from qrelease._util.validate import count, positive, positive_probability, real
+from qrelease._util.validate import natural, positive, positive_probability, real
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import ApproxDP, PureDP, check_cost
 
@@ -41,7 +41,7 @@ class PrivacyLoss:
     @classmethod
     def discrete_gaussian(cls, sensitivity: int, sigma: float) -> Self:
         """Discrete Gaussian noise, P(y) ∝ exp(−y²/(2σ²)) on the integers."""
-        sensitivity, sigma = _apart(count("sensitivity", sensitivity), "sigma", sigma)
+        sensitivity, sigma = _apart(natural("sensitivity", sensitivity), "sigma", sigma)
         return cls(_library().from_discrete_gaussian_mechanism(sigma, sensitivity, use_connect_dots=True))
 
     @classmethod
@@ -53,7 +53,7 @@ class PrivacyLoss:
     @classmethod
     def discrete_laplace(cls, sensitivity: int, scale: float) -> Self:
         """Discrete Laplace noise, P(y) ∝ exp(−|y|/scale) on the integers."""
-        sensitivity, scale = _apart(count("sensitivity", sensitivity), "scale", scale)
+        sensitivity, scale = _apart(natural("sensitivity", sensitivity), "scale", scale)
         return cls(_library().from_discrete_laplace_mechanism(1 / scale, sensitivity, use_connect_dots=True))
 
     @classmethod
@@ -70,7 +70,7 @@ class PrivacyLoss:
         return PrivacyLoss(composed, self._mechanisms + other._mechanisms)
 
     def __mul__(self, k: int) -> "PrivacyLoss":
-        return PrivacyLoss(self._distribution.self_compose(count("k", k)), self._mechanisms * k)
+        return PrivacyLoss(self._distribution.self_compose(natural("k", k)), self._mechanisms * k)
 
     def epsilon(self, delta: float) -> float:
         """The ε of the whole at δ < 1; `InvalidInput` below 1e-12, and below 2e-15 for each mechanism composed."""

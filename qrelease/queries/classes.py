@@ -14,7 +14,8 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Mask
 from qrelease._util.validate import whole
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 from qrelease.queries.canonical import CanonicalQuery, conjunction
 
@@ -96,7 +97,7 @@ class Conjunctions:
         return [n - m + 1 if ranges else comb(n, m) for m in range(1, n)]
 
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
-        """By how many cells of the table on these columns a query counts: how many queries do so."""
+        """The number of queries by how many cells of the table on these columns they count."""
         return _cells(self, domain, axes)
 
 
@@ -146,7 +147,7 @@ class Parities:
         return conjunction(cube) or bool((product == signs * first ** (cube.ndim - 1)).all())
 
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
-        """By how many cells of the table on these columns a query counts: how many queries do so, at most."""
+        """The number of queries, at most, by how many cells of the table on these columns they count."""
         whole = prod(domain.shape[a] for a in axes)
         total = Counter(Conjunctions(max(len(axes), 1)).cells(domain, axes))
         # Of each column's signs the sum; all together multiply. Two columns' signs may be turned over together.

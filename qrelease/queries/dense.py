@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.data.domain import readable
+from qrelease._util.texts import readable
 from qrelease.errors import TooLarge
 from qrelease.queries.families import Queries
 from qrelease.queries.workload import Workload

@@ -386,11 +386,11 @@ class Residuals:
         return rows
 
     def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The same: F is symmetric."""
+        """The adjoint, which is `apply` itself: F is symmetric."""
         return self.apply(weights)
 
     def squares(self) -> npt.NDArray[np.float64]:
-        """The same norm in each row."""
+        """The squared norm of each query, which is the same for all."""
         return np.full(self.count, float(self._norm))
 
     @property

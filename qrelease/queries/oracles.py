@@ -13,7 +13,8 @@ from typing import Final, Protocol, final, runtime_checkable
 import numpy as np
 
 from qrelease._util.typing import Floats, Ints
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 
 MAX_SUMS: Final = 1 << 24
@@ -129,7 +130,7 @@ def _conditions(attribute: Attribute) -> Floats:
 
 
 def _best_spans(lines: Floats, *, ranges: bool) -> tuple[Ints, Ints, Floats]:
-    """Of each line (..., m): where the range, or the single value, of the largest sum begins and ends, and that sum."""
+    """Where the range, or the single value, of the largest sum of each line (..., m) begins and ends, and that sum."""
     if not ranges:
         best = lines.argmax(axis=-1)
         return best, best, lines.max(axis=-1)

@@ -84,7 +84,7 @@ class Product:
 
     @property
     def bounded(self) -> bool:
-        """Where all factors are."""
+        """Whether all factors are bounded."""
         return all(f.bounded for f in self.factors)
 
     @property

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column
+
+MOST_ANSWERS: Final = 1_000_000
+"""The most answers that are written by default."""
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -46,7 +50,7 @@ def answer_columns(release: Release, workload: Workload) -> dict[str, Column]:
 
 
 def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Column]]:
-    """The same, some lines at a time."""
+    """The table of answers, some lines at a time."""
     keys = _keys(workload)
     texts = workload.texts() if QUERY in keys else iter(())
     for part in workload.parts(PART_ANSWERS):

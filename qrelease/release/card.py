@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from qrelease.data.domain import Attribute, readable
+from qrelease._util.texts import readable
+from qrelease.data.attribute import Attribute
 from qrelease.errors import InvalidInput
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours
@@ -51,7 +52,7 @@ def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[s
     Raises
     ------
     InvalidInput
-        For a field that is none of `HOLDERS`, and for what is no text.
+        For a field that is not in `HOLDERS`, and for anything but a text.
 
     Examples
     --------

@@ -205,7 +205,7 @@ class Curator:
         return self._table if self._table.domain.at_most is None else self._table.bounded(self._key(name))
 
     def _key(self, name: str) -> bytes:
-        """By what the records of persons are chosen for a charge of that name."""
+        """The key by which the records of persons are chosen for a charge of that name."""
         seed = self._entropy.insecure_seed if is_insecure(self._entropy) else None
         if seed is not None:
             return sha256(f"qrelease insecure persons {seed}".encode()).digest()
@@ -427,8 +427,7 @@ class Curator:
         cost : PureDP, ApproxDP or ZCDP
             What it may cost; all of it is charged.
         changed_rows : bool
-            That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
-            charge.
+            As for `release`.
 
         Returns
         -------

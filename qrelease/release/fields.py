@@ -47,7 +47,7 @@ def queries(domain: Domain, content: Sequence[Mapping[str, Any]]) -> Workload:
 
 
 def floats(field: str, content: object, length: int) -> Floats:
-    """So many finite numbers."""
+    """A field of so many finite numbers."""
     found = np.array(content)
     if found.shape != (length,) or (length and found.dtype.kind not in "if") or not np.isfinite(found).all():
         raise InvalidInput(f"{field}: must be {length:,} finite numbers")

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 
 Frame = Literal["pandas", "polars", "arrow"]

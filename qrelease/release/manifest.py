@@ -40,9 +40,6 @@ LISTED = 1 << 10
 LISTED_ANSWERS = 1 << 12
 """Noisy answers that a manifest lists; where there are more, all are in a file of their own."""
 
-MOST_ANSWERS = 1_000_000
-"""Answers that are written by default."""
-
 NUMBERS = np.dtype("<f8")
 
 _INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"

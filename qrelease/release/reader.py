@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Floats
-from qrelease._util.validate import count, positive
+from qrelease._util.validate import natural, positive
 from qrelease.data import schema
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     Raises
     ------
     InvalidInput
-        For a file that is none; it names the field.
+        For a file that is no release; the message names the field.
     BudgetExceeded
         Where its parts cost more than it claims in all.
     TooLarge
@@ -238,7 +238,7 @@ def _measurements(
             if noise is None or entry["noise"] != said:  # mostly it is that of the one before
                 said = entry["noise"]
                 noise = _noise(said)
-            found.append(Measurement(group, part, noise, count("repeats", entry["repeats"])))
+            found.append(Measurement(group, part, noise, natural("repeats", entry["repeats"])))
             at += size
     if values is not None and at != len(values):
         raise InvalidInput(f"{VALUES} does not hold the {at:,} noisy answers of this release")

@@ -505,7 +505,10 @@ class Release:
         is the records that were fitted, or else so many synthetic ones, of which equal ones are one row. The weights
         sum to the (noisy) number of records.
 
-        rows    `WEIGHTED_ROWS` by default
+        Parameters
+        ----------
+        rows : int, optional
+            `WEIGHTED_ROWS` by default.
 
         Raises what `synthetic` does.
         """

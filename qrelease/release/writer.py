@@ -42,13 +42,12 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.sampling import generator
 from qrelease.release import sums
-from qrelease.release.answer_table import answer_parts
+from qrelease.release.answer_table import MOST_ANSWERS, answer_parts
 from qrelease.release.frames import Column, as_arrow, columns_of
 from qrelease.release.manifest import (
     ARRAYS,
     LISTED_ANSWERS,
     MANIFEST,
-    MOST_ANSWERS,
     NUMBERS,
     VALUES,
     set_apart,

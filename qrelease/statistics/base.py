@@ -108,7 +108,7 @@ class Statistic(Protocol):
 
     @property
     def name(self) -> str:
-        """As on the command line and in the ledger, such as `mean`."""
+        """The name on the command line and in the ledger, such as `mean`."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """Raise whatever can be known to be wrong before anything is charged: `InvalidInput`, or `TooLarge`."""

@@ -43,7 +43,7 @@ def load(text: str) -> Callable[[Mapping[str, Floats]], float]:
 
 
 def _answer(function: Callable[[Mapping[str, Floats]], Any], block: bytes, seconds: float, size: int) -> float:
-    """Of one block, in a fork that is killed after so many seconds."""
+    """The answer of one block, in a fork that is killed after so many seconds."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -74,7 +74,7 @@ def _run(function: Callable[[Mapping[str, Floats]], Any], block: bytes, write: i
 
 
 def _exactly(source: io.FileIO, size: int) -> bytes:
-    """So many bytes, or fewer where there are no more."""
+    """Read so many bytes, or fewer where there are no more."""
     found = bytearray()
     while len(found) < size and (piece := source.read(size - len(found))):
         found += piece

@@ -57,7 +57,7 @@ def parse(text: str) -> Any:
     Raises
     ------
     InvalidInput
-        For a name or a parameter that there is not, and for a value that is none; the message lists what there is.
+        For an unknown name or parameter, which the message lists, and for a value that does not fit.
 
     Examples
     --------

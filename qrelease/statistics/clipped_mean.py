@@ -105,13 +105,8 @@ class ClippedMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; about the mean of the values as they are, in their unit."""
-        grid = Grid.of(domain, self.column)
-        if records <= 0:
-            return math.inf
-        looking, rest = split(currency(cost), _LOOKING)
-        biased = 2 * self._outside(grid, looking, neighbours, beta / 2) * (grid.high - grid.low) / records
-        error = biased + SumsPlan(grid.cells - 1, grid, neighbours).error(records, rest, beta / 2)
-        return error if error < grid.high - grid.low else math.inf
+        grid, (looking, rest) = Grid.of(domain, self.column), split(currency(cost), _LOOKING)
+        return _error(grid, self._outside(grid, looking, neighbours, beta / 2), rest, neighbours, records, beta)
 
 
 def _upper_bounds(cells: int) -> Ints:
@@ -148,8 +143,8 @@ class QuantileMean:
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, PureDP
-    >>> domain = Domain.coded({"gain": 100_000})
-    >>> QuantileMean("gain").error_bound(domain, 1_000_000, PureDP(1.0), Neighbours.ADD_REMOVE, beta=0.05) < 100
+    >>> asked = Domain.coded({"gain": 100_000}), 1_000_000, PureDP(1.0), Neighbours.ADD_REMOVE
+    >>> QuantileMean("gain").error_bound(*asked, beta=0.05) < 100
     True
     """
 
@@ -186,14 +181,21 @@ class QuantileMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; about the mean of the values as they are, in their unit."""
-        grid = Grid.of(domain, self.column)
-        if records <= 0:
-            return math.inf
-        lower, _, rest = _shares(cost)
+        grid, (lower, _, rest) = Grid.of(domain, self.column), _shares(cost)
         outside = _aim(grid, lower) + loss_bound(grid.cells, 1, lower, beta / 4)
-        biased = 2 * outside * (grid.high - grid.low) / records
-        error = biased + SumsPlan(grid.cells - 1, grid, neighbours).error(records, rest, beta / 2)
-        return error if error < grid.high - grid.low else math.inf
+        return _error(grid, outside, rest, neighbours, records, beta)
+
+
+def _error(grid: Grid, outside: int, cost: PureDP | ZCDP, neighbours: Neighbours, records: float, beta: float) -> float:
+    """How far off a clipped mean is, with probability 1 - β, where at most `outside` records are beyond each bound.
+
+    That these are so few fails with probability β/2; the cost is that of the sums. Infinite where nothing is promised.
+    """
+    if records <= 0:
+        return math.inf
+    biased = 2 * outside * (grid.high - grid.low) / records
+    error = biased + SumsPlan(grid.cells - 1, grid, neighbours).error(records, cost, beta / 2)
+    return error if error < grid.high - grid.low else math.inf
 
 
 def _clipped(

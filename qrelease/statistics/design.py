@@ -13,17 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Floats, Ints
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 
 UNIT: Final = 1 << 10
 """What 1 is in whole numbers: features and targets are from -UNIT to UNIT."""
 
-_LISTED: Final = 32  # ordered columns with more cells are one number, all others one indicator a cell
+_MAX_INDICATOR_CELLS: Final = 32  # ordered columns with more cells are one number, all others one indicator a cell
 _MOST_FEATURES: Final = 1 << 12
 
 
-class Cells(Protocol):
+class CellReader(Protocol):
     """Whoever has the cells of records: a `PrivateColumns`, or a function of public ones."""
 
     def cells(self, name: str) -> Ints:
@@ -53,7 +54,7 @@ class Design:
 
     @classmethod
     def of(cls, domain: Domain, target: str, features: tuple[str, ...] | None) -> Design:
-        """Of these features, or of all columns but the target; `InvalidInput` where they do not fit."""
+        """The design of these features, or of all columns but the target; `InvalidInput` where they do not fit."""
         domain[target]
         names = tuple(name for name in domain.names if name != target) if features is None else features
         if not isinstance(names, tuple) or not names or len(set(names)) < len(names) or target in names:
@@ -65,7 +66,7 @@ class Design:
 
     @cached_property
     def blocks(self) -> tuple[Ints, ...]:
-        """Of each column, what its cells are as features, (cells, features of it)."""
+        """What the cells of each column are as features, (cells, features of it)."""
         return tuple(_block(self.domain[name]) for name in self.features)
 
     @cached_property
@@ -89,13 +90,13 @@ class Design:
         terms = len(self.features) + 1
         return terms * (terms + 1) // 2 * UNIT**2
 
-    def rows(self, source: Cells) -> Ints:
+    def rows(self, source: CellReader) -> Ints:
         """(n, p); a row depends on its record alone."""
         parts = [block[source.cells(name)] for name, block in zip(self.features, self.blocks, strict=True)]
         return np.concatenate([np.full((len(parts[0]), 1), UNIT, np.int64), *parts], axis=1)
 
     def labels(self, positive: str | None) -> tuple[Ints, Ints]:
-        """Of each cell of the target: −1, 1, or 0 where it is missing; and whether it is 1. For two classes."""
+        """The label of each cell of a target of two classes: −1, 1, or 0 where it is missing; and whether it is 1."""
         attribute = self.domain[self.target]
         names = attribute.labels[: attribute.values]
         if positive is None:
@@ -108,7 +109,7 @@ class Design:
         return found.astype(np.int64), (found == 1).astype(np.int64)
 
     def numbers(self) -> tuple[Ints, Ints]:
-        """Of each cell of the target: a whole number from -UNIT to UNIT, and 1, or 0 where it is missing."""
+        """The value of each cell of the target: a whole number from -UNIT to UNIT, and 1, or 0 where it is missing."""
         attribute = self.domain[self.target]
         if attribute.values < 2 or not (attribute.ordered or attribute.kind == "coded"):
             raise InvalidInput(f"{self.target!r} is no number: a linear regression needs an ordered target")
@@ -116,7 +117,7 @@ class Design:
         return _scaled(attribute)[:, 0] * known, known
 
     def weights(self, solution: Floats) -> dict[str, float | tuple[float, ...]]:
-        """By column: one a cell, or one for a number, in its own scale from -1 to 1; the constant first."""
+        """The weights by column: one a cell, or one for a number, in its own scale from -1 to 1; the constant first."""
         found: dict[str, float | tuple[float, ...]] = {"": float(solution[0])}
         at = 1
         for name, block in zip(self.features, self.blocks, strict=True):
@@ -125,7 +126,7 @@ class Design:
             at += block.shape[1]
         return found
 
-    def predict(self, weights: Mapping[str, object], source: Cells) -> Floats:
+    def predict(self, weights: Mapping[str, object], source: CellReader) -> Floats:
         """The linear prediction of each record, (n,), by weights that an estimate has as its value."""
         listed = [weights[""], *(weights[name] for name in self.features)]
         solution = np.concatenate([np.atleast_1d(np.asarray(part, np.float64)) for part in listed])
@@ -165,19 +166,19 @@ class Design:
 
 @final
 @dataclass(frozen=True)
-class Records:
+class PublicRecords:
     """Public records as cells, for predictions: a name and the cells of each."""
 
     columns: Mapping[str, npt.ArrayLike]
 
     def cells(self, name: str) -> Ints:
-        """See `Cells`."""
+        """See `CellReader`."""
         return np.asarray(self.columns[name], np.int64)
 
 
 def _block(attribute: Attribute) -> Ints:
     """(cells, features)."""
-    if attribute.ordered and attribute.values > _LISTED:
+    if attribute.ordered and attribute.values > _MAX_INDICATOR_CELLS:
         return _scaled(attribute)
     return UNIT * np.eye(attribute.size, dtype=np.int64)
 

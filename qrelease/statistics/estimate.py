@@ -199,7 +199,7 @@ class Estimate:
 
 
 def _listed(value: Any) -> Any:
-    """With tuples for lists, as JSON knows no tuples."""
+    """The value with tuples for lists, as JSON knows no tuples."""
     if isinstance(value, list | tuple):
         return tuple(map(_listed, value))
     return {key: _listed(part) for key, part in value.items()} if isinstance(value, Mapping) else value

@@ -16,7 +16,8 @@ import numpy as np
 
 from qrelease._util.typing import Ints
 from qrelease._util.validate import real
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 
 _MAX_CELLS = 1 << 28  # as many as a table counts
@@ -83,7 +84,7 @@ class Grid:
         return self.low + self.step * code
 
     def code(self, value: float) -> int:
-        """The code of a number; `InvalidInput` where it is none of the grid."""
+        """The code of a number; `InvalidInput` where it is not on the grid."""
         number = real("a value", value)
         place = (Fraction(number) - Fraction(self.low)) / Fraction(self.step)
         code = round(place)

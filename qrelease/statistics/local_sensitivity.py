@@ -34,7 +34,7 @@ class LocallyStable(Protocol):
 
     @property
     def name(self) -> str:
-        """In words, such as `median`."""
+        """The function's name, such as `median`."""
 
     def check(self, grid: Grid, neighbours: Neighbours) -> None:
         """`InvalidInput` for a column, or a relation, that it is not made for."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 
-from qrelease._util.validate import count, positive
+from qrelease._util.validate import natural, positive
 from qrelease.errors import InvalidInput
 from qrelease.privacy.composition import group_privacy
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost
@@ -41,7 +41,7 @@ def mean_rate(dimension: int, records: int, cost: Cost, deviation: float = 1.0) 
     >>> mean_rate(10, 1000, ZCDP(0.1))
     0.011
     """
-    d, n, variance = count("dimension", dimension), count("records", records), positive("deviation", deviation) ** 2
+    d, n, variance = natural("dimension", dimension), natural("records", records), positive("deviation", deviation) ** 2
     return variance * (d / n + d**2 * _price(cost, d) / n**2)
 
 
@@ -53,7 +53,7 @@ def sparse_mean_rate(dimension: int, support: int, records: int, cost: Cost, dev
     >>> round(sparse_mean_rate(10_000, 5, 1000, ZCDP(0.1)), 4)
     0.0673
     """
-    d, s, n = count("dimension", dimension), count("support", support), count("records", records)
+    d, s, n = natural("dimension", dimension), natural("support", support), natural("records", records)
     if d < 2 or s > d:
         raise InvalidInput(f"support must be at most the dimension, which is at least 2, got {support} of {dimension}")
     terms = s * math.log(d)
@@ -97,7 +97,7 @@ def mean_bound(dimension: int, records: int, cost: Cost, neighbours: Neighbours 
     39.9
     """
     check_cost(cost)
-    d, n = count("dimension", dimension), count("records", records)
+    d, n = natural("dimension", dimension), natural("records", records)
     try:
         held = group_privacy(cost, 2) if neighbours is Neighbours.ADD_REMOVE else cost
     except InvalidInput:

@@ -67,7 +67,7 @@ class TwoSums:
         return self.grid.value(self.low + self.width * part)
 
     def interval(self, beta: float) -> tuple[float, float]:
-        """Of the clipped mean, with probability 1 - β, where the table has a value at all.
+        """The interval of the clipped mean, with probability 1 - β, where the table has a value at all.
 
         If both draws are within ±t, A is from A' - t to A' + t and so is B. The mean grows with A and falls with B: it
         is between the means of (A' - t, B' + t) and (A' + t, B' - t), as neither changes the total.
@@ -135,7 +135,7 @@ class SumsPlan:
         return twice * (self.width if isinstance(cost, PureDP) else self.width**2)
 
     def law(self, cost: Cost) -> Noise:
-        """Of the noise; `InvalidInput` where it is beyond the samplers' range."""
+        """The distribution of the noise; `InvalidInput` where it is beyond the samplers' range."""
         return calibrated(self.moved(cost), cost)[0]
 
     def error(self, records: float, cost: Cost, beta: float) -> float:
@@ -312,6 +312,6 @@ class TextbookMean:
 
 
 def _sensitivity(most: int, cost: Cost, neighbours: Neighbours) -> int:
-    """Of one number that a record moves by at most so much."""
+    """The sensitivity of one number that a record moves by at most so much."""
     moved = most * moves(neighbours)
     return moved if isinstance(cost, PureDP) else moved**2

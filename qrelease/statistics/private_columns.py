@@ -197,7 +197,7 @@ class PrivateColumns:
         return [self.noise.choose(part, epsilon, moved, rule, monotone=False) for part, moved in given]
 
     def stream(self, what: str, cost: Cost, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
-        """A sparse vector stream of some kind, such as `SparseVector`, made of (cost, *arguments, **options)."""
+        """A sparse vector stream of some kind, such as `SparseVector`, made of the cost and the other arguments."""
         self.spend(what, cost)
         return self.noise.stream(kind, cost, *arguments, **options)
 

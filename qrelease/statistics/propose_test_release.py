@@ -151,7 +151,7 @@ class ProposeTestRelease:
 
 
 def _shares(cost: Cost) -> tuple[ApproxDP, PureDP]:
-    """Of the test, which has all of δ, and of the release."""
+    """The shares of the test, which has all of δ, and of the release."""
     check_cost(cost, ApproxDP)
     if not isinstance(cost, ApproxDP) or not 0 < cost.delta <= 0.5:
         raise InvalidInput(f"propose-test-release needs a delta above 0 and at most 0.5, got {cost}")

@@ -241,7 +241,7 @@ class TreeQuantiles:
         return split(currency(cost), [1] * _levels(grid.cells))
 
     def _law(self, grid: Grid, cost: Cost, neighbours: Neighbours) -> Noise:
-        """Of a count: one record is in one node of a level, so a replaced one moves two counts by 1."""
+        """The noise of a count: one record is in one node of a level, so a replaced one moves two counts by 1."""
         return calibrated(moves(neighbours), self._shares(grid, cost)[0])[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Final, Literal, final, get_args
 import numpy as np
 
 from qrelease._util.typing import Floats, Ints
-from qrelease._util.validate import count, positive, probability
+from qrelease._util.validate import natural, positive, probability
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated, currency
@@ -54,15 +54,15 @@ SLOPE: Final = 1 << 12
 WEIGHT: Final = 1 << 12
 """What a weight of 1 is in whole numbers."""
 _LARGEST_WEIGHT: Final = 64.0
-_TABLE: Final = 1 << 14  # entries of the logistic function on -16..16
-_HUBER: Final = 0.25  # where the Huber loss becomes linear, a target's half range being 1
-_EXACT: Final = 1 << 52  # sums of whole numbers in floats are exact up to there
+_ENTRIES: Final = 1 << 14  # entries of the logistic function on -16..16
+_HUBER_END: Final = 0.25  # where the Huber loss becomes linear, a target's half range being 1
+_EXACT_SUM: Final = 1 << 52  # sums of whole numbers in floats are exact up to there
 _COUNT_SHARE: Final = 0.02
 _GRADIENT_RIDGE: Final = 20.0  # least ridge of the metric, in deviations of the noise of a gradient: by trials on Adult
 
 
 def targets_of(design: Design, loss: Loss, positive_label: str | None) -> tuple[Ints, Ints]:
-    """Of each cell of the target: y, from -UNIT to UNIT, and whether it is there."""
+    """The value y of each cell of the target, from -UNIT to UNIT, and whether it is there."""
     if loss == "logistic":
         signs, _ = design.labels(positive_label)
         return UNIT * signs, np.abs(signs)
@@ -73,8 +73,11 @@ def moments_of(rows: Ints, target: Ints) -> tuple[Ints, Ints]:
     """XᵀX and Xᵀy, exact: each product is below 2^20, so so many rows at a time fit a float."""
     p = rows.shape[1]
     gram, cross = np.zeros((p, p), np.int64), np.zeros(p, np.int64)
-    for at in range(0, len(rows), _EXACT // UNIT**2):
-        part, y = rows[at : at + _EXACT // UNIT**2].astype(np.float64), target[at : at + _EXACT // UNIT**2]
+    for at in range(0, len(rows), _EXACT_SUM // UNIT**2):
+        part, y = (
+            rows[at : at + _EXACT_SUM // UNIT**2].astype(np.float64),
+            target[at : at + _EXACT_SUM // UNIT**2],
+        )
         gram += np.rint(part.T @ part).astype(np.int64)
         cross += np.rint(part.T @ y.astype(np.float64)).astype(np.int64)
     return gram, cross
@@ -326,15 +329,15 @@ class NoisyDescent:
         if self.positive is not None and self.loss != "logistic":
             raise InvalidInput("positive is for logistic regression")
         targets_of(design, self.loss, self.positive)
-        count("epochs", self.epochs)
-        count("batches", self.batches)
+        natural("epochs", self.epochs)
+        natural("batches", self.batches)
         positive("clip", self.clip)
         probability("curvature", self.curvature)
         _, _, steps = self.costs(cost)
         self.law(design, steps[0], neighbours)
 
     def costs(self, cost: Cost) -> tuple[ZCDP, ZCDP | None, tuple[ZCDP, ...]]:
-        """Of the number of records, of the second moments, and of each epoch: their sum is the whole."""
+        """The costs of the number of records, of the second moments, and of each epoch: their sum is the whole."""
         spent = currency(cost)
         if isinstance(spent, PureDP):
             raise InvalidInput(f"noisy-descent needs a rho, or a delta beside its epsilon, got {cost}")
@@ -350,7 +353,7 @@ class NoisyDescent:
         return max(1, math.floor(share * math.isqrt(design.square))) * SLOPE
 
     def law(self, design: Design, cost: ZCDP, neighbours: Neighbours) -> Noise:
-        """Of the noise on a gradient."""
+        """The distribution of the noise on a gradient."""
         return calibrated(moves(neighbours) ** 2 * self.gradient_bound(design) ** 2, cost)[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -364,7 +367,7 @@ class NoisyDescent:
         moved = moves(private.neighbours)
         noisy, law = private.measure("number of records with a target", np.array([len(rows)]), moved**2, counting)
         records, bound = max(float(noisy[0]), 1.0), self.gradient_bound(design)
-        problem = Problem.of(rows, y, self.loss, bound, self.clip_inputs)
+        problem = RegressionRecords.of(rows, y, self.loss, bound, self.clip_inputs)
         batch = np.zeros(len(rows), np.int64)
         if self.batches > 1:  # each record by its own draw; any law does that the records do not share
             batch = private.noise.noise(*calibrated(100 * self.batches, PureDP(1.0)), len(rows)) % self.batches
@@ -421,7 +424,7 @@ class NoisyDescent:
 
 
 @dataclass(frozen=True)
-class Problem:
+class RegressionRecords:
     """The private side: rows, targets, and how large each slope may be, all whole numbers."""
 
     rows: Floats
@@ -431,7 +434,7 @@ class Problem:
     bound: int
 
     @classmethod
-    def of(cls, rows: Ints, targets: Ints, loss: Loss, bound: int, clip_inputs: bool) -> Problem:
+    def of(cls, rows: Ints, targets: Ints, loss: Loss, bound: int, clip_inputs: bool) -> RegressionRecords:
         """slopes  |slope| ‖x‖ ≤ bound: whole division by a root that is rounded up"""
         squares = (rows * rows).sum(axis=1)
         lengths = {square: root_up(square) for square in np.unique(squares).tolist()}
@@ -444,13 +447,13 @@ class Problem:
             return cls(rows.astype(np.float64), targets, np.full(len(rows), SLOPE), loss, bound)
         return cls(rows.astype(np.float64), targets, bound // np.maximum(long, 1), loss, bound)
 
-    def only(self, chosen: Ints) -> Problem:
+    def only(self, chosen: Ints) -> RegressionRecords:
         """Some of the records."""
-        return Problem(self.rows[chosen], self.targets[chosen], self.slopes[chosen], self.loss, self.bound)
+        return RegressionRecords(self.rows[chosen], self.targets[chosen], self.slopes[chosen], self.loss, self.bound)
 
     def gradient(self, weights: Ints) -> Ints:
         """The sum of clipped gradients at whole weights, exact, (p,)."""
-        total, step = np.zeros(len(weights), np.int64), max(1, _EXACT // self.bound)
+        total, step = np.zeros(len(weights), np.int64), max(1, _EXACT_SUM // self.bound)
         for at in range(0, len(self.rows), step):
             part = slice(at, at + step)
             z = np.rint(self.rows[part] @ weights.astype(np.float64)).astype(np.int64)  # exact: below 2^52
@@ -464,16 +467,16 @@ def slopes_of(z: Ints, targets: Ints, loss: Loss) -> Ints:
     if loss == "logistic":
         # loss' = −y σ(−yz): of a table at the floor of yz.
         signed = z * np.sign(targets)
-        place = np.clip(signed * (_TABLE // 32) // (UNIT * WEIGHT) + _TABLE // 2, 0, _TABLE - 1)
+        place = np.clip(signed * (_ENTRIES // 32) // (UNIT * WEIGHT) + _ENTRIES // 2, 0, _ENTRIES - 1)
         return -np.sign(targets) * _logistic()[place]
     residual = (z - targets * WEIGHT) // (UNIT * WEIGHT // SLOPE)
-    return np.clip(residual, -int(_HUBER * SLOPE), int(_HUBER * SLOPE)) if loss == "huber" else residual
+    return np.clip(residual, -int(_HUBER_END * SLOPE), int(_HUBER_END * SLOPE)) if loss == "huber" else residual
 
 
 @cache
 def _logistic() -> Ints:
-    """σ(−t) in parts of `SLOPE`, at the middles of steps of 32/_TABLE from -16 to 16."""
-    t = (np.arange(_TABLE) + 0.5) * (32 / _TABLE) - 16
+    """σ(−t) in parts of `SLOPE`, at the middles of steps of 32/_ENTRIES from -16 to 16."""
+    t = (np.arange(_ENTRIES) + 0.5) * (32 / _ENTRIES) - 16
     found: Ints = np.rint(SLOPE / (1 + np.exp(t))).astype(np.int64)
     return found
 

@@ -134,7 +134,7 @@ class SampleAndAggregate:
         return Path(self.function).name
 
     def _moved(self, cost: Cost, neighbours: Neighbours) -> int:
-        """Of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""
+        """The sensitivity of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""
         moved = STEPS * moves(neighbours)
         return moved if isinstance(cost, PureDP) else moved**2
 
@@ -149,7 +149,7 @@ class SampleAndAggregate:
         return self._median(private, answers, cost)
 
     def answers(self, private: PrivateColumns) -> Ints:
-        """Of all blocks, in steps, (k,). Private."""
+        """The answers of all blocks, in steps, (k,). Private."""
         grids = [Grid.of(private.domain, name) for name in self.columns]
         codes = np.stack([private.codes(name) for name in self.columns])
         block = private.noise.labels(codes.shape[1], self.blocks)

@@ -32,7 +32,7 @@ MAX_CANDIDATES: Final = 1 << 20
 
 
 def check_columns(domain: Domain, columns: object) -> int:
-    """K, the number of cells of some columns; `InvalidInput` for names that are none, `TooLarge` beyond 2^20 cells."""
+    """K, the number of cells of some columns; `InvalidInput` for names of no column, `TooLarge` beyond 2^20 cells."""
     if not isinstance(columns, tuple) or not columns or not all(isinstance(name, str) for name in columns):
         raise InvalidInput(f"columns must be a tuple of names, got {columns!r}")
     cells = domain.cells(domain.axes(columns))
@@ -89,7 +89,7 @@ class MostCommon:
         selection_epsilon(share, rule_of(share))
 
     def _share(self, cost: Cost) -> PureDP | ZCDP:
-        """Of one choice."""
+        """The cost of one choice."""
         return split(currency(cost), [1] * self.k)[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

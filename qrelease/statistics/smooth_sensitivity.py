@@ -197,7 +197,7 @@ class SmoothSensitivity:
 
 
 def _shares(cost: Cost) -> tuple[PureDP | ApproxDP, PureDP | None]:
-    """Of the value, and of ln S."""
+    """The shares of the value, and of ln S."""
     check_cost(cost, PureDP, ApproxDP)
     if not isinstance(cost, ApproxDP) or not cost.delta:
         return PureDP(cost.to_json()["epsilon"]), None

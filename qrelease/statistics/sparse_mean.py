@@ -30,7 +30,7 @@ from typing import ClassVar, Final, final
 import numpy as np
 
 from qrelease._util.typing import Ints
-from qrelease._util.validate import count, real
+from qrelease._util.validate import natural, real
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated, currency
@@ -56,7 +56,7 @@ class _Scale:
 
     @classmethod
     def of(cls, domain: Domain, origin: float) -> _Scale:
-        """Of all columns; a missing value counts as the origin."""
+        """The scale of all columns; a missing value counts as the origin."""
         weights, steps, origin = [], [], real("origin", origin)
         for attribute in domain:
             grid = Grid.of(Domain((attribute,)), attribute.name)
@@ -71,7 +71,7 @@ class _Scale:
 
 
 def _check_support(support: object, domain: Domain) -> int:
-    s = count("support", support)
+    s = natural("support", support)
     if s > len(domain):
         raise InvalidInput(f"support must be at most the number of columns, {len(domain)}, got {s}")
     return s
@@ -145,7 +145,7 @@ class SparseMean:
         _ = choices, self._law(last, neighbours)
 
     def _costs(self, cost: Cost) -> tuple[PureDP | ZCDP, tuple[PureDP | ZCDP, ...], PureDP | ZCDP]:
-        """Of the number of records, of each choice, and of the values."""
+        """The costs of the number of records, of each choice, and of the values."""
         spent = currency(cost)
         each = (1 - _COUNT_SHARE) / 2 / self.support
         counting, *choices, last = split(spent, [_COUNT_SHARE, *[each] * self.support, (1 - _COUNT_SHARE) / 2])
@@ -185,7 +185,7 @@ class SparseMean:
 def _bound(
     scale: _Scale, law: Noise, s: int, counting: Cost, records: float, neighbours: Neighbours, beta: float
 ) -> float:
-    """Of S/n with noise in both: (|a| + |b| |mean|)/(n − |b|)."""
+    """The bound of S/n with noise in both: (|a| + |b| |mean|)/(n − |b|)."""
     miss = 0.0 if neighbours is Neighbours.REPLACE_ONE else calibrated(1, counting)[0].reach(beta / 2)
     if records <= miss:
         return math.inf
@@ -196,7 +196,7 @@ def _bound(
 @final
 @dataclass(frozen=True)
 class PeelingMean:
-    """As `SparseMean`, by peeling with Laplace noise: the text's form.
+    """The estimate of `SparseMean` by peeling with Laplace noise, as the text has it.
 
     Attributes
     ----------

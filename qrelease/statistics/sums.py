@@ -51,7 +51,7 @@ class Sum:
         self._law(Grid.of(domain, self.column), cost, neighbours)
 
     def _law(self, grid: Grid, cost: Cost, neighbours: Neighbours) -> tuple[Noise, int, int]:
-        """Of the noise in steps; the sensitivity as a cost takes it; and the code of 0."""
+        """The noise in steps; the sensitivity as a cost takes it; and the code of 0."""
         low, high = grid.codes(self.low, self.high)
         zero = round(-grid.low / grid.step)
         if grid.value(zero) != 0:

@@ -49,7 +49,7 @@ from qrelease.statistics.vectors import Frame
 SIMULATED: Final = 999
 """Runs under the null that a p-value is a rank among."""
 
-_CLIPPED: Final = 1e-3  # the probability that a row is clipped under the null
+_CLIPPING_PROBABILITY: Final = 1e-3  # the probability that a row is clipped under the null
 _SHARES: Final = (1.0, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # of the first round
 _MOST_CELLS: Final = 1 << 20
 _FRACTION: Final = 1 << 10  # parts of a half step that a mean is rounded to
@@ -82,7 +82,7 @@ class Rounds:
 
     @property
     def weight(self) -> int:
-        """Of the number of records among the column sums; 0 where it is public."""
+        """The weight of the number of records among the column sums; 0 where it is public."""
         return max(1, round(math.pow(self.dimension, 0.25))) if self.counts else 0
 
     @property
@@ -94,22 +94,22 @@ class Rounds:
 
     @property
     def law(self) -> Noise:
-        """Of the first round."""
+        """The distribution of the noise of the first round."""
         return calibrated(self.moved, self.first)[0]
 
     def clip(self, records: float) -> int:
         """τ: where it lies, a row under the null is not clipped, in all rows with probability 999/1000."""
         n = max(records, 2.0)
-        logs = math.log(4 * n / _CLIPPED)
-        noise = self.law.weighted_sum_bound(self.dimension, 1.0, _CLIPPED / (2 * n))
+        logs = math.log(4 * n / _CLIPPING_PROBABILITY)
+        noise = self.law.weighted_sum_bound(self.dimension, 1.0, _CLIPPING_PROBABILITY / (2 * n))
         return math.ceil(self.dimension + math.sqrt(2 * self.dimension * n * logs) + noise)
 
     def second_law(self, records: float) -> tuple[Noise, Fraction] | None:
-        """Of the second round, and its parameter."""
+        """The distribution of the noise of the second round, and its parameter."""
         return None if self.second is None else calibrated(self.second_moved(records), self.second)
 
     def second_moved(self, records: float) -> int:
-        """Of the clipped sum."""
+        """Δ₁ or Δ₂² of the clipped sum."""
         moved = self.moves * self.clip(records)
         return moved if isinstance(self.second, PureDP) else moved**2
 
@@ -123,7 +123,7 @@ class Rounds:
         return (2 * cross + own) / (law[0].variance + cross + own)
 
     def variance(self, records: float, a: float) -> float:
-        """Of V under the null; for Laplace noise, whose fourth moment is 6σ⁴, with 5 in place of 2 at σ⁴."""
+        """The variance of V under the null; for Laplace noise, of fourth moment 6σ⁴, with 5 in place of 2 at σ⁴."""
         law, d, n = self.second_law(records), self.dimension, records
         fourth = 5 if isinstance(self.first, PureDP) else 2
         found = 2 * d * n * max(n - 1, 0) + (2 - a) ** 2 * self.law.variance * n * d
@@ -207,10 +207,10 @@ def _norm_bound(
 ) -> float:
     """√e where V/(n(n − 1)) is at most e with probability 1 − β under the null, by Cantelli's inequality."""
     plan = Rounds.of(dimension, cost, neighbours, missing)
-    if records < 2 or beta <= 2 * _CLIPPED:
+    if records < 2 or beta <= 2 * _CLIPPING_PROBABILITY:
         return math.inf
     variance = plan.variance(records, plan.best(records))
-    left = beta - _CLIPPED
+    left = beta - _CLIPPING_PROBABILITY
     found = math.sqrt(math.sqrt(variance * (1 - left) / left) / (records * (records - 1)))
     return found if found < math.sqrt(dimension) else math.inf
 
@@ -483,7 +483,7 @@ class EfficientTester:
         T has variance 2dn(n − 1) under the null: half of β is for it, by Cantelli's inequality, the rest for the noise.
         """
         d, n = len(Frame.of(domain, self.columns)), records
-        if not isinstance(cost, ApproxDP) or n < 2 or beta <= 4 * _CLIPPED:
+        if not isinstance(cost, ApproxDP) or n < 2 or beta <= 4 * _CLIPPING_PROBABILITY:
             return math.inf
         if self.constants == "printed":
             epsilon, delta = cost.epsilon / 4, cost.delta / 14
@@ -493,7 +493,7 @@ class EfficientTester:
             first, second, third = split(cost, [5, 2, 3])
             sigma = calibrated(4 * d, first)[0].scale
             scale = ProvedConstants.moved(d, ProvedConstants.clip(n, d, sigma), sigma, second, third) / third.epsilon
-        left = beta / 2 - _CLIPPED
+        left = beta / 2 - _CLIPPING_PROBABILITY
         total = math.sqrt(2 * d * n * (n - 1) * (1 - left) / left) + scale * math.log(2 / beta)
         found = math.sqrt(4 * total / (n * (n - 1)))
         return found if found < math.sqrt(d) else math.inf
@@ -505,7 +505,7 @@ class ProvedConstants:
     @staticmethod
     def clip(n: float, d: int, sigma: float) -> int:
         """τ."""
-        return math.ceil(1.5 * d + math.sqrt(2 * d * (n + sigma**2) * math.log(2 * n / _CLIPPED)))
+        return math.ceil(1.5 * d + math.sqrt(2 * d * (n + sigma**2) * math.log(2 * n / _CLIPPING_PROBABILITY)))
 
     @staticmethod
     def bad(cost: ApproxDP) -> int:

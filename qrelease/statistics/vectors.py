@@ -34,7 +34,7 @@ class Frame:
 
     @classmethod
     def of(cls, domain: Domain, columns: tuple[str, ...]) -> Frame:
-        """Of columns of numbers; `InvalidInput` for none, for one named twice, and for one with a single value."""
+        """The frame of columns of numbers; `InvalidInput` for none, one named twice, or one with a single value."""
         if not isinstance(columns, tuple) or not columns or len(set(columns)) < len(columns):
             raise InvalidInput(f"columns must be a tuple of different names, got {columns!r}")
         grids = tuple(Grid.of(domain, name) for name in columns)
@@ -116,7 +116,7 @@ class Weighed:
 
     @property
     def law(self) -> Noise:
-        """Of the noise on each coordinate."""
+        """The distribution of the noise on each coordinate."""
         return calibrated(self.sensitivity, self.cost)[0]
 
     def measure(self, private: PrivateColumns, what: str, rows: Ints) -> Sums:
@@ -126,7 +126,7 @@ class Weighed:
         return Sums(noisy[:-1], int(noisy[-1]), self.weight, law)
 
     def error_bound(self, records: float, reach: float, beta: float) -> float:
-        """Of each coordinate of the mean, none of which is beyond `reach`, with probability 1 - β in all at once.
+        """The error of each coordinate of the mean, with probability 1 - β in all at once; none is beyond `reach`.
 
         (S + a)/(n + b/w) is off by |a - (S/n) b/w|/(n + b/w).
         """
@@ -151,7 +151,7 @@ class Sums:
         return self.weighed / self.weight
 
     def mean(self, reach: Ints) -> Floats:
-        """Of the vectors, none beyond `reach`, (d,): the middle where no record shows."""
+        """The mean of the vectors, none beyond `reach`, (d,): the middle where no record shows."""
         if self.weighed <= 0:
             return np.zeros(len(self.sums))
         return np.asarray(np.clip(self.sums / self.records, -reach, reach), np.float64)

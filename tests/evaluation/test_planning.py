@@ -329,7 +329,7 @@ def test_what_cannot_run_has_a_memory_but_no_seconds(free_memory):
 
 
 def test_what_is_quick_is_simulated(monkeypatch):
-    monkeypatch.setattr(planning, "Records", lambda: Records(records=1_000))
+    monkeypatch.setattr(planning, "Records", lambda: Records(weighted_records=1_000))
     monkeypatch.setattr(planning, "CONTENDERS", {"records": CONTENDERS["records"]})
     (quote,) = plan(PAIRS, 1_000, epsilon=5.0, delta=1e-6, trials=1).forecasts
     assert 0 < quote.typical < 0.2

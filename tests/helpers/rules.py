@@ -9,7 +9,7 @@ from worlds import PEOPLE, random_table, repeated
 
 from qrelease.inference.maximum_entropy_rule import MaximumEntropy
 from qrelease.inference.measurement import Measurement
-from qrelease.inference.median_rule import Median
+from qrelease.inference.median_rule import MedianRule
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.inference.nets import Listed
 from qrelease.inference.update_rules import Hedge, Perceptron, Projection
@@ -51,7 +51,7 @@ RULES = [
     Hedge(0.05),
     Projection(0.05),
     Perceptron(0.05),
-    Median(NET, 0.05),
+    MedianRule(NET, 0.05),
     ProjectedPerceptron(0.05),
 ]
 

@@ -19,7 +19,7 @@ RELEASES = [
     (WIDE, qr.MaxEnt(), APPROX),
     (WIDE, qr.Laplace(), PURE),
     (WIDE, qr.Gaussian(), APPROX),
-    (WIDE, Records(records=1 << 16), APPROX),
+    (WIDE, Records(weighted_records=1 << 16), APPROX),
     (SMALL, qr.Matrix(), APPROX),
     (SMALL, qr.SmallDB(size=4), PURE),
     (SMALL, qr.IterativeConstruction(Hedge(0.2), Select("query")), APPROX),

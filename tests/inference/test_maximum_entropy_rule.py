@@ -1,6 +1,7 @@
 """The maximum-entropy fit in rounds: what marginals say about residuals, what an update learns, and MWEM with it."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_exact_marginals_are_fitted(seed):
 def test_measured_one_by_one_it_comes_to_the_same_fit(scale, monkeypatch):
     """The fit with the diagonal ridge is one point, whatever the way there: the last state's interactions are kept."""
     monkeypatch.setattr(maxent, "DENSE", 0)
-    monkeypatch.setattr(maxent, "_ENOUGH", 1e-9)
+    monkeypatch.setattr(maxent, "SOLVER", replace(maxent.SOLVER, final_error=1e-9))
     measurements = noisy(PAIRS, random_table(PEOPLE, 2000, 1), [scale, 2 * scale, scale], 2)
     rule = MaximumEntropy()
     state = rule.start(PEOPLE, PAIRS.sets, 2000.0)

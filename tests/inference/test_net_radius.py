@@ -11,7 +11,7 @@ from worlds import PEOPLE, coded, full_matrix, repeated
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference import net_radius
 from qrelease.inference.net_radius import radius
-from qrelease.inference.nets import Listed, Product, Thinned, quantiles, small_databases
+from qrelease.inference.nets import Listed, ProductNet, Thinned, quantiles, small_databases
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
@@ -116,13 +116,13 @@ def test_rows_of_a_game_come_in_as_they_are_needed():
 
 def small_product(records, sizes):
     domain = coded(*sizes)
-    return Product(domain, tuple(small_databases(domain.project((i,)), records) for i in range(len(sizes))))
+    return ProductNet(domain, tuple(small_databases(domain.project((i,)), records) for i in range(len(sizes))))
 
 
 def test_a_product_asked_net_by_net_is_as_far_as_the_worst_of_its_nets():
     domain = coded(3, 2, 4)
     columns = [domain.project((i,)) for i in range(3)]
-    net = Product(
+    net = ProductNet(
         domain, (small_databases(columns[0], 2), quantiles(columns[2], 1 / 3), small_databases(columns[1], 4))
     )
     asked = Workload.marginals(domain, [["a"]]) + Workload.marginals(domain, [["b"]]) + Workload.prefixes(domain, "c")

@@ -13,7 +13,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference import nets
 from qrelease.inference.histogram import Histogram
-from qrelease.inference.nets import Averages, Listed, Product, Thinned, grid, quantiles, small_databases, thin
+from qrelease.inference.nets import Averages, Listed, ProductNet, Thinned, grid, quantiles, small_databases, thin
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.queries.workload import Workload
 
@@ -31,8 +31,10 @@ def uniform():
 NETS = {
     "small databases": small_databases(PEOPLE, 2),
     "averages of parts": Averages(PEOPLE, ((0, 1), (5,), tuple(range(24))), 3),
-    "product": Product(PEOPLE, (small_databases(PEOPLE.project((1,)), 2), small_databases(PEOPLE.project((0, 2)), 1))),
-    "product in another order": Product(
+    "product": ProductNet(
+        PEOPLE, (small_databases(PEOPLE.project((1,)), 2), small_databases(PEOPLE.project((0, 2)), 1))
+    ),
+    "product in another order": ProductNet(
         PEOPLE, (grid(PEOPLE.project((2,)), 2, 0.5), small_databases(PEOPLE.project((0, 1)), 1))
     ),
     "listed": Listed((uniform(), WeightedRecords(PEOPLE, np.array([3, 4]), np.array([0.25, 0.75]), 8.0))),
@@ -184,10 +186,13 @@ REFUSED = {
     "no order": (lambda: quantiles(PEOPLE.project((0,)), 0.5), "one ordered column"),
     "two columns": (lambda: quantiles(PEOPLE.project((1, 2)), 0.5), "one ordered column"),
     "no bins": (lambda: grid(AGES, 0, 0.5), "bins must be"),
-    "a product without a column": (lambda: Product(PEOPLE, (quantiles(PEOPLE.project((1,)), 0.5),)), "each of the col"),
-    "a product with a column twice": (lambda: Product(AGES, (quantiles(AGES, 0.5),) * 2), "each of the columns age"),
+    "a product without a column": (
+        lambda: ProductNet(PEOPLE, (quantiles(PEOPLE.project((1,)), 0.5),)),
+        "each of the col",
+    ),
+    "a product with a column twice": (lambda: ProductNet(AGES, (quantiles(AGES, 0.5),) * 2), "each of the columns age"),
     "a product of other cells": (
-        lambda: Product(coded(3), (small_databases(coded(4), 1),)),
+        lambda: ProductNet(coded(3), (small_databases(coded(4), 1),)),
         "same names but with other cells",
     ),
     "an empty list": (lambda: Listed(()), "at least one synopsis"),
@@ -214,7 +219,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     with pytest.raises(TooLarge, match=r"a net of about 2\^\d+ averages"):
         small_databases(PEOPLE, 50)
     with pytest.raises(TooLarge, match="a product of 18,296,278"):
-        Product(PEOPLE, (small_databases(PEOPLE.project((0, 2)), 9), small_databases(PEOPLE.project((1,)), 36)))
+        ProductNet(PEOPLE, (small_databases(PEOPLE.project((0, 2)), 9), small_databases(PEOPLE.project((1,)), 36)))
     monkeypatch.setattr(nets, "MAX_ANSWERS", 10)
     with pytest.raises(TooLarge, match="too many to thin it"):
         thin(quantiles(AGES, 0.5), Workload.ranges(AGES, "age"), 0.1)

@@ -12,7 +12,7 @@ from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed, random_table, tr
 from qrelease.errors import InvalidInput
 from qrelease.inference.hypotheses import Dual
 from qrelease.inference.measurement import Measurement
-from qrelease.inference.median_rule import Median
+from qrelease.inference.median_rule import MedianRule
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.inference.nets import Listed
 from qrelease.inference.update_rules import Hedge, Perceptron, Projection, furthest_off
@@ -286,7 +286,7 @@ def test_halving_ends_with_the_candidate_that_is_close(size, seed):
     others = [WeightedRecords(PEOPLE, cells, rng.dirichlet(np.full(24, 0.3)), 7.0) for _ in range(size - 1)]
     near = distribution(random_table(PEOPLE, 100, seed))
     net = Listed((*others[: size // 2], near, *others[size // 2 :]))
-    found = [updates_made(Median(net, 0.1), near, adversary, seed) for adversary in ADVERSARIES]
+    found = [updates_made(MedianRule(net, 0.1), near, adversary, seed) for adversary in ADVERSARIES]
     assert {bound for _, bound in found} == {math.floor(math.log2(size))}
     assert all(made <= bound for made, bound in found)
     assert any(made >= 2 for made, _ in found) or size < 8
@@ -363,10 +363,10 @@ def test_the_bounds_in_numbers():
     cells = Workload.marginals(domain, 1)  # ‖q̄‖² = 10 (1 - 1/10)
     assert Perceptron(0.5).update_bound(domain, cells) == 35
     assert Perceptron(0.5).update_bound(domain, Workload.predicates(domain, "a in 0..9")) == 0
-    assert Median(NET, 0.1).update_bound(PEOPLE) == 4
+    assert MedianRule(NET, 0.1).update_bound(PEOPLE) == 4
 
 
-@pytest.mark.parametrize("rule", [r for r in BOUNDED if not isinstance(r, Median)], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("rule", [r for r in BOUNDED if not isinstance(r, MedianRule)], ids=lambda r: type(r).__name__)
 def test_the_bound_of_a_workload_is_that_of_its_queries(rule):
     """Never above the one for any queries; of the perceptron, from the dense matrix."""
     for asked in (mixed(), Workload.marginals(PEOPLE, 3)):
@@ -439,7 +439,7 @@ def test_halving_keeps_those_on_the_side_of_the_answer():
     asked = Workload.predicates(PEOPLE, "sex = F")
     shares = NET.synopses
     answers = np.array([y.answer(asked)[0] / y.total for y in shares])
-    rule = Median(NET, 0.1)
+    rule = MedianRule(NET, 0.1)
     state = rule.start(PEOPLE, [], 60.0)
     assert state.answer(asked)[0] == pytest.approx(60 * np.median(answers))
     above = rule.update(state, measured(asked, [60.0], EXACT))
@@ -450,12 +450,12 @@ def test_halving_keeps_those_on_the_side_of_the_answer():
 
 def test_if_no_candidate_agrees_all_stay():
     asked = Workload.predicates(PEOPLE, "sex = F")
-    rule = Median(Listed(NET.synopses[:1] * 3), 0.1)
+    rule = MedianRule(Listed(NET.synopses[:1] * 3), 0.1)
     state = rule.update(rule.start(PEOPLE, [], 60.0), measured(asked, [1e6], EXACT))
     assert len(state.kept) == 3
 
 
-@pytest.mark.parametrize("kind", [Hedge, Projection, Perceptron, lambda alpha: Median(NET, alpha)])
+@pytest.mark.parametrize("kind", [Hedge, Projection, Perceptron, lambda alpha: MedianRule(NET, alpha)])
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan, math.inf, True, "0.1", None])
 def test_bad_alpha(kind, alpha):
     with pytest.raises(InvalidInput, match="alpha must be"):
@@ -464,7 +464,7 @@ def test_bad_alpha(kind, alpha):
 
 def test_a_median_needs_candidates_over_the_same_domain():
     with pytest.raises(InvalidInput, match="another domain"):
-        Median(NET, 0.1).start(coded(4), [], 10.0)
+        MedianRule(NET, 0.1).start(coded(4), [], 10.0)
 
     class Nothing:
         domain = fractions = synopsis = to_json = NotImplemented
@@ -473,7 +473,7 @@ def test_a_median_needs_candidates_over_the_same_domain():
             return 0
 
     with pytest.raises(InvalidInput, match="candidates must hold at least one synopsis"):
-        Median(Nothing(), 0.1)
+        MedianRule(Nothing(), 0.1)
     for wrong in (None, [1, 2], MultiplicativeWeights()):
         with pytest.raises(InvalidInput, match="candidates must be as qrelease"):
-            Median(wrong, 0.1)
+            MedianRule(wrong, 0.1)

@@ -21,7 +21,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import audit_sensitivity, table_pairs
 from qrelease.inference import dense_fit, maxent
 from qrelease.inference.dense_fit import settle
-from qrelease.inference.gibbs import Chains, Sampler, possible
+from qrelease.inference.gibbs import Chains, GibbsSampler, possible
 from qrelease.inference.interaction_basis import Interactions, singles
 from qrelease.inference.log_linear import finish, fit
 from qrelease.inference.measurement import noise_for
@@ -29,7 +29,8 @@ from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.inference.sampling import systematic
 from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.weighted_records import Records, agreements
+from qrelease.mechanisms.record_plan import agreements
+from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -77,7 +78,7 @@ def test_no_order_of_the_records_changes_a_marginal():
 
 def sampler(tables, values, linked=(), impossible=None):
     parts = np.split(values, tables.offsets[1:-1])
-    return Sampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
+    return GibbsSampler(tables.shape, [*zip(tables.sets, parts, strict=True)], impossible or {}, linked)
 
 
 def log_linear(seed, scale=1.0):
@@ -141,7 +142,7 @@ def test_columns_that_say_the_same_are_left_together():
     for linked, cells in (((), 1), (((0, 1),), 8)):
         codes = np.zeros((2, 2_000), np.uint16)
         for _ in range(5):
-            Sampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
+            GibbsSampler((8, 8), [((0, 1), same)], {}, linked).sweep(codes, rng)
         assert (codes[0] == codes[1]).all()
         assert len(np.unique(codes[0])) == cells
 
@@ -403,7 +404,7 @@ def test_a_round_without_a_solution_leaves_the_last_one_with_its_records(monkeyp
     estimates, _ = estimates_of(table, ZCDP(10.0))
     settled = partial(settle, estimates, 8_000)
     with monkeypatch.context() as patch:
-        patch.setattr(maxent, "_ROUNDS", 1)
+        patch.setattr(maxent, "SOLVER", replace(maxent.SOLVER, solved_rounds=1))
         once = settled(rng=np.random.default_rng(1)).chains
     solve, solved = maxent.solve, []
 
@@ -522,7 +523,7 @@ def test_signs_move_as_far_as_their_noise_is_made_for_and_half_is_convicted(monk
 
 def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):
     ledger = Ledger.open(None, cost, neighbours=relation)
-    made = mechanism or Records(records=4_000)
+    made = mechanism or Records(weighted_records=4_000)
     return Curator(table, ledger, Entropy.insecure(seed)).release(made, workload, cost)
 
 
@@ -532,7 +533,9 @@ def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):
 def test_a_release(relation, at_once, cost):
     table = random_table(coded(4, 3, 1, 5, 2), 3_000, 5)
     workload = Workload.marginals(table.domain, 3)
-    release = partial(released, table, workload, cost, relation, mechanism=Records(records=4_000, at_once=at_once))
+    release = partial(
+        released, table, workload, cost, relation, mechanism=Records(weighted_records=4_000, at_once=at_once)
+    )
     made = release()
     true = true_answers(workload, table)
     assert np.abs(made.answers() - true).mean() < 0.01 * 3_000
@@ -552,7 +555,7 @@ def test_at_once_is_measured_what_the_histogram_of_maximum_entropy_is_fitted_to(
     table = random_table(coded(4, 3, 5, 2), 3_000, 5)
     workload = Workload.marginals(table.domain, 3)
     dense = released(table, workload, cost, relation, mechanism=MaxEnt())
-    made = released(table, workload, cost, relation, mechanism=Records(records=40_000))
+    made = released(table, workload, cost, relation, mechanism=Records(weighted_records=40_000))
     assert [s.cost for s in made.spends] == [s.cost for s in dense.spends]
     assert [m.group for m in made.measurements] == [m.group for m in dense.measurements]
     for mine, other in zip(made.measurements, dense.measurements, strict=True):
@@ -582,7 +585,7 @@ def test_marginals_that_have_more_structure_are_selected():
     rng = np.random.default_rng(0)
     a, b = rng.integers(5, size=(2, 5_000))
     domain = coded(5, 5, 5)
-    asked, mechanism = Workload.marginals(domain, 2), Records(records=4_000, at_once=False)
+    asked, mechanism = Workload.marginals(domain, 2), Records(weighted_records=4_000, at_once=False)
     made = released(Table(domain, (a, b, a)), asked, ApproxDP(0.5, 1e-6), mechanism=mechanism)
     assert ["a", "c"] in made.parameters["selected"]
 
@@ -607,7 +610,8 @@ def test_refused_before_any_charge(domain, cost, error, why):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("order", 1), ("records", 0), ("records", 1.5), ("order", True), ("at_once", 1)]
+    ("field", "value"),
+    [("order", 1), ("weighted_records", 0), ("weighted_records", 1.5), ("order", True), ("at_once", 1)],
 )
 def test_parameters_that_are_none(field, value):
     with pytest.raises(InvalidInput, match=field):
@@ -616,12 +620,12 @@ def test_parameters_that_are_none(field, value):
 
 def test_more_records_than_memory():
     with pytest.raises(TooLarge, match="weighted records"):
-        Records(records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
+        Records(weighted_records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
 
 
 def test_what_a_release_takes_is_known_beforehand():
     workload = Workload.marginals(coded(9, 9, 9, 9), 3)
-    few, many = Records(records=1_000), Records(records=100_000)
+    few, many = Records(weighted_records=1_000), Records(weighted_records=100_000)
     assert few.memory(workload) < many.memory(workload) < 100 << 20
     assert few.seconds(workload, COST, 50_000) < many.seconds(workload, COST, 50_000)
     assert many.seconds(workload, COST, 500) < many.seconds(workload, COST, 50_000)
@@ -633,7 +637,7 @@ def test_what_a_release_takes_is_known_beforehand():
 
 def test_columns_alone_get_the_whole_budget():
     table = random_table(coded(6, 2), 2_000, 3)
-    mechanism = Records(records=4_000, at_once=False)
+    mechanism = Records(weighted_records=4_000, at_once=False)
     made = released(table, Workload.marginals(table.domain, 1), mechanism=mechanism)
     assert len(made.spends) == 1
     assert made.parameters["selected"] == []
@@ -644,7 +648,7 @@ def test_columns_alone_get_the_whole_budget():
 @pytest.mark.parametrize("at_once", [True, False])
 def test_all_that_is_spent_is_within_the_cost(relation, at_once):
     table = random_table(coded(4, 3, 5, 2), 20_000, 5)
-    mechanism = Records(records=4_000, at_once=at_once)
+    mechanism = Records(weighted_records=4_000, at_once=at_once)
     made = released(table, Workload.marginals(table.domain, 3), ZCDP(0.1), relation, mechanism=mechanism)
     spent = sum(Fraction(s.cost.rho) for s in made.spends)
     assert Fraction(0.0999) < spent <= Fraction(0.1)
@@ -656,7 +660,7 @@ def test_what_is_impossible_is_in_no_answer_and_in_no_row(at_once):
     rules = ("a = 0 and b = 1", "a in 1..2 and c > 3", "a = 3 and b = 2 and c = 0")
     table = random_table(replace(coded(4, 3, 5), impossible=rules), 2_000, 5)
     workload = Workload.marginals(table.domain, 2)
-    mechanism = Records(records=4_000, at_once=at_once)
+    mechanism = Records(weighted_records=4_000, at_once=at_once)
     made = released(table, workload, mechanism=mechanism)
     a, b, c = (np.asarray(column) for column in made.codes(1_000_000, np.random.default_rng(0)))
     assert not ((a == 0) & (b == 1)).any()
@@ -683,7 +687,9 @@ def test_columns_that_follow_from_each_other():
     cells = rng.choice(64, 20_000, p=rng.dirichlet(np.full(64, 0.7)))
     table = Table(follow(*sizes), tuple(cells * n // 64 for n in sizes))
     workload = Workload.marginals(table.domain, 1)
-    made = released(table, Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-9), mechanism=Records(records=16_384))
+    made = released(
+        table, Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-9), mechanism=Records(weighted_records=16_384)
+    )
     assert all(float(made.answer(rule)) == 0 for rule in table.domain.impossible)
     off = made.synopsis.answer(workload) / made.synopsis.total - true_answers(workload, table) / 20_000
     assert np.abs(off).sum() < 4 * 0.3
@@ -704,7 +710,7 @@ def test_what_was_charged_is_released_however_few_records_look_for_a_possible_on
     domain = follow(*[3] * 20, excluded=["a = 2"])
     column = np.arange(1_000) % 2
     for seed in range(3):
-        mechanism = Records(records=1, at_once=at_once)
+        mechanism = Records(weighted_records=1, at_once=at_once)
         made = released(Table(domain, (column,) * 20), Workload.marginals(domain, 1), seed=seed, mechanism=mechanism)
         assert all(float(made.answer(rule)) == 0 for rule in domain.impossible)
 

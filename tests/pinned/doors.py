@@ -14,9 +14,10 @@ import serving  # a client of the ASGI application, and one worker
 
 from qrelease.apps.cli import COMMANDS, main
 from qrelease.inference.maximum_entropy_rule import MaximumEntropy
-from qrelease.inference.median_rule import Median
+from qrelease.inference.median_rule import MedianRule as Median
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
-from qrelease.inference.nets import Averages, Listed, Product, quantiles, small_databases, thin
+from qrelease.inference.nets import Averages, Listed, quantiles, small_databases, thin
+from qrelease.inference.nets import ProductNet as Product
 from qrelease.inference.update_rules import Hedge, Perceptron, Projection
 from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader, Select
 from qrelease.privacy.analysts import Analysts

@@ -157,7 +157,9 @@ TYPED = Domain(
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("mechanism", [MWEM(rounds=2), MWEM(rounds=4, choice="query"), Records(order=2, records=200)])
+@pytest.mark.parametrize(
+    "mechanism", [MWEM(rounds=2), MWEM(rounds=4, choice="query"), Records(order=2, weighted_records=200)]
+)
 def test_every_answer_has_an_error_bar_that_holds(mechanism, neighbours):
     """Measured or not: 19 times out of 20 the truth lies within; those that nothing measured are bounded by margins."""
     within, unmeasured = [], 0

@@ -16,7 +16,7 @@ from archives import COST, DOMAIN, released
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError
-from qrelease.inference.median_rule import Median
+from qrelease.inference.median_rule import MedianRule
 from qrelease.inference.nets import quantiles
 from qrelease.inference.update_rules import Projection
 from qrelease.mechanisms.gaussian import Gaussian
@@ -98,10 +98,13 @@ STORED = {
     "maximum entropy": (DOMAIN, MaxEnt()),
     "residuals": (LARGE, MaxEnt()),
     "least squares": (LINE, Matrix()),
-    "weighted codes": (DOMAIN, Records(records=20)),
+    "weighted codes": (DOMAIN, Records(weighted_records=20)),
     "weighted records": (LINE, SmallDB(size=3)),
     "dual": (LINE, IterativeConstruction(Projection(0.25), Select("query"))),
-    "medians": (LINE, IterativeConstruction(Median(quantiles(LINE, alpha=1 / 4), 0.3, radius=1 / 4), Select("query"))),
+    "medians": (
+        LINE,
+        IterativeConstruction(MedianRule(quantiles(LINE, alpha=1 / 4), 0.3, radius=1 / 4), Select("query")),
+    ),
 }
 """What makes each kind of synopsis."""
 CONTRADICTED = {

@@ -12,7 +12,7 @@ from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, compose
 from qrelease.privacy.conversions import gaussian_delta, gaussian_zcdp
 from qrelease.queries.workload import Workload
 from qrelease.statistics import regression
-from qrelease.statistics.design import UNIT, Design, Records, root_up
+from qrelease.statistics.design import UNIT, Design, PublicRecords, root_up
 from qrelease.statistics.regression import AdaSSP, FunctionalMechanism, NoisyDescent, regression_from_marginals
 from tests.statistics.doors import door
 
@@ -35,7 +35,7 @@ def people(n, seed=0):
 
 
 def records(table):
-    return Records(dict(zip(table.domain.names, table.columns, strict=True)))
+    return PublicRecords(dict(zip(table.domain.names, table.columns, strict=True)))
 
 
 def truth(table):
@@ -65,12 +65,14 @@ def test_a_record_adds_a_gradient_of_bounded_length_of_its_own(loss, clip, clip_
     rng = np.random.default_rng(1)
     for _ in range(5):
         weights = rng.integers(-(1 << 14), 1 << 14, design.width)
-        whole = regression.Problem.of(rows, y, loss, bound, clip_inputs).gradient(weights)
+        whole = regression.RegressionRecords.of(rows, y, loss, bound, clip_inputs).gradient(weights)
         lengths = []
         for i in range(0, 60, 7):
             left = np.delete(np.arange(60), i)
-            rest = regression.Problem.of(rows[left], y[left], loss, bound, clip_inputs).gradient(weights)
-            alone = regression.Problem.of(rows[i : i + 1], y[i : i + 1], loss, bound, clip_inputs).gradient(weights)
+            rest = regression.RegressionRecords.of(rows[left], y[left], loss, bound, clip_inputs).gradient(weights)
+            alone = regression.RegressionRecords.of(rows[i : i + 1], y[i : i + 1], loss, bound, clip_inputs).gradient(
+                weights
+            )
             assert (whole - rest == alone).all()  # exact: no rounding that depends on the others
             lengths.append(int((alone.astype(object) ** 2).sum()))
         assert max(lengths) <= bound**2
@@ -81,7 +83,7 @@ def test_a_record_adds_a_gradient_of_bounded_length_of_its_own(loss, clip, clip_
 def test_the_second_moments_of_a_record_are_as_long_as_is_said_and_no_longer():
     design = Design.of(DOMAIN, "y", None)
     every = np.indices((4, 50, 2)).reshape(3, -1)
-    rows = design.rows(Records({"a": every[0], "b": every[1], "c": every[2]}))
+    rows = design.rows(PublicRecords({"a": every[0], "b": every[1], "c": every[2]}))
     upper = np.triu_indices(design.width)
     squares, sums = zip(
         *((int((m.astype(object) ** 2).sum()), int(np.abs(m).sum())) for m in (np.outer(r, r)[upper] for r in rows)),

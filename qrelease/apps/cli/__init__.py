@@ -122,7 +122,7 @@ class _Version(argparse.Action):
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """It knows the names of all commands, and the options of those that are named in what is given."""
+    """The parser: it knows the names of all commands, and the options of those that the arguments name."""
     parser = _Parser(
         prog="qrelease",
         description="Release a synthetic table, or answers to a workload of queries, under differential privacy.",

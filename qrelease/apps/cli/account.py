@@ -20,7 +20,7 @@ _PART = (
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     parts = action(actions, "parts", _parts, "What mechanisms cost together, by every rule.")
     parts.add_argument("parts", nargs="+", metavar="PART", help=_PART)

@@ -10,7 +10,7 @@ from qrelease.privacy.costs import ApproxDP, PureDP, cost_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add = action(actions, "add", _add, "Print a new analyst's token, which is shown this once.")
     add.add_argument("name")

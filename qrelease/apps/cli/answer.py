@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_answer)
     parser.add_argument("release", type=Path, help="the folder of a release")
     parser.add_argument(
@@ -39,7 +39,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _queries(arguments: argparse.Namespace) -> list[str]:
-    """Those of the command line, then those of the file."""
+    """The queries of the command line, then those of the file."""
     if arguments.file is None:
         lines: list[str] = []
     elif str(arguments.file) == "-":
@@ -146,7 +146,7 @@ def _shown(cell: Any) -> str:
 
 
 def _print(answers: Sequence[tuple[str, Any]], form: str) -> None:
-    """As lines for people; as CSV, what is not known empty; or as JSON, an object a line, what is not known null."""
+    """Print answers as lines for people, as CSV, or as JSON, an object a line; what is not known is empty or null."""
     if form == "text":
         for query, answer in answers:
             print(f"{answer}\t{query}")

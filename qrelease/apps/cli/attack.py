@@ -12,7 +12,7 @@ _MAX_DIGITS = 9  # of a number of people
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_attack)
     parser.add_argument("data", type=Path, help=f"what the release was made from: a {DATA}")
     parser.add_argument("--release", type=Path, required=True, metavar="FOLDER", help="the folder of a release")

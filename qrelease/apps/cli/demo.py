@@ -9,7 +9,7 @@ from qrelease.privacy.costs import cost_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_demo)
     parser.add_argument("--out", type=Path, default=Path("demo-release"), help="default: %(default)s")
     parser.add_argument("--epsilon", type=float, default=1.0, help="default: %(default)s")

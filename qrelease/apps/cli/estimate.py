@@ -13,21 +13,21 @@ from qrelease.apps.cli.shared import (
     DATA,
     NEIGHBOURS,
     check_memory,
-    check_weak,
-    cost_given,
+    cost_meant,
     cost_options,
+    dataset_option,
+    ledger_options,
+    protection_options,
     schema_options,
-    seed_option,
     table_of,
     told,
     warn_of_delta,
-    weak_option,
 )
 from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     from qrelease.statistics.catalogue import STATISTICS
 
     parser.set_defaults(run=_estimate, uncharged="nothing was charged")
@@ -37,23 +37,14 @@ def options(parser: argparse.ArgumentParser) -> None:
         "statistic",
         help="as mean:age, mean:age,low=0,high=80, quantile:age,q=0.25",
     )
-    parser.add_argument(
-        "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
-    )
+    dataset_option(parser)
     schema_options(parser)
     parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
     cost_options(parser, "what this estimate may cost")
-    parser.add_argument(
-        "--ledger",
-        type=Path,
-        help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
-    )
-    parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this estimate")
-    parser.add_argument("--total-delta", type=float, help="likewise; default: that of this estimate")
+    ledger_options(parser, "estimate")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write FILE.json and FILE.html, new files")
     parser.add_argument("--json", action="store_true", help="the estimate as one object")
-    weak_option(parser)
-    seed_option(parser)
+    protection_options(parser)
 
 
 def _estimate(arguments: argparse.Namespace) -> None:
@@ -64,8 +55,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
     from qrelease.statistics.catalogue import parse
     from qrelease.statistics.private_columns import domain_of
 
-    cost = cost_given(arguments)
-    check_weak(cost, arguments.weak)
+    cost = cost_meant(arguments)
     statistic = parse(arguments.statistic)
     for file in _files(arguments.out):
         if file.exists():

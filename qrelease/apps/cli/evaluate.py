@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_evaluate)
     data_options(parser)
     parser.add_argument("--mechanism", type=names, default=[DEFAULT], help="a,b; the baselines are always there")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_make)
     parser.add_argument("name", type=Path, help="NAME.key, to be kept secret, and NAME.pub, to be published, are made")
 

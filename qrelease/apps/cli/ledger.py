@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LESS = (
     "(left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
-    " come to less than the total, see docs/budget.md)"
+    " come to less than the total, see docs/how-to/budget.md)"
 )
 
 _OLD_RAISE = (
@@ -30,7 +30,7 @@ _OLD_RAISE = (
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     show = action(actions, "show", _show, "What was spent, what is left, and the history.")
     show.add_argument("ledger", type=Path)

@@ -100,7 +100,7 @@ def told_of_rows(curator: Curator) -> Curator:
 
 
 def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
-    """Of a new ledger."""
+    """The total of a new ledger."""
     if arguments.total_epsilon is not None:
         delta = arguments.delta if arguments.total_delta is None else arguments.total_delta
         return cost_of(arguments.total_epsilon, delta)

@@ -39,9 +39,6 @@ OPTIONS = {
 }
 """Options of `release` that belong to some mechanisms."""
 
-_FIELDS = {"weighted_records": "records"}
-"""What a mechanism calls an option, where that is another name."""
-
 DEFAULT = "auto"
 
 
@@ -53,7 +50,7 @@ def named(text: str) -> str:
 
 
 def options_of(name: str, **options: float | None) -> dict[str, float]:
-    """Those options of a mechanism that are given. `InvalidInput` for another's."""
+    """The options that are given; `InvalidInput` for one that belongs to another mechanism."""
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if name not in OPTIONS[option]:
@@ -67,4 +64,4 @@ def mechanism_of(name: str, **options: float | None) -> Mechanism:
     given = options_of(name, **options)
     module, _, kind = MECHANISMS[name].partition(":")
     make: Callable[..., Mechanism] = getattr(import_module(module), kind)
-    return make(**{_FIELDS.get(option, option): value for option, value in given.items()})
+    return make(**given)

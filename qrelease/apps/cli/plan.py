@@ -7,7 +7,7 @@ from qrelease.apps.cli.shared import query_options, workload_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_plan)
     query_options(parser)
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")

@@ -13,18 +13,17 @@ from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
     check_memory,
-    check_weak,
-    cost_given,
+    cost_meant,
     cost_options,
     data_options,
     dataset_of,
     elapsed,
     entropy_of,
-    seed_option,
+    ledger_options,
+    protection_options,
     table_of,
     told,
     warn_of_delta,
-    weak_option,
     workload_of,
     wrote,
 )
@@ -50,9 +49,26 @@ _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=make, uncharged="nothing was charged")
     data_options(parser)
+    _mechanism_options(parser)
+    _output_options(parser)
+    ledger_options(parser, "release")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="of auto: say why it takes what it takes, and what it does not"
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="a new charge, although a release with the same arguments was charged and not finished: by default that"
+        " one is gone on with, for free",
+    )
+    protection_options(parser)
+
+
+def _mechanism_options(parser: argparse.ArgumentParser) -> None:
+    """How the release is made, and what it may cost."""
     parser.add_argument(
         "--mechanism",
         type=named,
@@ -105,6 +121,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="of the cost, for --numbers; default: 0.5",
     )
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    """The files that are written, and where."""
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
     parser.add_argument(
         "--weighted", action="store_true", help="a synthetic table with a weight for each row, which is the more exact"
@@ -119,24 +139,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key, see `qrelease key`")
     parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
-    parser.add_argument(
-        "--ledger",
-        type=Path,
-        help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
-    )
-    parser.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this release")
-    parser.add_argument("--total-delta", type=float, help="likewise; default: that of this release")
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="of auto: say why it takes what it takes, and what it does not"
-    )
-    parser.add_argument(
-        "--again",
-        action="store_true",
-        help="a new charge, although a release with the same arguments was charged and not finished: by default that"
-        " one is gone on with, for free",
-    )
-    weak_option(parser)
-    seed_option(parser)
 
 
 def make(arguments: argparse.Namespace) -> None:
@@ -149,8 +151,7 @@ def make(arguments: argparse.Namespace) -> None:
     from qrelease.release.release import check_rows
 
     key = None if arguments.sign is None else sums.private_key(arguments.sign)
-    cost = cost_given(arguments)
-    check_weak(cost, arguments.weak)
+    cost = cost_meant(arguments)
     mechanism = _mechanism(arguments)
     if arguments.rows is not None:
         check_rows(arguments.rows)
@@ -399,7 +400,7 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     What synthetic records take is counted where their number is public.
     """
     from qrelease._util import memory
-    from qrelease.release.manifest import MOST_ANSWERS
+    from qrelease.release.answer_table import MOST_ANSWERS
 
     written = len(workload) <= MOST_ANSWERS if arguments.answers is None else arguments.answers
     rows = _rows_written(arguments, public) or 0

@@ -18,7 +18,7 @@ _MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_run, uncharged="nothing was charged for what is not made")
     parser.add_argument(
         "jobs",

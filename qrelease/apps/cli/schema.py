@@ -10,18 +10,17 @@ from qrelease.apps.cli.shared import (
     check_memory,
     check_weak,
     entropy_of,
+    protection_options,
     schema_options,
-    seed_option,
     table_of,
     told,
     warn_of_delta,
-    weak_option,
 )
 from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     draft = action(
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
@@ -50,8 +49,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     learn.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this")
     learn.add_argument("--total-delta", type=float, help="likewise; default: that of this")
     learn.add_argument("--again", action="store_true", help="a new charge, although the same was learned before")
-    weak_option(learn)
-    seed_option(learn)
+    protection_options(learn)
 
 
 def _draft(arguments: argparse.Namespace) -> None:

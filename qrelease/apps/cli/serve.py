@@ -20,7 +20,7 @@ from qrelease.privacy.costs import cost_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_serve, uncharged=STAYS)
     parser.add_argument("--data", type=Path, required=True, help=DATA)
     parent_option(parser)

@@ -47,11 +47,27 @@ def action(
 def data_options(parser: argparse.ArgumentParser) -> None:
     """A table, and what is asked about it."""
     parser.add_argument("data", type=Path, help=DATA)
+    dataset_option(parser)
+    parent_option(parser)
+    query_options(parser)
+
+
+def dataset_option(parser: argparse.ArgumentParser) -> None:
+    """The name of the people whose budget is spent."""
     parser.add_argument(
         "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
     )
-    parent_option(parser)
-    query_options(parser)
+
+
+def ledger_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """The ledger that pays for an estimate or a release, and the total of a new one."""
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
+    )
+    parser.add_argument("--total-epsilon", type=float, help=f"of a new ledger; default: the cost of this {what}")
+    parser.add_argument("--total-delta", type=float, help=f"likewise; default: that of this {what}")
 
 
 def parent_option(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +101,7 @@ def schema_options(parser: argparse.ArgumentParser) -> None:
 
 
 def seed_option(parser: argparse.ArgumentParser) -> None:
-    """Where the noise comes from."""
+    """The option that makes the noise repeatable, for tests."""
     parser.add_argument(
         "--insecure-seed", type=int, metavar="N", help="repeatable noise for tests; the result protects nobody"
     )
@@ -170,6 +186,13 @@ def cost_given(arguments: argparse.Namespace) -> Cost:
     return ZCDP(arguments.rho)
 
 
+def cost_meant(arguments: argparse.Namespace) -> Cost:
+    """The cost that was given; `InvalidInput` for one that promises next to nothing, unless `--weak` says so."""
+    cost = cost_given(arguments)
+    check_weak(cost, arguments.weak)
+    return cost
+
+
 def told(cost: Cost | None) -> str:
     """A cost as people read it, to six digits: what is exact is in the files, and in refusals."""
     return "nothing" if cost is None else f"{cost:.6g}"
@@ -219,6 +242,12 @@ def weak_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def protection_options(parser: argparse.ArgumentParser) -> None:
+    """Whether next to no protection is meant: `weak_option` and `seed_option`."""
+    weak_option(parser)
+    seed_option(parser)
+
+
 def check_weak(cost: Cost, meant: bool) -> None:
     """`InvalidInput` for an ε that promises next to nothing, unless it is meant.
 
@@ -234,12 +263,12 @@ def check_weak(cost: Cost, meant: bool) -> None:
 
 
 def warn_of_delta(cost: Cost) -> None:
-    """Of one that is too large to promise much."""
+    """Warn of a δ that is too large to promise much."""
     if cost.to_json().get("delta", 0) > WEAK_DELTA:
         print(f"warning: delta above {WEAK_DELTA:g}: it should be far below 1 / (number of people)", file=sys.stderr)
 
 
 def wrote(folder: Path) -> str:
-    """Which files there are now."""
+    """The line that says which files a folder has now."""
     names = sorted(file.name for file in folder.iterdir())
     return f"wrote {', '.join(names)} in {folder}"

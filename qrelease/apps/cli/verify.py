@@ -13,7 +13,7 @@ from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_verify)
     parser.add_argument("release", type=Path, help="the folder that `qrelease release` wrote")
     parser.add_argument("--key", type=Path, help="the holder's public key: the release has to be signed by it")

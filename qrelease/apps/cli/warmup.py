@@ -1,38 +1,52 @@
-"""`qrelease warmup`."""
+"""`qrelease warmup` calls every compiled kernel once for each type of its arguments; numba keeps what it compiled."""
 
 import argparse
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command, which has none."""
+    """Add the options of the command, which has none."""
     parser.set_defaults(run=_warmup)
 
 
 def _warmup(_: argparse.Namespace) -> None:
-    """Call every compiled kernel once for each type of its arguments; numba keeps what it compiled."""
-    from fractions import Fraction
+    _count()
+    _fit_histograms()
+    _fit_records()
+    _draw_noise()
+    _draw_databases()
+    print("all kernels are compiled")
 
+
+def _count() -> None:
+    """Records, counted into the tables of their marginals."""
     import numpy as np
 
     from qrelease.data.domain import Domain
     from qrelease.data.marginals.record_tables import Tables
     from qrelease.data.table import Table
-    from qrelease.inference.gibbs import Sampler
+    from qrelease.queries.workload import Workload
+
+    domain = Domain.coded(dict.fromkeys("abcdefghi", 2))
+    Table(domain, (np.zeros(1, np.uint8),) * len(domain)).counts(Workload.marginals(domain, 3).sets)
+    for size in (1 << 9, 1 << 17):  # codes of two bytes, and of four
+        Table(Domain.coded({"a": size}), (np.zeros(1, np.uint8),)).counts([(0,)])
+    pair = Tables((2, 2), [(0, 1)])
+    for rows in (1, 1 << 21):  # few records are taken as they are, many in slices, which are another type of array
+        codes = np.zeros((2, rows), np.uint16)
+        pair.marginals(codes, np.zeros(rows))
+        pair.sums(codes, np.zeros(4))
+
+
+def _fit_histograms() -> None:
+    """Histograms, scaled by all kinds of queries, asked, and drawn from."""
+    import numpy as np
+
+    from qrelease.data.domain import Domain
     from qrelease.inference.histogram import Histogram, transform
-    from qrelease.inference.log_linear import finish, fit
-    from qrelease.inference.residuals import Estimates, Residual
-    from qrelease.inference.weighted_records import WeightedCodes
-    from qrelease.mechanisms.small_db.branch_and_bound import draw_database
-    from qrelease.mechanisms.small_db.databases import Bounds, Databases
-    from qrelease.noise import samplers, selection
-    from qrelease.noise.entropy import Entropy
     from qrelease.queries.workload import Workload
 
     domain = Domain.coded(dict.fromkeys("abcdefghi", 2))
     workload = Workload.marginals(domain, 3)
-    Table(domain, (np.zeros(1, np.uint8),) * len(domain)).counts(workload.sets)
-    for size in (1 << 9, 1 << 17):  # codes of two bytes, and of four
-        Table(Domain.coded({"a": size}), (np.zeros(1, np.uint8),)).counts([(0,)])
     one = Workload.predicates(domain, "a = 1 and i = 1")
     whole = Workload.predicates(domain, " and ".join(f"{name} = 1" for name in domain.names))
     for cells in (np.float64, np.float32):
@@ -44,17 +58,35 @@ def _warmup(_: argparse.Namespace) -> None:
         state.answer(workload)
         transform(np.zeros(1 << 16, cells))
         state.sample(1, np.random.default_rng(0))
-    pair = Tables((2, 2), [(0, 1)])
-    for rows in (1, 1 << 21):  # few records are taken as they are, many in slices, which are another type of array
-        codes = np.zeros((2, rows), np.uint16)
-        pair.marginals(codes, np.zeros(rows))
-        pair.sums(codes, np.zeros(4))
+
+
+def _fit_records() -> None:
+    """Weighted records, moved, fitted to residuals, and drawn from."""
+    import numpy as np
+
+    from qrelease.data.domain import Domain
+    from qrelease.inference.gibbs import GibbsSampler
+    from qrelease.inference.log_linear import finish, fit
+    from qrelease.inference.residuals import Estimates, Residual
+    from qrelease.inference.weighted_records import WeightedCodes
+
     two, rng = Domain.coded({"a": 2, "b": 2}), np.random.default_rng(0)
     residuals = {s: Residual(s, np.zeros((2,) * len(s)), 1.0) for s in [(0,), (1,), (0, 1)]}
     estimates = Estimates(two, {(): Residual((), np.array(4.0), 0.0), **residuals})
-    Sampler((2, 2), [((0, 1), np.zeros(4))], {}, [(0, 1)]).sweep(np.zeros((2, 1), np.uint16), rng)
+    GibbsSampler((2, 2), [((0, 1), np.zeros(4))], {}, [(0, 1)]).sweep(np.zeros((2, 1), np.uint16), rng)
     ended = finish(estimates, 4, rng=rng, start=fit(estimates, 4, rounds=1, rng=rng))
     WeightedCodes(two, ended.chains.codes, ended.chains.weights, 4.0).sample(4, rng)
+
+
+def _draw_noise() -> None:
+    """The samplers, at scales that take few bits and many, and the selections."""
+    from fractions import Fraction
+
+    import numpy as np
+
+    from qrelease.noise import samplers, selection
+    from qrelease.noise.entropy import Entropy
+
     entropy = Entropy()
     for scale in (Fraction(1), Fraction(10**6)):
         samplers.discrete_laplace(scale, 1, entropy)
@@ -64,10 +96,21 @@ def _warmup(_: argparse.Namespace) -> None:
     scores = np.array([1, 1, 0])
     for select in (selection.exponential_mechanism, selection.permute_and_flip):
         select(scores, Fraction(1), 1, entropy)
+
+
+def _draw_databases() -> None:
+    """Small databases, listed and searched."""
+    from fractions import Fraction
+
+    import numpy as np
+
+    from qrelease.mechanisms.small_db.branch_and_bound import draw_database
+    from qrelease.mechanisms.small_db.databases import Bounds, Databases
+    from qrelease.noise.entropy import Entropy
+
     databases = Databases.over(np.eye(4, dtype=np.int64), 3)
     bounds = Bounds(np.array([3, 0, 0, 0]), np.ones(4, np.int64))
     databases.all_errors(bounds)
     databases.errors(bounds, np.arange(1))
     databases.cells(0)
-    draw_database(databases, bounds, Fraction(1), entropy)
-    print("all kernels are compiled")
+    draw_database(databases, bounds, Fraction(1), Entropy())

@@ -109,7 +109,7 @@ class Limits:
 
     @classmethod
     def at(cls, rate: float) -> Self:
-        """Of a rate, and what it gives in two seconds at once; the other limits are the usual ones."""
+        """The limits at a rate: at once, as many requests as it gives in two seconds; the others are the usual ones."""
         return cls(rate=rate, burst=max(2 * rate, LEAST_BURST))
 
 

@@ -85,7 +85,7 @@ class ImpatientProtocol(H11Protocol):
 
     @property
     def origin(self) -> str:
-        """Where it comes from."""
+        """The address that the connection comes from."""
         return network(self.client[0]) if self.client else "nowhere"
 
     @property
@@ -104,7 +104,7 @@ class ImpatientProtocol(H11Protocol):
         oldest.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """It is here, or a part of it, which sets no later date."""
+        """Take in what has come of a request; a part of one does not move its deadline."""
         super().data_received(data)
         waiting = self.conn.their_state is h11.IDLE
         if self._late is not None and not waiting:
@@ -154,7 +154,7 @@ def configured(app: ASGIApp, grace: int, strangers: int = MAX_STRANGERS) -> uvic
     )
 
 
-class Server(uvicorn.Server):
+class BoundedServer(uvicorn.Server):
     """uvicorn's own, but it accepts one connection at a time, and leaves those that wait to the other workers too."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

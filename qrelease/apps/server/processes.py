@@ -216,7 +216,7 @@ def _work(
     begun  is called when the worker can take requests
     """
     from qrelease.apps.server.app import application
-    from qrelease.apps.server.http_bounds import Server, configured
+    from qrelease.apps.server.http_bounds import BoundedServer, configured
 
     sys.setswitchinterval(SWITCH_SECONDS)
     host, port = listening.getsockname()[:2]
@@ -225,7 +225,7 @@ def _work(
         begun()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # uvicorn heeds them while it runs, and sends them again after
-        Server(configured(application(handlers), GRACE_SECONDS, settings.strangers)).run(sockets=[listening])
+        BoundedServer(configured(application(handlers), GRACE_SECONDS, settings.strangers)).run(sockets=[listening])
 
 
 @contextmanager

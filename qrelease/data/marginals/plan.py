@@ -51,7 +51,7 @@ class Node:
 
     @cached_property
     def cells(self) -> int:
-        """Of the table."""
+        """The number of cells of the table."""
         return prod(self.shape[a] for a in self.axes)
 
     @cached_property
@@ -126,7 +126,7 @@ class CountingTables:
         return _laid_out(self.shape, self.shared)
 
     def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], names: Sequence[str]) -> Ints:
-        """As `MarginalPlan.count`."""
+        """Count records; see `MarginalPlan.count`."""
         if not self.shared:
             return counting.count_records(columns, names, self.shape, self.alone, self.end)
         tree, end = self._tree, self.end
@@ -139,7 +139,7 @@ class CountingTables:
         return counts[:end]
 
     def lines(self) -> Iterator[str]:
-        """As text."""
+        """The tables as lines of text."""
         yield from map(str, self.shared)
         if self.alone:
             yield f"{len(self.alone):,} for a marginal each"
@@ -421,7 +421,7 @@ def _place(end: int, cells: int, number: int) -> int:
 
 
 def _strides(sizes: Sequence[int], node: Node) -> Ints:
-    """Of the node's direct sets, (sets, axes): the step in a marginal for a step on each axis of the table."""
+    """The step in the marginal of each direct set for a step on each axis of the table, (sets, axes)."""
     strides = np.zeros((len(node.direct), len(node.axes)), np.int64)
     position = {a: i for i, a in enumerate(node.axes)}
     for row, s in zip(strides, node.direct, strict=True):

@@ -14,7 +14,7 @@ from qrelease.data.marginals.kernels import _exp, _jit
 
 Array = npt.NDArray[Any]
 
-_NEVER = np.float32(-80)  # below that, e^x is 0: what has the logarithm -∞ must never be drawn
+_MIN_LOGARITHM = np.float32(-80)  # below that, e^x is 0: what has the logarithm -∞ must never be drawn
 _BLOCK = 1 << 12  # records whose codes and positions stay in a core's first two caches
 
 
@@ -152,7 +152,7 @@ def _draw(logs: Array, uniform: float) -> int:
     total = np.float32(0)
     for k in range(logs.size):
         difference = logs[k] - most
-        logs[k] = _exp(difference) if difference > _NEVER else np.float32(0)
+        logs[k] = _exp(difference) if difference > _MIN_LOGARITHM else np.float32(0)
         total += logs[k]
     mark, k = np.float32(uniform) * total, 0
     while k < logs.size - 1:
@@ -165,7 +165,8 @@ def _draw(logs: Array, uniform: float) -> int:
     return k
 
 
-INNER = 3  # solutions of a table and of its columns, in turn, before the records are weighted by both
+INNER = 3
+"""Solutions of a table and of its columns, in turn, before the records are weighted by both."""
 
 
 @_jit
@@ -219,85 +220,141 @@ def rake(
     held, own = np.empty(theta.size), np.empty(theta.size)
     for turn in range(order.size):
         j = order[turn]
-        begin, end, mapped = begins[j], begins[j + 1], class_begins[j]
-        joint = trust == 0 and mapped < 0 and firsts[j + 1] - firsts[j] > 1
+        low, high, begin, end, mapped = firsts[j], firsts[j + 1], begins[j], begins[j + 1], class_begins[j]
+        joint = trust == 0 and mapped < 0 and high - low > 1
+        _locate(codes, axes, steps, low, high, begin, mapped, classes, where)
         held[begin:end] = 0
-        where[:] = begin if mapped < 0 else mapped
-        for q in range(firsts[j], firsts[j + 1]):
-            column, step = codes[axes[q]], np.int32(steps[q])
-            for i in range(number):
-                where[i] += np.int32(column[i]) * step
-        if mapped >= 0:
-            for i in range(number):
-                where[i] = begin + classes[where[i]]
         for i in range(number):
             held[where[i]] += weights[i]
         for c in range(begin, end):
             held[c] *= total
             own[c] = 0
-        for q in range(firsts[j], firsts[j + 1]):
+        for q in range(low, high):
             if mains[q] >= 0:
                 own[mains[q] : mains[q] + sizes[q]] = 0
         for _ in range(INNER if joint else 1):
             for c in range(begin, end):
-                inside = held[c] * np.exp(own[c])
-                if held[c] < unseen[c]:
-                    inside = unseen[c] * np.exp(own[c])
-                for q in range(firsts[j], firsts[j + 1]):
-                    if joint and mains[q] >= 0:
-                        inside *= np.exp(own[mains[q] + (c - begin) // steps[q] % sizes[q]])
+                inside = max(held[c], unseen[c]) * np.exp(own[c])
+                if joint:
+                    inside *= np.exp(_of_columns(own, c - begin, steps, low, high, mains, sizes))
                 own[c] += _balanced(inside, ridge[c], target[c] - ridge[c] * (theta[c] + own[c]))
                 if joint:  # what is not made of a change its columns are not to make up for
                     own[c] = min(max(own[c], -longest, lowest - theta[c]), longest)
-            if not joint:
-                break
-            for q in range(firsts[j], firsts[j + 1]):
-                if mains[q] >= 0:
-                    sums = np.zeros(sizes[q])
-                    for c in range(begin, end):
-                        if held[c] > 0:
-                            inside = own[c]
-                            for p in range(firsts[j], firsts[j + 1]):
-                                if mains[p] >= 0:
-                                    inside += own[mains[p] + (c - begin) // steps[p] % sizes[p]]
-                            sums[(c - begin) // steps[q] % sizes[q]] += held[c] * np.exp(inside)
-                    for v in range(sizes[q]):
-                        m = mains[q] + v
-                        if sums[v] > 0:
-                            own[m] += _balanced(sums[v], ridge[m], target[m] - ridge[m] * (theta[m] + own[m]))
-        for q in range(firsts[j], firsts[j + 1]):
-            if joint and mains[q] >= 0:
-                for m in range(mains[q], mains[q] + sizes[q]):
-                    own[m] = min(max(gain * own[m], -longest), longest)
-                    theta[m] += own[m]
+            if joint:
+                _change_columns(held, own, begin, end, steps, low, high, mains, sizes, target, ridge, theta)
+        if joint:
+            _move_columns(own, low, high, mains, sizes, gain, longest, theta)
         for c in range(begin, end):
             trusted = held[c] / total * number + 0.5
             change = min(max(gain * own[c] * trusted / (trusted + trust), -longest, lowest - theta[c]), longest)
             theta[c] += change
-            empty = held[c] < unseen[c]
-            if empty:
+            if held[c] < unseen[c]:
                 unseen[c] *= np.exp(change)
             if joint:
-                for q in range(firsts[j], firsts[j + 1]):
-                    if mains[q] >= 0:
-                        change += own[mains[q] + (c - begin) // steps[q] % sizes[q]]
+                change += _of_columns(own, c - begin, steps, low, high, mains, sizes)
             factors[c] = np.exp(change)
-        pulled, stiffness = 0.0, 0.0
-        for c in range(begin, end):
-            pulled += ridge[c] * theta[c]
-            stiffness += ridge[c]
-        for c in range(begin, end):
-            theta[c] -= pulled / stiffness
-        sum_, squares = 0.0, 0.0
-        for i in range(number):
-            weights[i] *= factors[where[i]]
-            sum_ += weights[i]
-            squares += weights[i] * weights[i]
-        for i in range(number):
-            weights[i] /= sum_
-        if sum_ * sum_ < evenness * number * squares:
+        _centre(theta, ridge, begin, end)
+        if _weigh(weights, factors, where) < evenness * number:
             return turn + 1
     return order.size
+
+
+@_jit
+def _locate(
+    codes: Array,
+    axes: Array,
+    steps: Array,
+    low: int,
+    high: int,
+    begin: int,
+    mapped: int,
+    classes: Array,
+    where: Array,
+) -> None:
+    """Write in which cell of one table each record is; `mapped` is where its classes begin, or negative."""
+    where[:] = begin if mapped < 0 else mapped
+    for q in range(low, high):
+        column, step = codes[axes[q]], np.int32(steps[q])
+        for i in range(where.size):
+            where[i] += np.int32(column[i]) * step
+    if mapped >= 0:
+        for i in range(where.size):
+            where[i] = begin + classes[where[i]]
+
+
+@_jit
+def _of_columns(own: Array, cell: int, steps: Array, low: int, high: int, mains: Array, sizes: Array) -> float:
+    """What the changes of a table's columns add in one of its cells."""
+    added = 0.0
+    for q in range(low, high):
+        if mains[q] >= 0:
+            added += own[mains[q] + cell // steps[q] % sizes[q]]
+    return added
+
+
+@_jit
+def _change_columns(
+    held: Array,
+    own: Array,
+    begin: int,
+    end: int,
+    steps: Array,
+    low: int,
+    high: int,
+    mains: Array,
+    sizes: Array,
+    target: Array,
+    ridge: Array,
+    theta: Array,
+) -> None:
+    """Solve the tables of a table's columns, one after another, given the changes of its cells."""
+    for q in range(low, high):
+        if mains[q] >= 0:
+            sums = np.zeros(sizes[q])
+            for c in range(begin, end):
+                if held[c] > 0:
+                    change = own[c] + _of_columns(own, c - begin, steps, low, high, mains, sizes)
+                    sums[(c - begin) // steps[q] % sizes[q]] += held[c] * np.exp(change)
+            for v in range(sizes[q]):
+                m = mains[q] + v
+                if sums[v] > 0:
+                    own[m] += _balanced(sums[v], ridge[m], target[m] - ridge[m] * (theta[m] + own[m]))
+
+
+@_jit
+def _move_columns(
+    own: Array, low: int, high: int, mains: Array, sizes: Array, gain: float, longest: float, theta: Array
+) -> None:
+    """Make the changes of the tables of a table's columns."""
+    for q in range(low, high):
+        if mains[q] >= 0:
+            for m in range(mains[q], mains[q] + sizes[q]):
+                own[m] = min(max(gain * own[m], -longest), longest)
+                theta[m] += own[m]
+
+
+@_jit
+def _centre(theta: Array, ridge: Array, begin: int, end: int) -> None:
+    """Shift a table so that the ridge pulls it up as much as down."""
+    pulled, stiffness = 0.0, 0.0
+    for c in range(begin, end):
+        pulled += ridge[c] * theta[c]
+        stiffness += ridge[c]
+    for c in range(begin, end):
+        theta[c] -= pulled / stiffness
+
+
+@_jit
+def _weigh(weights: Array, factors: Array, where: Array) -> float:
+    """Multiply weights by the factors of their cells, to a sum of 1; the effective number of records."""
+    total, squares = 0.0, 0.0
+    for i in range(weights.size):
+        weights[i] *= factors[where[i]]
+        total += weights[i]
+        squares += weights[i] * weights[i]
+    for i in range(weights.size):
+        weights[i] /= total
+    return total * total / squares
 
 
 @_jit
@@ -345,7 +402,7 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
             if zeros:
                 likelier = 0.5 * (values[c] ** 2 / noise - off * off / variance - np.log(variance / noise))
                 zero[c] = share / (share + (1 - share) * np.exp(min(max(likelier, -50.0), 50.0)))
-                if values[c] > _SURELY * np.sqrt(noise):
+                if values[c] > _EMPTY_DEVIATIONS * np.sqrt(noise):
                     zero[c] = 0
                 empty += zero[c]
             known = (1 - zero[c]) * (e / variance) ** 2
@@ -359,7 +416,7 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
 
 
 _EM_ROUNDS = 40
-_SURELY = 2.5  # standard deviations of noise above which no cell is taken to be empty
+_EMPTY_DEVIATIONS = 2.5  # standard deviations of noise above which no cell is taken to be empty
 _PRIOR_ZEROS = (0.5, 20.5)  # cells that are empty, and cells
 
 

@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.uint16]
 LARGEST_COLUMN = 1 << 16
 """Cells of a column."""
 
-_EXACT = 2.0**52  # sums of whole weights up to here are exact, so that no order of summation changes them
+_MAX_EXACT_SUM = 2.0**52  # sums of whole weights up to here are exact, so that no order of summation changes them
 
 _Layout = tuple[Ints, Ints, Ints, Ints]
 """Axes, steps, firsts and begins of tables, as `record_kernels` takes them."""
@@ -35,7 +35,7 @@ class Tables:
         self.layout = self._laid_out(self.sets, self.offsets[:-1])
 
     def _laid_out(self, orders: Sequence[Axes], begins: Sequence[int]) -> _Layout:
-        """As the kernels take tables whose axes are in these orders."""
+        """The tables as the kernels take them, with their axes in these orders."""
         steps = [[prod(self.shape[b] for b in s[i + 1 :]) for i in range(len(s))] for s in orders]
         return (
             np.array([a for s in orders for a in s], np.int64),
@@ -46,7 +46,7 @@ class Tables:
 
     def marginals(self, codes: Codes, weights: Floats) -> Floats:
         """The sums of the weights (n,), of which all sum to 1 at most, of the records (d, n) in each cell: (cells,)."""
-        whole = np.rint(weights * _EXACT)
+        whole = np.rint(weights * _MAX_EXACT_SUM)
 
         def work(_: int, cut: slice) -> Floats:
             found = np.zeros(self.offsets[-1])
@@ -56,10 +56,10 @@ class Tables:
         first, *others = in_parallel(work, len(weights), len(weights) * len(self.sets), cores())
         for other in others:
             first += other
-        return first / _EXACT
+        return first / _MAX_EXACT_SUM
 
     def sums(self, codes: Codes, tables: Floats) -> Floats:
-        """Of each record (d, n) the sum of what the tables (cells,) say at its cells: (n,), the adjoint."""
+        """The sum for each record (d, n) of what the tables (cells,) say at its cells: (n,), the adjoint."""
         found = np.zeros(codes.shape[1])
 
         def work(_: int, cut: slice) -> None:

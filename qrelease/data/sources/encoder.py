@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util.typing import Codes
-from qrelease.data.domain import MAX_KEYS, Attribute
+from qrelease.data.attribute import MAX_KEYS, Attribute
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 

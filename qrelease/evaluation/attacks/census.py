@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util.typing import Axes, Floats, Ints
-from qrelease._util.validate import count, positive, positive_probability
+from qrelease._util.validate import natural, positive, positive_probability
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
@@ -33,7 +33,7 @@ MAX_BLOCK_CELLS = 1 << 14
 _SLACK = 1e-6
 """What a solver calls zero, a count."""
 
-_RARE = 1e-6
+_EMPTY_CELL_SHARE = 1e-6
 """The fraction of a population that is reckoned with in a cell where nobody is."""
 
 
@@ -143,7 +143,7 @@ def released(
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class CensusFit:
     """Records that fit published cross-tables.
 
     Attributes
@@ -162,7 +162,7 @@ class Fitted:
     misfit: float
 
 
-def fit(published: CrossTables, records: int, *, prior: Floats | None = None, seconds: float = 20.0) -> Fitted:
+def fit(published: CrossTables, records: int, *, prior: Floats | None = None, seconds: float = 20.0) -> CensusFit:
     """Whole records that fit a block's cross-tables best, by integer programmes.
 
     Of tables that fit equally well it takes those records that are the likeliest, where that is known.
@@ -203,7 +203,7 @@ def fit(published: CrossTables, records: int, *, prior: Floats | None = None, se
     off = cvxpy.Variable(sums.shape[0], nonneg=True)
     fits = [
         found >= 0,
-        cvxpy.sum(found) == count("records", records),
+        cvxpy.sum(found) == natural("records", records),
         sums @ found >= published.low - off,
         sums @ found <= published.high + off,
     ]
@@ -215,15 +215,15 @@ def fit(published: CrossTables, records: int, *, prior: Floats | None = None, se
     fits.append(cvxpy.sum(off) <= misfit + _SLACK)
     best = np.rint(found.value).astype(np.int64)
     if prior is not None:
-        _solve(cvxpy.Problem(cvxpy.Maximize(np.log(prior + _RARE) @ found), fits), limit)
+        _solve(cvxpy.Problem(cvxpy.Maximize(np.log(prior + _EMPTY_CELL_SHARE) @ found), fits), limit)
         best = best if found.value is None else np.rint(found.value).astype(np.int64)
     misfit = misfit if misfit > _SLACK else 0.0
     if not published.sure:
-        return Fitted(best, 0, misfit)
+        return CensusFit(best, 0, misfit)
     others = cvxpy.Problem(*_farthest(cvxpy, found, best, fits))
     _solve(others, limit)
     certain = records - round(float(others.value)) if others.status == cvxpy.OPTIMAL else 0
-    return Fitted(best, certain, misfit)
+    return CensusFit(best, certain, misfit)
 
 
 def _solve(problem: Any, limit: dict[str, Any]) -> None:
@@ -289,7 +289,7 @@ class BlockReconstruction(NotPrivate):
     guessed: int
 
 
-def compare(name: str, block: Table, fitted: Fitted, population: Table) -> BlockReconstruction:
+def compare(name: str, block: Table, fitted: CensusFit, population: Table) -> BlockReconstruction:
     """What was found beside the truth, and beside a guess from the population that the block belongs to."""
     truth = block.histogram()
     share = population.histogram() / len(population)

@@ -12,9 +12,9 @@ from typing import Any, final
 
 import numpy as np
 
-from qrelease._util.validate import count
+from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.publishers import Answered, Bools, Publisher, base_rate, check_secret
+from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, base_rate, check_secret
 from qrelease.evaluation.attacks.results import NotPrivate
 
 
@@ -80,10 +80,10 @@ def differencing(
     1.0
     """
     bits = check_secret(secret)
-    if count("targets", targets) > len(bits):
+    if natural("targets", targets) > len(bits):
         raise InvalidInput(f"targets must be at most the {len(bits):,} people, got {targets:,}")
     chosen = rng.choice(len(bits), targets, replace=False)
-    pairs = np.repeat(chosen, count("repeats", repeats))
+    pairs = np.repeat(chosen, natural("repeats", repeats))
     without = rng.random((len(pairs), len(bits))) < 0.5
     without[np.arange(len(pairs)), pairs] = False
     both = np.repeat(without, 2, axis=0)
@@ -140,7 +140,7 @@ def averaging(ask: Callable[[str], float], wordings: Sequence[str]) -> Averaging
 
 def repeated(publisher: Publisher, subset: Bools, times: int) -> Averaging:
     """Ask a publisher the same question (n,) many times, in calls of their own, and average the answers."""
-    answers = [publisher.ask(subset[None, :]).values[0] for _ in range(count("times", times))]
+    answers = [publisher.ask(subset[None, :]).values[0] for _ in range(natural("times", times))]
     return _averaged(np.array(answers))
 
 
@@ -149,7 +149,7 @@ def split(publisher: Publisher, subset: Bools, times: int, rng: np.random.Genera
 
     Against noise that is a function of the question: the parts are other questions each time.
     """
-    halves = rng.random((count("times", times), len(subset))) < 0.5
+    halves = rng.random((natural("times", times), len(subset))) < 0.5
     said: Answered = publisher.ask(np.concatenate([halves & subset, ~halves & subset]))
     return _averaged(said.values.reshape(2, -1).sum(axis=0))
 

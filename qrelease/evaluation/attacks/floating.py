@@ -15,13 +15,13 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease._util.validate import count, positive
+from qrelease._util.validate import natural, positive
 from qrelease.evaluation.attacks.games import Advantage, advantage_bound
 
 _GRID: Final = 2.0**52
 """Twice a uniform number of 53 bits is a multiple of 1 / this."""
 
-_NEAR: Final = 8
+_NEAR_STEPS: Final = 8
 """Grid points that are tried on each side of the one that the output suggests, beyond those that rounding blurs."""
 
 Sampler = Callable[[float, int], Floats]
@@ -38,7 +38,7 @@ def attainable(output: float, truth: float, scale: float) -> bool:
     if size > 30:  # v would be a handful of grid points: nothing is told apart there
         return False
     blur = abs(np.spacing(max(abs(output), abs(truth)))) / scale * math.exp(-size) * _GRID
-    middle, reach = round(math.exp(-size) * _GRID), math.ceil(blur) + _NEAR
+    middle, reach = round(math.exp(-size) * _GRID), math.ceil(blur) + _NEAR_STEPS
     points = range(max(middle - reach, 1), min(middle + reach, int(_GRID)) + 1)
     if output >= truth:
         uniform = (1.0 - m / (2 * _GRID) for m in points)
@@ -103,7 +103,7 @@ def low_order_bits(
     positive("scale", scale)
     guesses, told = [], 0
     for truth in (1.0, 0.0):
-        outputs = sampler(truth, count("runs", runs))
+        outputs = sampler(truth, natural("runs", runs))
         possible = np.array([[attainable(float(y), x, scale) for x in (0.0, 1.0)] for y in outputs])
         tells = possible[:, 0] != possible[:, 1]
         told += int(tells.sum())

@@ -59,7 +59,7 @@ class Advantage:
 
     @classmethod
     def of(cls, hits: int, false: int, runs: int, confidence: float, bound: float) -> Self:
-        """From how often "in" was said, of `runs` that were in and as many that were not."""
+        """The advantage, from how often "in" was said of `runs` people who were in and of as many who were not."""
         miss = (1 - confidence) / 4  # two bounds of two frequencies
         low, high = clopper_pearson(np.array([hits, false], np.float64), runs, miss)
         return cls((hits - false) / runs, float(low[0] - high[1]), float(high[0] - low[1]), bound)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Floats
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.publishers import Bools
+from qrelease.evaluation.attacks.answered import Bools
 from qrelease.evaluation.attacks.results import NotPrivate
 
 Codes = Sequence[npt.NDArray[np.integer[Any]]]
@@ -24,7 +24,7 @@ Codes = Sequence[npt.NDArray[np.integer[Any]]]
 _RIDGE = 1.0
 """The weight of the squared coefficients in the classifier's loss."""
 
-_EXACT = 0.5
+_MODEL_RECORDS = 0.5
 """Records by which the classifier's guess is weighed against those that agree in every column."""
 
 
@@ -67,11 +67,11 @@ class Guesser:
         return cls(sizes, _regression(_one_hot(columns, sizes), secret, heavy), seen)
 
     def chances(self, columns: Codes) -> Floats:
-        """Of each of n people, given as codes, (n,) in [0, 1]."""
+        """The chance that each of n people, given as codes, has the bit: (n,) in [0, 1]."""
         modelled = _logistic(_one_hot(columns, self.shape) @ self.coefficients)
         found = [self.seen.get(key, (0.0, 0.0)) for key in _keys(columns, self.shape).tolist()]
         having, total = np.array(found).reshape(-1, 2).T
-        return np.asarray((having + _EXACT * modelled) / (total + _EXACT))
+        return np.asarray((having + _MODEL_RECORDS * modelled) / (total + _MODEL_RECORDS))
 
 
 @final

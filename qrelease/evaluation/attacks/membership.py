@@ -128,7 +128,7 @@ def published_in_session(
 
 
 def _cells(workload: Workload) -> list[tuple[list[str], Floats]]:
-    """Of each query of a workload of marginals, the columns, and its vector over their cells."""
+    """The columns of each query of a workload of marginals, and its vector over their cells."""
     names = workload.domain.names
     cells = [(group.axes, workload.domain.cells(group.axes)) for group in workload.groups]
     return [([names[a] for a in axes], row) for axes, size in cells for row in np.eye(size)]
@@ -232,7 +232,7 @@ def _observe(case: Case, publish: Publish, *, member: bool) -> Observation:
 
 
 def _scores(score: Score, runs: Sequence[Observation]) -> tuple[Floats, Floats]:
-    """Of the runs with the target, and of those without."""
+    """The scores of the runs with the target, and of those without."""
     scores = np.array([score(run) for run in runs])
     member = np.array([run.member for run in runs])
     return scores[member], scores[~member]

@@ -10,16 +10,16 @@ import hashlib
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Floats
-from qrelease._util.validate import count, positive
+from qrelease._util.validate import natural, positive
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.errors import BudgetExceeded, InvalidInput, StreamHalted
+from qrelease.errors import BudgetExceeded, StreamHalted
+from qrelease.evaluation.attacks.answered import Answered, Bools, exact_counts
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, PayingMechanism, Session
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, Neighbours
@@ -29,58 +29,8 @@ from qrelease.queries.workload import Group, Workload
 from qrelease.release.curator import Curator
 from qrelease.release.release import Release
 
-Bools = npt.NDArray[np.bool_]
-
 _NORMAL_95 = 1.96
 """Standard deviations in the half-width of a 95 % error bar."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """Answers to questions about subsets of people.
-
-    Attributes
-    ----------
-    values : (k,) float64
-        Counts; NaN where the publisher gave no answer.
-    spread : float
-        The standard deviation of an answer's error, a count, as the publisher announces it; 0 for exact answers.
-    share : float, optional
-        The fraction of the people who have the bit, where the attacker knows it.
-    """
-
-    values: Floats = field(repr=False)
-    spread: float
-    share: float | None = None
-
-
-@runtime_checkable
-class Publisher(Protocol):
-    """Something that answers how many people of a subset have the secret bit."""
-
-    @property
-    def name(self) -> str:
-        """As in a table of results."""
-
-    def ask(self, subsets: Bools) -> Answered:
-        """The answers to k questions about subsets (k, n) of the n people, asked in this order."""
-
-
-def check_secret(secret: npt.ArrayLike) -> Bools:
-    """The secret bits as (n,) bool; `InvalidInput` for what is none."""
-    bits = np.asarray(secret)
-    if bits.ndim != 1 or not len(bits) or not np.isin(bits, (0, 1)).all():
-        raise InvalidInput(f"secret bits must be an array (n,) of zeros and ones, got shape {bits.shape}")
-    return bits.astype(np.bool_)
-
-
-def _counts(secret: Bools, subsets: Bools) -> Floats:
-    """The exact answers (k,)."""
-    if subsets.ndim != 2 or subsets.shape[1] != len(secret):
-        raise InvalidInput(f"subsets must have shape (k, {len(secret)}), got {subsets.shape}")
-    counts: Floats = subsets[:, secret].sum(axis=1).astype(np.float64)
-    return counts
 
 
 @final
@@ -93,7 +43,7 @@ class Exact:
 
     def ask(self, subsets: Bools) -> Answered:
         """See `Publisher`."""
-        return Answered(_counts(self.secret, subsets), 0.0)
+        return Answered(exact_counts(self.secret, subsets), 0.0)
 
 
 @final
@@ -111,8 +61,8 @@ class Rounded:
 
     def ask(self, subsets: Bools) -> Answered:
         """See `Publisher`."""
-        base = count("base", self.base)
-        return Answered(np.rint(_counts(self.secret, subsets) / base) * base, base / math.sqrt(12))
+        base = natural("base", self.base)
+        return Answered(np.rint(exact_counts(self.secret, subsets) / base) * base, base / math.sqrt(12))
 
 
 @final
@@ -133,7 +83,7 @@ class Percentages:
     def ask(self, subsets: Bools) -> Answered:
         """See `Publisher`: the counts that the shares stand for."""
         sizes = np.maximum(subsets.sum(axis=1), 1)
-        shares = np.rint(100 * _counts(self.secret, subsets) / sizes) / 100
+        shares = np.rint(100 * exact_counts(self.secret, subsets) / sizes) / 100
         return Answered(shares * sizes, float(np.sqrt(np.mean(sizes**2.0))) / 100 / math.sqrt(12))
 
 
@@ -152,7 +102,7 @@ class Suppressed:
 
     def ask(self, subsets: Bools) -> Answered:
         """See `Publisher`."""
-        counts = _counts(self.secret, subsets)
+        counts = exact_counts(self.secret, subsets)
         return Answered(np.where(counts < self.least, np.nan, counts), 0.0)
 
 
@@ -179,7 +129,7 @@ class Swapped:
         pairs = chosen[: 2 * round(self.share * len(self.secret) / 2)].reshape(-1, 2)
         bits = self.secret.copy()
         bits[pairs] = bits[pairs[:, ::-1]]
-        return Answered(_counts(bits, subsets), 0.0)
+        return Answered(exact_counts(bits, subsets), 0.0)
 
 
 @final
@@ -208,7 +158,7 @@ class Sticky:
         """See `Publisher`."""
         positive("deviation", self.deviation)
         noise = np.array([self._noise(row) for row in np.packbits(subsets, axis=1)])
-        noisy = np.rint(_counts(self.secret, subsets) + noise)
+        noisy = np.rint(exact_counts(self.secret, subsets) + noise)
         return Answered(np.where(noisy < self.least, np.nan, noisy), math.hypot(self.deviation, 1 / math.sqrt(12)))
 
     def _noise(self, question: npt.NDArray[np.uint8]) -> float:
@@ -237,7 +187,7 @@ class FreshNoise:
     def ask(self, subsets: Bools) -> Answered:
         """See `Publisher`."""
         noise = self._rng.laplace(0.0, self.scale, len(subsets))
-        return Answered(_counts(self.secret, subsets) + noise, self.scale * math.sqrt(2))
+        return Answered(exact_counts(self.secret, subsets) + noise, self.scale * math.sqrt(2))
 
 
 def people(secret: Bools) -> Table:
@@ -351,9 +301,3 @@ def _release(table: Table, mechanism: Mechanism, workload: Workload, cost: Cost,
 
 def _ledger(cost: Cost) -> Ledger:
     return Ledger.open(None, cost, dataset="people", neighbours=Neighbours.REPLACE_ONE)
-
-
-def base_rate(secret: Bools) -> float:
-    """The fraction of the people who have the commoner bit."""
-    share = float(secret.mean())
-    return max(share, 1 - share)

@@ -15,24 +15,24 @@ import numpy as np
 
 from qrelease._util import memory
 from qrelease._util.typing import Floats
-from qrelease._util.validate import count
+from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput
+from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, base_rate, check_secret
 from qrelease.evaluation.attacks.extras import load_cvxpy
-from qrelease.evaluation.attacks.publishers import Answered, Bools, Publisher, base_rate, check_secret
 from qrelease.evaluation.attacks.results import NotPrivate
 
 MOST_EXHAUSTED = 20
 """People whose 2ⁿ candidates are all tried."""
 
-_TRIED = 1 << 12  # candidates at a time
+_CANDIDATE_BLOCK = 1 << 12  # candidates at a time
 
-_SURE = 1e-6
+_LEAST_DEVIATION = 1e-6
 """The least standard deviation of an answer that least squares reckons with: exact answers have none."""
 
-_CLOSE = 1e-6
+_TOLERANCE = 1e-6
 """Least squares stops here, relative to the answers: far closer than a bit is to one half."""
 
-_ENTRY = 16
+_ENTRY_BYTES = 16
 """Bytes that an attack takes for each person in each question."""
 
 Attack = Callable[[Bools, Answered], Floats]
@@ -73,8 +73,8 @@ def questions(people: int, number: int, rng: np.random.Generator) -> Bools:
 
     `TooLarge` where an attack on so many people would not fit in memory.
     """
-    entries = count("questions", number) * count("people", people)
-    memory.check(_ENTRY * entries, f"{number:,} questions about {people:,} people", "attack fewer of them")
+    entries = natural("questions", number) * natural("people", people)
+    memory.check(_ENTRY_BYTES * entries, f"{number:,} questions about {people:,} people", "attack fewer of them")
     subsets = np.array([rng.random(people) < 0.5 for _ in range(number)])
     subsets[0] = True
     return subsets
@@ -142,7 +142,7 @@ def least_squares(subsets: Bools, said: Answered) -> Floats:
     share = _share(asked, values) if said.share is None else said.share
     if not 0 < share < 1:
         return np.full(subsets.shape[1], share)
-    damping = max(said.spread, _SURE) / np.sqrt(share * (1 - share))
+    damping = max(said.spread, _LEAST_DEVIATION) / np.sqrt(share * (1 - share))
     narrow = asked.astype(np.float32)  # half the memory to pass over, and exact
     sums = LinearOperator(
         narrow.shape,
@@ -150,7 +150,7 @@ def least_squares(subsets: Bools, said: Answered) -> Floats:
         rmatvec=lambda y: (narrow.T @ y.astype(np.float32)).astype(np.float64),
         dtype=np.float64,
     )
-    off = lsmr(sums, values - share * asked.sum(axis=1), damp=damping, atol=_CLOSE, btol=_CLOSE)[0]
+    off = lsmr(sums, values - share * asked.sum(axis=1), damp=damping, atol=_TOLERANCE, btol=_TOLERANCE)[0]
     return np.asarray(share + off)
 
 
@@ -178,8 +178,8 @@ def exhaustive(subsets: Bools, said: Answered) -> Floats:
         raise InvalidInput(f"all candidates are tried for at most {MOST_EXHAUSTED} people, got {people:,}")
     asked, values = _answered(subsets, said)
     best, least = np.zeros(people), np.inf
-    for first in range(0, 1 << people, _TRIED):
-        numbers = np.arange(first, min(first + _TRIED, 1 << people))
+    for first in range(0, 1 << people, _CANDIDATE_BLOCK):
+        numbers = np.arange(first, min(first + _CANDIDATE_BLOCK, 1 << people))
         candidates = (numbers[:, None] >> np.arange(people) & 1).astype(np.float64)
         worst = np.abs(candidates @ asked.T - values).max(axis=1, initial=0.0)
         if worst.min() < least:

@@ -16,7 +16,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.synopsis import Synopsis
 from qrelease.queries.workload import Group, Workload
 
-_RARE = 0.5
+_ADDED_RECORDS = 0.5
 """Records that are added to a reference cell, so that what nobody there has is not impossible."""
 
 
@@ -52,7 +52,7 @@ class Attack(Protocol):
 
     @property
     def name(self) -> str:
-        """As in a table of results."""
+        """The name that a table of results shows."""
 
     def learn(self, runs: Sequence[Observation]) -> Score:
         """What it makes of runs that it knows the truth of."""
@@ -164,7 +164,7 @@ class Shadow:
 
 def _shares(population: Table, workload: Workload) -> Floats:
     """What fraction of a population is in each cell of a workload's marginals, (k,)."""
-    counts = np.concatenate(population.counts([g.axes for g in workload.groups])) + _RARE
+    counts = np.concatenate(population.counts([g.axes for g in workload.groups])) + _ADDED_RECORDS
     return np.asarray(counts / len(population))
 
 

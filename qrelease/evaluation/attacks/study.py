@@ -16,22 +16,13 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease._util.validate import count
+from qrelease._util.validate import natural
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, base_rate
 from qrelease.evaluation.attacks.differencing import differencing
 from qrelease.evaluation.attacks.inference import Codes, Guesser, infer
-from qrelease.evaluation.attacks.publishers import (
-    Answered,
-    Bools,
-    Exact,
-    Publisher,
-    Rounded,
-    Sticky,
-    Suppressed,
-    Swapped,
-    base_rate,
-)
+from qrelease.evaluation.attacks.publishers import Exact, Rounded, Sticky, Suppressed, Swapped
 from qrelease.evaluation.attacks.reconstruction import least_squares, linear_programme, questions, reconstruct
 from qrelease.evaluation.attacks.results import NotPrivate
 from qrelease.evaluation.results import NOTICE
@@ -47,7 +38,7 @@ _PROGRAMMED = 200
 _DIFFERED, _PAIRS = 1000, 10
 """People who are attacked by differences, and pairs of questions about each."""
 
-_OTHERS = 100_000
+_OTHER_PEOPLE = 100_000
 """Other people's records to learn from, at most."""
 
 _OTHERS_ALONE, _COMMONER = "other people's records alone", "the commoner bit for everybody"
@@ -235,8 +226,8 @@ def study(
     code = _code(table, axis, value)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table))
-    chosen = order[: min(count("people", people), len(table))]
-    rest = order[len(chosen) :][:_OTHERS]
+    chosen = order[: min(natural("people", people), len(table))]
+    rest = order[len(chosen) :][:_OTHER_PEOPLE]
     shape = [n for a, n in enumerate(table.domain.shape) if a != axis]
 
     def split(columns: Sequence[Any]) -> tuple[Codes, Bools]:

@@ -64,7 +64,7 @@ class BinnedColumn:
         return self.ratio[self.codes(columns)]
 
     def describe_ratios(self, low: float, high: float) -> str:
-        """That the number lies in cells whose ratio is between two numbers."""
+        """A sentence: the number lies in cells whose ratio is between two numbers."""
         held = np.flatnonzero((self.ratio >= low) & (self.ratio <= high))
         runs = np.split(held, np.flatnonzero(np.diff(held) > 1) + 1)
         parts = [self.describe_codes(int(run[0]), int(run[-1])) for run in runs if run.size]

@@ -9,8 +9,8 @@ differs has to be on the list of noisy fields, `NOISY_FIELDS`, and three more th
   but for the last digits of fractions;
 - a field that is there for one table alone is a difference, whatever its value.
 
-How long things take is not compared, nor what a table's own reader says of a file that is none: those messages name the
-value that is wrong, and the data holder alone sees them.
+How long things take is not compared, nor what a table's own reader says of a file that it cannot read: those messages
+name the value that is wrong, and the data holder alone sees them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def alike(first: str, second: str) -> bool:
 
 
 def _close(a: str, b: str) -> bool:
-    """Of numbers that are not both whole."""
+    """Whether two numbers are close, which are not both whole."""
     numbers = _NUMBER.fullmatch(a) and _NUMBER.fullmatch(b) and not (a + b).lstrip("-").isdecimal()
     return bool(numbers) and math.isclose(float(a), float(b), rel_tol=1e-4, abs_tol=1e-6)
 

@@ -40,7 +40,7 @@ class Event:
 
     @np.errstate(over="ignore", invalid="ignore")
     def holds(self, columns: Floats) -> npt.NDArray[np.bool_]:
-        """Which outputs belong to it, (n, m) columns to (n,)."""
+        """Which outputs belong to the event, (n, m) columns to (n,)."""
         scores = self.score.of(columns)
         held: npt.NDArray[np.bool_] = (scores if self.favours == "first" else -scores) >= self.threshold
         return held

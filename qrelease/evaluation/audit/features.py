@@ -102,7 +102,7 @@ def spell(value: float, words: Mapping[float, str]) -> str:
 
 
 def in_range(low: float, high: float) -> str:
-    """That a number lies between two, of which one may be infinite, in words."""
+    """A sentence: a number lies between two others, of which one may be infinite."""
     parts = [f"at least {low:.9g}" * (low > -np.inf), f"at most {high:.9g}" * (high < np.inf)]
     return " and ".join(part for part in parts if part) or "anything"
 

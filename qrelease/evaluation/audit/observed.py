@@ -109,7 +109,7 @@ class DoorAudit:
 
 
 def domain() -> Domain:
-    """Of the tables that are attacked: two columns, of two and of three cells."""
+    """The domain of the tables that are attacked: two columns, of two and of three cells."""
     return Domain.coded(SHAPE)
 
 
@@ -130,7 +130,7 @@ def neighbouring(neighbours: Neighbours, least: int = SMALLEST_TABLE) -> list[tu
 
 
 def neighbouring_persons(neighbours: Neighbours, at_most: int) -> list[tuple[Table, Table]]:
-    """The same of tables of persons, who have from one to four records: one more of them, or one replaced by another.
+    """Neighbouring tables of persons of one to four records each: with one person more, or one replaced.
 
     at_most  records of each that are kept
     """

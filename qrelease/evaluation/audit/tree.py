@@ -34,7 +34,7 @@ class _Leaf:
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class RatioTree:
     """Boxes that part all outputs, and the estimated logarithm of the likelihood ratio of each."""
 
     cells: Sequence[BinnedColumn]
@@ -65,7 +65,7 @@ class Tree:
         return f"{self.cells[column].name} is {self.cells[column].describe_codes(*codes)}"
 
 
-def grow(cells: Sequence[BinnedColumn], first: Floats, second: Floats) -> Tree:
+def grow(cells: Sequence[BinnedColumn], first: Floats, second: Floats) -> RatioTree:
     """The tree that best tells outputs on one input from those on the other, leaf by leaf, (n, m) columns each."""
     codes = [np.stack([table.codes(columns) for table in cells]) for columns in (first, second)]
     done: list[_Leaf] = []
@@ -81,7 +81,7 @@ def grow(cells: Sequence[BinnedColumn], first: Floats, second: Floats) -> Tree:
         open_leaves += [(part, *_best_split(part, cells, codes)) for part in parts]
     leaves = done + [leaf for leaf, *_ in open_leaves]
     counts = np.array([leaf.counts for leaf in leaves])
-    return Tree(cells, [leaf.box for leaf in leaves], log_ratio(counts[:, 0], counts[:, 1]))
+    return RatioTree(cells, [leaf.box for leaf in leaves], log_ratio(counts[:, 0], counts[:, 1]))
 
 
 def _best_split(leaf: _Leaf, cells: Sequence[BinnedColumn], codes: Sequence[Ints]) -> tuple[float, int, int]:

@@ -17,8 +17,8 @@ from qrelease._util.typing import Axes, Floats
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.marginals import cells_of
 
-_LOOKED_AT = 500  # records whose nearest neighbours are searched
-_AMONG = 20_000  # and the real records that these are searched among
+_SEARCHED_RECORDS = 500  # records whose nearest neighbours are searched
+_COMPARED_RECORDS = 20_000  # and the real records that these are searched among
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Copies:
 
 
 def copies(real: Table, synthetic: Table, rng: np.random.Generator) -> tuple[Copies, Copies]:
-    """Of the synthetic records, and of a second real sample of as many."""
+    """How many synthetic records copy real ones, and how many of a second real sample do."""
     order = rng.permutation(len(real))
     half, other = order[: len(real) // 2], order[len(real) // 2 :]
     size = min(len(other), len(synthetic))
@@ -83,8 +83,8 @@ def _unique(first: Table, some: Table) -> float:
 
 
 def _nearest(first: Table, some: Table, rng: np.random.Generator) -> tuple[float, float, float]:
-    among = part(first, rng.permutation(len(first))[:_AMONG])
-    looked = part(some, rng.permutation(len(some))[:_LOOKED_AT])
+    among = part(first, rng.permutation(len(first))[:_COMPARED_RECORDS])
+    looked = part(some, rng.permutation(len(some))[:_SEARCHED_RECORDS])
     scales = [1 / max(a.size - 1, 1) if a.ordered else None for a in first.domain.attributes]
     columns = [c.astype(np.float32) for c in among.columns]
     found: Floats = np.empty(len(looked))

@@ -52,7 +52,7 @@ class Told:
 
 
 def told_apart(real: Table, other: Table, rng: np.random.Generator) -> Told:
-    """Of as many records of each."""
+    """How well a model tells real records from synthetic ones, of as many records of each."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
@@ -75,7 +75,7 @@ def told_apart(real: Table, other: Table, rng: np.random.Generator) -> Told:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedColumn:
     """How well one column is foretold from the others on real records that no model was trained on.
 
     Each pair is the area under the ROC curve, of several classes the mean of each against the rest, and the accuracy.
@@ -93,8 +93,8 @@ class Learned:
 
 def learned(
     train: Table, test: Table, synthetic: Table, independent: Table, target: int, rng: np.random.Generator
-) -> Learned | None:
-    """Of boosted trees; None where the test has one class only, so that there is nothing to foretell."""
+) -> LearnedColumn | None:
+    """How well boosted trees foretell a column; None where the test has one class only: nothing to foretell."""
     truth = part(test, rng.permutation(len(test))[:_ROWS])
     if len(np.unique(truth.columns[target])) < 2:
         return None
@@ -102,7 +102,7 @@ def learned(
     for table in (train, synthetic, independent):
         some = part(table, rng.permutation(len(table))[:_ROWS])
         found.append(foretold(some, truth, target))
-    return Learned(train.domain.names[target], *found)
+    return LearnedColumn(train.domain.names[target], *found)
 
 
 def foretold(train: Table, test: Table, target: int) -> tuple[float, float]:

@@ -100,7 +100,7 @@ def _column(found: Quality, axis: int) -> str:
 
 
 def _per_thousand(found: Quality, axes: Axes) -> list[Floats]:
-    """Of both tables, in all cells of a small marginal."""
+    """The counts per thousand of both tables, in all cells of a small marginal."""
     tables: Sequence[Table] = (found.real, found.synthetic)
     return [1000 * counts / len(t) for counts, t in zip(counts_of(tables, axes), tables, strict=True)]
 

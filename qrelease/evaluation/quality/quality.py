@@ -22,13 +22,13 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality.associations import correlations, cramers_v, ordered, overlap, regression
 from qrelease.evaluation.quality.copies import Copies, copies, part
 from qrelease.evaluation.quality.marginals import distances, score, sets_of
-from qrelease.evaluation.quality.models import MOST_CLASSES, Learned, Told, learned, missing, told_apart
+from qrelease.evaluation.quality.models import MOST_CLASSES, LearnedColumn, Told, learned, missing, told_apart
 from qrelease.evaluation.results import NOTICE
 
 SETS: Final[dict[int, int]] = {1: 200, 2: 500, 3: 500, 4: 100, 5: 100}
 """Sets of columns that are looked at, by how many columns they have; of more they are drawn at random."""
 
-_WORST, _SEED = 6, 0
+_SHOWN_TABLES, _SEED = 6, 0
 _FRACTIONS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
 _SUBSAMPLED = 60  # sets of three columns by which the equivalent subsample is found
 
@@ -108,7 +108,7 @@ class Quality:
     regressed: tuple[Regressed, ...]
     copied: tuple[Copies, Copies]
     told: tuple[Told, Told] | None
-    learned: tuple[Learned, ...]
+    learned: tuple[LearnedColumn, ...]
     skipped: tuple[str, ...]
     seconds: float
 
@@ -256,7 +256,8 @@ def _marginals(real: Table, others: Sequence[Table]) -> tuple[dict[int, Beside],
         gaps = distances(real, others, sets)
         found[k] = Beside(*(score(gap) for gap in gaps))
         if k <= 2:
-            worst[k] = tuple(_worst(real, sets[i], gaps[:, i]) for i in np.argsort(-gaps[0], kind="stable")[:_WORST])
+            furthest = np.argsort(-gaps[0], kind="stable")[:_SHOWN_TABLES]
+            worst[k] = tuple(_worst(real, sets[i], gaps[:, i]) for i in furthest)
     return found, worst
 
 
@@ -297,7 +298,7 @@ def _associations(
     values = np.array([[cramers_v(t, *s) for s in every] for t in (real, *others)]).reshape(4, len(every))
     off = np.abs(values[1:] - values[0])
     names = real.domain.names
-    furthest = np.argsort(-off[0], kind="stable")[:_WORST].tolist()
+    furthest = np.argsort(-off[0], kind="stable")[:_SHOWN_TABLES].tolist()
     listed = tuple((names[every[i][0]], names[every[i][1]], float(values[0, i]), float(values[1, i])) for i in furthest)
     return correlated, Beside(*(float(o.mean()) if o.size else above for o in off)), listed
 
@@ -325,7 +326,7 @@ def _models(
     targets: Sequence[int],
     skipped: list[str],
     rng: np.random.Generator,
-) -> tuple[tuple[Told, Told] | None, tuple[Learned, ...]]:
+) -> tuple[tuple[Told, Told] | None, tuple[LearnedColumn, ...]]:
     if missing() is not None or len(real.domain) < 2:
         return None, ()
     order = rng.permutation(len(real))

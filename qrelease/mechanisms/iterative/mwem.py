@@ -14,7 +14,7 @@ from typing import Final, Literal, final, get_args
 import numpy as np
 from tqdm import tqdm
 
-from qrelease._util.validate import count, real, whole
+from qrelease._util.validate import natural, real, whole
 from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import check_size
 from qrelease.inference.maximum_entropy_rule import MaximumEntropy, with_subsets
@@ -124,7 +124,7 @@ class MWEM:
         if not 0 <= self.singles < 1 - COUNT_SHARE:
             raise InvalidInput(f"singles must be a share from 0 to below {1 - COUNT_SHARE}, got {self.singles}")
         if self.records is not None:
-            object.__setattr__(self, "records", count("records", self.records))
+            object.__setattr__(self, "records", natural("records", self.records))
         Select(self.choice, self.rule or "exponential")
         if self.update not in get_args(Update):
             raise InvalidInput(f"update must be one of {', '.join(get_args(Update))}, got {self.update!r}")

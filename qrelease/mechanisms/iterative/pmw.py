@@ -44,7 +44,7 @@ from qrelease.inference.hypotheses import Dual
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.update_rules import Hedge
 from qrelease.mechanisms.base import OnlineAnswer
-from qrelease.mechanisms.iterative.pmw_accuracy import STEPS, Setting, Terms, shares
+from qrelease.mechanisms.iterative.pmw_accuracy import STEPS, PMWSetting, Terms, shares
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import NumericSparse
@@ -157,13 +157,13 @@ class PrivateMultiplicativeWeights:
         where none below 1 can. Above 1 it says nothing. (Dwork & Roth 2014, Theorems 4.14 and 4.15.)
         """
         n, beta = whole("records", records, least=1), positive_probability("beta", beta)
-        setting = Setting.of(workload.domain, len(workload), beta, cost, neighbours, n)
+        setting = PMWSetting.of(workload.domain, len(workload), beta, cost, neighbours, n)
         # The promise is made for a noisy number of records, which may be so much too low.
         least = replace(setting, records=max(n - setting.miss, 1)).least()
         return math.inf if least is None else 3 * least
 
-    def _setting(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int) -> Setting:
-        return Setting.of(domain, self.queries, self.beta, cost, neighbours, records)
+    def _setting(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int) -> PMWSetting:
+        return PMWSetting.of(domain, self.queries, self.beta, cost, neighbours, records)
 
 
 @final

@@ -84,7 +84,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PMWSetting:
     """What the promise depends on, in the names of the module's docstring.
 
     Parameters
@@ -105,8 +105,8 @@ class Setting:
     miss: int
 
     @classmethod
-    def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> Setting:
-        """For β, the cost and the number of records of a session. `InvalidInput` as `shares`."""
+    def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> PMWSetting:
+        """The setting of a session, by its β, cost and number of records. Raises `InvalidInput` where `shares` does."""
         counting, stream = shares(cost, neighbours)
         costs = _currencies(stream)
         if counting is None:
@@ -141,7 +141,7 @@ class Setting:
         return high
 
     def terms(self, asked: float | None) -> Terms:
-        """For the α that was asked for, or the least; `InvalidInput` for one out of reach."""
+        """The terms for the α that was asked for, or for the least one; `InvalidInput` for one out of reach."""
         least = self.least()
         if least is None:
             raise InvalidInput(
@@ -194,6 +194,6 @@ def _currencies(cost: PureDP | ApproxDP) -> tuple[PureDP | ApproxDP, ...]:
 
 
 def _round_up(alpha: float) -> float:
-    """With three digits."""
+    """A number rounded up to three digits."""
     step = 10.0 ** (math.floor(math.log10(alpha)) - 2)
     return float(f"{math.ceil(alpha / step) * step:.3g}")

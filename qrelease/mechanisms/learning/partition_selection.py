@@ -89,7 +89,7 @@ def noise(epsilon: float | Fraction, k: int, size: int, entropy: WordSource) -> 
 
 
 def select(counts: Ints, epsilon: float | Fraction, delta: float | Fraction, entropy: WordSource) -> tuple[Mask, Ints]:
-    """Which keys may be named, (m,), and about how many records have each, (m,): of no meaning for the others.
+    """Which keys may be named, (m,), and about how many records have each of those, (m,).
 
     Parameters
     ----------

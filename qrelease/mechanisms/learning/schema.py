@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from qrelease._util.typing import Ints
-from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.data.attribute import OTHER, Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.learning import partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of

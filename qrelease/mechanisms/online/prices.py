@@ -41,8 +41,9 @@ from typing import Final, cast, final
 import numpy as np
 from scipy import optimize, special
 
+from qrelease._util.texts import readable
 from qrelease._util.typing import Axes, Floats
-from qrelease.data.domain import Domain, readable
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import ResidualPlan, on_grid
@@ -123,7 +124,7 @@ class Prices:
         return ZCDP(price) if self.gaussian else PureDP(price)
 
     def price(self, queries: Queries) -> float:
-        """For the answers to a family of queries, measured at once: ε or ρ."""
+        """The price of the answers to a family of queries, measured at once: ε or ρ."""
         order, t = 2 if self.gaussian else 1, math.floor(self.error / queries.unit)
         moved = max(queries.sensitivity(order, replace=self.neighbours is Neighbours.REPLACE_ONE), 1)
         if self.gaussian:
@@ -133,7 +134,7 @@ class Prices:
 
     @cached_property
     def alone(self) -> float:
-        """For one counting query, measured by itself: ε or ρ."""
+        """The price of one counting query, measured by itself: ε or ρ."""
         return self.price(Cells(1))
 
     @property

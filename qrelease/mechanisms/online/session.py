@@ -44,7 +44,7 @@ from typing import Any, Final, Self, final
 
 import numpy as np
 
-from qrelease._util.validate import count, positive_probability
+from qrelease._util.validate import natural, positive_probability
 from qrelease.data.domain import Domain
 from qrelease.data.schema import digests
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
@@ -125,7 +125,7 @@ class Online:
         if self.declared is not None and not isinstance(self.declared, Conjunctions):
             raise InvalidInput(f"the declared class must be Conjunctions, got {type(self.declared).__name__}")
         if self.records is not None:
-            object.__setattr__(self, "records", count("records", self.records))
+            object.__setattr__(self, "records", natural("records", self.records))
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
         """`InvalidInput` for too few records, where their number is public; for an α out of reach, if given it."""

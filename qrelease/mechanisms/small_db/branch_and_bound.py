@@ -246,7 +246,7 @@ class NodeLaw:
         return lows, highs
 
     def draw(self, size: int, entropy: WordSource) -> npt.NDArray[np.intp]:
-        """So many independent values, (size,)."""
+        """Draw so many independent values, (size,)."""
         words = entropy.words(size)
         lows, highs = self._words
         sure, possible = (np.searchsorted(t, words, side="right") for t in (highs, lows))

@@ -17,7 +17,7 @@ import numpy as np
 from qrelease._util import memory
 from qrelease._util.multisets import range_size
 from qrelease._util.typing import Floats, Ints
-from qrelease._util.validate import accuracy, count, positive_probability, whole
+from qrelease._util.validate import accuracy, natural, positive_probability, whole
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.accuracy import BETA, promise
@@ -98,7 +98,7 @@ class SmallDB:
         if self.size is not None:
             if self.alpha is not None:
                 raise InvalidInput(f"give a size or an alpha, not both, got {self.size} and {self.alpha}")
-            object.__setattr__(self, "size", count("size", self.size))
+            object.__setattr__(self, "size", natural("size", self.size))
         if self.alpha is not None:
             object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
         if self.dimension is not None:
@@ -204,7 +204,7 @@ class SearchedRange:
 
     @property
     def sensitivity(self) -> int:
-        """Of errors: m counts, in units."""
+        """The sensitivity of the errors: m counts, in units."""
         return self.databases.records * int(1 / self.unit)
 
     def bounds(self, answers: Ints, n: int) -> Bounds:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Axes, Floats
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.workload import Workload

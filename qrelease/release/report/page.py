@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qrelease.data.domain import readable
+from qrelease._util.texts import readable
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.synopsis import MISSED, Fitted
 from qrelease.noise.distributions import CONFIDENCE
@@ -25,7 +25,7 @@ from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spe
 from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Vectors
 from qrelease.queries.workload import Workload
-from qrelease.release.manifest import MOST_ANSWERS
+from qrelease.release.answer_table import MOST_ANSWERS
 from qrelease.release.report.figures import figures
 from qrelease.release.report.numbers import numbers
 from qrelease.release.report.svg import bar, count, text

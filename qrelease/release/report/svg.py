@@ -63,7 +63,7 @@ class Series:
 
     @property
     def density(self) -> Series:
-        """The same per bin of the mean width."""
+        """The heights per bin of the mean width."""
         if self.edges is None:
             return self
         sizes = np.diff(self.edges)

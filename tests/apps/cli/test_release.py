@@ -450,7 +450,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     for more in ([], ["--weighted-records", "2000", "--order", "2"]):
         with pytest.raises(ZeroDivisionError):
             release(*options, *more)
-    assert [mechanism for mechanism, *_ in taken] == [Records(), Records(records=2000, order=2)]
+    assert [mechanism for mechanism, *_ in taken] == [Records(), Records(weighted_records=2000, order=2)]
     assert {workload.domain.impossible for _, workload, _ in taken} == {("sex = F and city = Rom",)}
     assert "impossible" not in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):
@@ -461,7 +461,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     default = Records()
-    assert default.records is None
+    assert default.weighted_records is None
     assert "the less their scatter; default: by the noisy number of records and the cost" in said
     assert f"that may be measured; default: {default.order}" in said
 

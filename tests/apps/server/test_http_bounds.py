@@ -8,7 +8,7 @@ from replies import problem
 from serving import Client, Reply, admit, worker
 
 from qrelease.apps.server.app import Limits
-from qrelease.apps.server.http_bounds import MAX_HEAD_BYTES, Server, configured
+from qrelease.apps.server.http_bounds import MAX_HEAD_BYTES, BoundedServer, configured
 
 WOMEN = {"where": "sex = 'F'"}
 
@@ -18,7 +18,7 @@ def over_sockets(app, *requests):
 
     async def talk():
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = Server(configured(app, 1))
+            serving = BoundedServer(configured(app, 1))
             task = asyncio.create_task(serving.serve(sockets=[listening]))
             found = []
             for request in requests:
@@ -101,7 +101,7 @@ def test_idle_connections_of_one_address_lock_nobody_out(path, monkeypatch, capl
             return status
 
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = Server(configured(app, 1, strangers=3))
+            serving = BoundedServer(configured(app, 1, strangers=3))
             task = asyncio.create_task(serving.serve(sockets=[listening]))
             where = listening.getsockname()
             known = await asyncio.open_connection(*where)

@@ -6,20 +6,18 @@ import pytest
 import qrelease as qr
 from qrelease.data import adult
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.evaluation.attacks.answered import Answered, Publisher, base_rate
 from qrelease.evaluation.attacks.publishers import (
-    Answered,
     Exact,
     FreshNoise,
     InSession,
     Percentages,
-    Publisher,
     Released,
     ReleasedTable,
     Rounded,
     Sticky,
     Suppressed,
     Swapped,
-    base_rate,
 )
 from qrelease.evaluation.attacks.reconstruction import (
     all_subsets,

@@ -35,7 +35,7 @@ def cost_of(name):
 
 
 def made(name):
-    return Records(records=500) if name == "records" else mechanism_of(name)
+    return Records(weighted_records=500) if name == "records" else mechanism_of(name)
 
 
 # --- what the package has

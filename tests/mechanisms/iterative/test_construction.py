@@ -18,10 +18,10 @@ from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.hypotheses import Dual
 from qrelease.inference.measurement import RECORDS
-from qrelease.inference.median_rule import Median
+from qrelease.inference.median_rule import MedianRule
 from qrelease.inference.medians import Medians
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
-from qrelease.inference.nets import Listed, Product, quantiles, small_databases
+from qrelease.inference.nets import Listed, ProductNet, quantiles, small_databases
 from qrelease.inference.update_rules import Hedge, Perceptron, Projection
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.iterative.construction import MAX_ROUNDS, IterativeConstruction, Round, iterate
@@ -264,7 +264,7 @@ def concentrated(domain, n):
 SMALL = coded(4, 4)
 CELLS = Workload.marginals(SMALL, 1) + Workload.marginals(SMALL, 2)
 SINGLES = Workload.marginals(SMALL, 1)
-QUARTERS = Product(SMALL, tuple(quantiles(SMALL.project((axis,)), 1 / 4) for axis in (0, 1)))
+QUARTERS = ProductNet(SMALL, tuple(quantiles(SMALL.project((axis,)), 1 / 4) for axis in (0, 1)))
 """Within 1/4 of any table, on the columns by themselves."""
 N = 20_000
 TABLES = {"one record": concentrated(SMALL, N), "skewed": random_table(SMALL, N, 3)}
@@ -277,13 +277,13 @@ PROMISES = [
     (IterativeConstruction(ProjectedPerceptron(0.3)), PureDP(8.0)),
     (IterativeConstruction(Projection(0.2), PerturbedLeader(ConjunctionOracle())), ApproxDP(2.0, 1e-6)),
     (IterativeConstruction(Projection(0.25), PerturbedLeader(PredicateOracle())), ApproxDP(4.0, 1e-6)),
-    (IterativeConstruction(Median(QUARTERS, 0.26, 0.25)), PureDP(2.0)),
+    (IterativeConstruction(MedianRule(QUARTERS, 0.26, 0.25)), PureDP(2.0)),
 ]
 
 
 def asked_of(mechanism):
     """A median learns no more than its candidates are close for."""
-    return SINGLES if isinstance(mechanism.rule, Median) else CELLS
+    return SINGLES if isinstance(mechanism.rule, MedianRule) else CELLS
 
 
 def worst(state, truth, mechanism):
@@ -341,7 +341,12 @@ def test_promises_are_kept_over_many_runs(number, table):
 def test_a_median_promises_nothing_unless_its_candidates_are_proved_to_be_close():
     """Of candidates that are all far from the table, no median is near to it."""
     far, cost = small_databases(SMALL, 1), PureDP(2.0)
-    for median in (Median(far, 0.2), Median(far, 0.2, 0.5), Median(QUARTERS, 0.2, 0.25), Median(QUARTERS, 0.25, 0.25)):
+    for median in (
+        MedianRule(far, 0.2),
+        MedianRule(far, 0.2, 0.5),
+        MedianRule(QUARTERS, 0.2, 0.25),
+        MedianRule(QUARTERS, 0.25, 0.25),
+    ):
         mechanism = IterativeConstruction(median)
         assert mechanism.error(SINGLES, 10**9, cost, BOTH[1], beta=0.1) == math.inf
         draft, _ = released(mechanism, TABLES["skewed"], SINGLES, cost, BOTH[1])
@@ -350,10 +355,13 @@ def test_a_median_promises_nothing_unless_its_candidates_are_proved_to_be_close(
     leader = PerturbedLeader(PredicateOracle())
     ends = quantiles(coded(3), 1 / 8)
     asked = Workload.prefixes(coded(3), "a")
-    for rule, confined, unconfined in ((Median(ends, 0.2), True, False), (Median(ends, 0.2, 1 / 8), True, True)):
+    for rule, confined, unconfined in (
+        (MedianRule(ends, 0.2), True, False),
+        (MedianRule(ends, 0.2, 1 / 8), True, True),
+    ):
         promised = [IterativeConstruction(rule, d).error(asked, 10**9, cost, BOTH[1], beta=0.1) for d in (PICK, leader)]
         assert [math.isfinite(p) for p in promised] == [confined, unconfined]
-    assert not Median(ends, 0.2).proved(CELLS)  # over another domain
+    assert not MedianRule(ends, 0.2).proved(CELLS)  # over another domain
 
 
 def test_a_rule_that_does_not_learn_breaks_the_promise():
@@ -442,7 +450,7 @@ def test_candidates_that_are_not_all_there_are_refused():
             yield next(few.fractions(workload))[:-1]
 
     with pytest.raises(InvalidInput, match=r"synopses, but .* answered"):
-        IterativeConstruction(Median(Few(), 0.3)).check(CELLS, PureDP(1.0), BOTH[0])
+        IterativeConstruction(MedianRule(Few(), 0.3)).check(CELLS, PureDP(1.0), BOTH[0])
 
 
 def test_where_nothing_is_promised():
@@ -591,7 +599,7 @@ def test_parts_that_are_none(arguments, message):
 def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge(monkeypatch):
     """Few queries on many cells: the candidates answer the queries, but not for every cell."""
     domain = coded(20, 20)
-    rule = Median(small_databases(domain, 1), 0.2)
+    rule = MedianRule(small_databases(domain, 1), 0.2)
     mechanism = IterativeConstruction(rule, PerturbedLeader(ConjunctionOracle()))
     asked = Workload.predicates(domain, "a = 1 and b = 2")
     mechanism.check(asked, PureDP(1.0), BOTH[0])
@@ -620,7 +628,7 @@ REFUSED = [
     (IterativeConstruction(distinguisher=PerturbedLeader(ConjunctionOracle())), PureDP(1e-15), "noise beyond"),
     (IterativeConstruction(), PureDP(1e-320), "smallest float|noise beyond"),
     (IterativeConstruction(), 1.0, "the cost must be"),
-    (IterativeConstruction(Median(Listed((WeightedRecords(coded(2), np.array([0]), np.ones(1), 1.0),)), 0.1)),
+    (IterativeConstruction(MedianRule(Listed((WeightedRecords(coded(2), np.array([0]), np.ones(1), 1.0),)), 0.1)),
      PureDP(1.0), "another domain"),
 ]  # fmt: skip
 
@@ -666,6 +674,6 @@ def test_a_bound_that_is_no_number_is_refused(bound):
 
 def test_a_bound_of_no_updates_makes_one_round():
     net = Listed((WeightedRecords(PEOPLE, np.arange(24), np.full(24, 1 / 24), 1.0),))
-    draft, door = released(IterativeConstruction(Median(net, 0.2)), TABLE, ASKED, PureDP(1.0), BOTH[1])
+    draft, door = released(IterativeConstruction(MedianRule(net, 0.2)), TABLE, ASKED, PureDP(1.0), BOTH[1])
     assert draft.choices["rounds"] == 1
     assert len(door.spends) == 2

@@ -123,7 +123,7 @@ def test_the_textbooks_constants():
 def test_the_noise_keeps_what_is_said_of_it(cost, neighbours):
     """a, and what numbers are off by, are no less than what the exact tails of the discrete noise say."""
     for queries in (1, 50, 10**6):
-        setting = pmw_accuracy.Setting.of(DOMAIN, queries, 0.05, cost, neighbours, RECORDS)
+        setting = pmw_accuracy.PMWSetting.of(DOMAIN, queries, 0.05, cost, neighbours, RECORDS)
         terms = setting.terms(None)
         calibration = NumericSparse.calibrate(terms.cost, terms.updates, 1 << 20)
         exact = max(calibration.alpha(2 * queries, setting.beta / 2))
@@ -135,7 +135,7 @@ def test_the_noise_keeps_what_is_said_of_it(cost, neighbours):
 
 def test_the_proofs_inequalities_hold_for_a_noisy_number_of_records():
     """⊥ is within 3αn and ⊤ has a gap of αn at least, wherever n is within m of ñ."""
-    setting = pmw_accuracy.Setting.of(DOMAIN, 50, 0.05, ONE, Neighbours.ADD_REMOVE, RECORDS)
+    setting = pmw_accuracy.PMWSetting.of(DOMAIN, 50, 0.05, ONE, Neighbours.ADD_REMOVE, RECORDS)
     for alpha in (setting.least(), 0.3, 0.9):
         terms, a, m = setting.terms(alpha), setting.room(alpha), setting.miss
         t = terms.threshold / 2**20
@@ -548,7 +548,7 @@ def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours
         seen.append((np.array(values), threshold))
 
     monkeypatch.setattr(NumericSparse, "ask_many", ask_many)
-    setting = pmw_accuracy.Setting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
+    setting = pmw_accuracy.PMWSetting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
     terms = replace(setting.terms(0.5), records=8)
 
     def values_on(table):
@@ -583,7 +583,7 @@ def transcript(noise, updates):
     At last whether the two answers differ by 4, as they would without noise on four records in the first cell. A few
     records matter, and the threshold is low: privacy does not depend on whether the terms promise anything.
     """
-    terms = pmw_accuracy.Setting.of(TWO, 4, 0.05, ONE, SWAP, 10**9).terms(0.3)
+    terms = pmw_accuracy.PMWSetting.of(TWO, 4, 0.05, ONE, SWAP, 10**9).terms(0.3)
     terms = replace(terms, records=4, updates=updates, threshold=1 << 20)
 
     def run(records, entropy):

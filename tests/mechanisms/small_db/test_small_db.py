@@ -21,7 +21,7 @@ from qrelease.evaluation.audit import Distribution, audit, audit_mechanism, comp
 from qrelease.inference import nets
 from qrelease.inference.measurement import RECORDS
 from qrelease.inference.net_radius import radius
-from qrelease.inference.nets import Averages, Listed, Product, quantiles, small_databases, thin
+from qrelease.inference.nets import Averages, Listed, ProductNet, quantiles, small_databases, thin
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.small_db import branch_and_bound, exponential_choice, small_db
 from qrelease.mechanisms.small_db.databases import Databases
@@ -412,7 +412,7 @@ def test_a_probability_of_failure_is_one(beta):
 
 def test_a_product_asked_net_by_net_promises_what_its_nets_do():
     domain = coded(4, 4)
-    net = Product(domain, tuple(small_databases(domain.project((i,)), 3) for i in (0, 1)))
+    net = ProductNet(domain, tuple(small_databases(domain.project((i,)), 3) for i in (0, 1)))
     given = Net(net, 1 / 3 + 1e-3).error(Workload.marginals(domain, 1), 10_000, ONE, SWAP, beta=0.1)
     assert Net(net).error(Workload.marginals(domain, 1), 10_000, ONE, SWAP, beta=0.1) <= given
 

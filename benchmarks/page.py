@@ -1,0 +1,236 @@
+"""Draws docs/benchmarks.md, and its picture, from the results that are kept in benchmarks/results.
+
+    python -m benchmarks.page
+
+Nothing is measured here. Each file of results has one object a line, with the command that made it, versions, seed and
+the class of machine; see `benchmarks.synthesizers` and `benchmarks.keep` for how to make them anew.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.keep import RESULTS
+from benchmarks.large import AIM
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PICTURE = "benchmarks.svg"
+
+Line = dict[str, Any]
+
+METHODS = {
+    "qrelease": "qrelease, `auto`",
+    "aim": "AIM",
+    "mst": "MST",
+    "privbayes": "PrivBayes+PGM",
+    "gaussian": "Gaussian noise",
+    "independent": "independent columns",
+    "floor": "sampling floor",
+}
+
+HEAD = """<!-- Drawn by `python -m benchmarks.page` from benchmarks/results: change those, not this page. -->
+
+# Benchmarks
+
+Every figure is of a line in `benchmarks/results/*.jsonl`, which names the command, the versions, the seed and the class
+of machine; `python -m benchmarks.page` draws this page from them. Noise is from fixed seeds (dpmm's is not), the tables
+are public, and one seed was run, so small differences mean nothing. Seconds are CPU seconds, on a machine that others
+used at the same time: orders of magnitude, no more.
+
+## Synthetic tables
+
+![Mean L1 distance of three-way marginals against epsilon, a panel for each table](benchmarks.svg)
+
+For each table and ε, at δ = 10⁻⁹:
+
+- **L1**: mean L1 distance (0 to 2) between the densities of the real and the synthetic table, over all marginals on
+  three columns (up to 500 of them). `Gaussian noise` has no table: its own noisy answers, negative ones taken for 0.
+- **TSTR**: train on synthetic, test on real: AUC of boosted trees for one column, on a fifth of the real records.
+- **told**: AUC of boosted trees that tell synthetic records from real ones: 0.5 is chance, lower is better.
+- The **sampling floor** is as many real records drawn again, **independent columns** keep one-way marginals alone;
+  neither is private, and neither depends on ε.
+"""
+
+PEERS = """
+AIM, MST and PrivBayes+PGM are those of dpmm 0.1.9, run by `benchmarks/adapters/dpmm_tables.py` in an environment of
+their own, on columns that are codes already, so that none of their budget goes into preprocessing. AIM gets all
+three-way marginals as its workload and a model of 4 MB: its authors recommend 80 MB for comparisons, which can take
+hours on a table. SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms:
+they were not run.
+"""
+
+QUOTED = """
+AIM by its authors' code (numpy private-pgm, 1 MB model), as `benchmarks/large.py` records it, not run anew for this
+page: mean L1 over all three-way marginals of Adult's fourteen columns, {figures}. The
+same benchmark, `python -m benchmarks.large --data DIR --only adult`, prints ours beside it, on a schedule of its own.
+"""
+
+
+def lines_of(name: str) -> list[Line]:
+    """The kept results of a benchmark; none where nothing was kept."""
+    file = RESULTS / f"{name}.jsonl"
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def figure(line: Mapping[str, Any], key: str, digits: int = 3) -> str:
+    value = line.get(key)
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def cell_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def ordered(lines: list[Line]) -> list[Line]:
+    places = list(METHODS)
+    return sorted(lines, key=lambda line: (line["epsilon"], places.index(line["method"])))
+
+
+def row_of(line: Line) -> str:
+    named = METHODS[line["method"]]
+    if line["method"] == "qrelease":
+        named += f" ({line.get('mechanism', '')})"
+    if "failed" in line:
+        return cell_row([f"{line['epsilon']:g}", named, line["failed"], "", "", "", ""])
+    seconds = "–" if "cpu_seconds" not in line else f"{line['cpu_seconds']:.0f}"
+    memory = "–" if "peak_mib" not in line else f"{line['peak_mib']:.0f}"
+    scores = [figure(line, "l1"), figure(line, "tstr_auc"), figure(line, "real_auc")]
+    return cell_row([f"{line['epsilon']:g}", named, *scores, seconds, memory])
+
+
+def table_section(name: str, lines: list[Line]) -> list[str]:
+    first = lines[0]
+    title = f"### {name}: {first['records']:,} records, {first['columns']} columns"
+    header = ["ε", "method", "L1", "TSTR", "told", "CPU s", "MiB"]
+    return [title, "", cell_row(header), cell_row(["---"] * len(header)), *(row_of(x) for x in ordered(lines)), ""]
+
+
+def online_section(lines: list[Line]) -> list[str]:
+    if not lines:
+        return []
+    header = ["stream", "α", "questions", "mechanism", "ε in all", "against the cheapest rival"]
+    rows = [
+        cell_row(
+            [
+                line["stream"],
+                f"{line['alpha']:g}",
+                f"{line['asked']:,}",
+                line["mechanism"],
+                f"{line['epsilon']:.3g}",
+                f"{line['ratio']:.2f}" if line.get("ratio") else "–",
+            ]
+        )
+        for line in lines
+        if line.get("epsilon") is not None
+    ]
+    about = (
+        "What sessions of `qr.Online` spend on streams of questions, beside simpler means that are chosen in hindsight,"
+        " Turbo's PMW-Bypass among them as `benchmarks/rivals.py` builds it from the published rules."
+    )
+    command = f"`{lines[0]['command']}`, {lines[0]['machine']}."
+    return [
+        "## Questions one by one",
+        "",
+        about,
+        "",
+        cell_row(header),
+        cell_row(["---"] * len(header)),
+        *rows,
+        "",
+        command,
+        "",
+    ]
+
+
+def noise_section(lines: list[Line]) -> list[str]:
+    if not lines:
+        return []
+    header = ["what", "ours", "reference", "ratio", "unit"]
+    rows = [
+        cell_row(
+            [
+                str(line["name"]),
+                f"{line['value']:.3g}",
+                "–" if line.get("reference") is None else f"{line['reference']:.3g}",
+                "–" if line.get("ratio") is None else f"{line['ratio']:.3g}",
+                str(line.get("unit", "")),
+            ]
+        )
+        for line in lines
+    ]
+    about = "Draws a second of each sampler, one thread, beside OpenDP's in the same run where it has that sampler."
+    command = f"`{lines[0]['command']}`, {lines[0]['machine']}."
+    return ["## Noise", "", about, "", cell_row(header), cell_row(["---"] * len(header)), *rows, "", command, ""]
+
+
+def markdown() -> str:
+    """The page."""
+    synthetic = lines_of("synthesizers")
+    parts = [HEAD]
+    for name in dict.fromkeys(line["table"] for line in synthetic):
+        parts += table_section(name, [line for line in synthetic if line["table"] == name])
+    machines = sorted({line["machine"] for line in synthetic})
+    commands = "python -m benchmarks.synthesizers --data DIR --only TABLE --epsilon E --methods M --seed 0"
+    parts += [f"`{commands}` (with `--peers PYTHON` for others) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
+    quoted = ", ".join(f"{l1:g} at ε = {epsilon:g}" for (_, epsilon), (l1, _) in AIM.items())
+    parts += [QUOTED.format(figures=quoted).rstrip(), ""]
+    parts += online_section(lines_of("online")) + noise_section(lines_of("noise"))
+    parts += ["## What is measured elsewhere", "", ELSEWHERE]
+    return "\n".join(parts)
+
+
+ELSEWHERE = """Each prints its figures, with what is asked of them, and says what it needs:
+
+| command | what |
+| --- | --- |
+| `python -m benchmarks.large --data DIR` | tables beyond a histogram, beside AIM's authors' code |
+| `python -m benchmarks.error --data DIR` | three-way error beside both baselines |
+| `python -m benchmarks.frontier` | error beside the least of any unbiased mechanism |
+| `python -m benchmarks.kernels` | the kernels, beside DuckDB and numpy |
+| `python -m benchmarks.persons --data DIR` | persons with several records |
+| `python -m benchmarks.learning --data DIR` | bins and categories that are learned |
+| `python -m benchmarks.local --data DIR` | the local model |
+| `python -m benchmarks.attacks` | attacks |
+| `python -m benchmarks.membership` | membership, against the bound |
+| `python -m benchmarks.server` | the server under load |
+| `python -m benchmarks.statistics` | means, quantiles, selections |
+"""
+
+
+def draw(lines: list[Line], out: Path) -> None:
+    """A panel for each table, a line for each method."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams["svg.hashsalt"] = "qrelease"
+    tables = list(dict.fromkeys(line["table"] for line in lines))
+    figure = Figure(figsize=(3.1 * max(len(tables), 1), 3.4), layout="constrained")
+    panels = figure.subplots(1, max(len(tables), 1), squeeze=False)[0]
+    for axes, table in zip(panels, tables, strict=True):
+        for (method, name), marker in zip(METHODS.items(), "osD^v", strict=False):
+            found = sorted(
+                (x["epsilon"], x["l1"]) for x in lines if (x["table"], x["method"]) == (table, method) and "l1" in x
+            )
+            if found:
+                axes.loglog(*zip(*found, strict=True), marker=marker, label=name.replace("`", ""))
+        for method, style in (("independent", "--"), ("floor", ":")):
+            level = [x["l1"] for x in lines if (x["table"], x["method"]) == (table, method)]
+            if level:
+                axes.axhline(level[0], color="#777777", linestyle=style, label=METHODS[method])
+        axes.set(title=table, xlabel="epsilon")
+    panels[0].set(ylabel="mean L1 of three-way marginals")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure.savefig(out, metadata={"Date": None})
+
+
+def main() -> None:
+    PAGE.write_text(markdown(), encoding="utf-8")
+    draw(lines_of("synthesizers"), PAGE.parent / PICTURE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Synthetic tables of this package and of others, side by side: one object a line, kept in benchmarks/results.
+
+    python -m benchmarks.synthesizers --data DIR --only titanic,nltcs --epsilon 0.1,1,10 [--methods qrelease,mst] \
+        [--peers peers/bin/python] [--out benchmarks/results/synthesizers.jsonl]
+
+DIR holds NAME.csv.gz and NAME-domain.json (`{"column": size}`) of tables of integer codes. Each measurement runs in a
+process of its own. `l1` is the mean L1 distance, from 0 to 2, of the densities of all marginals on three columns (up to
+500 of them, always the same ones). `tstr_auc` is how well boosted trees that learnt from the synthetic table foretell a
+column of a fifth of the real records; `real_auc` how well such trees tell synthetic records from real ones (0.5:
+not at all). `floor` is as many real records drawn again, `independent` the same with each column drawn by itself;
+`gaussian` has independent noise on every answer and no table. Seconds are CPU seconds of the process, so that a busy
+machine counts less; memory is its peak. Noise is from a fixed seed and protects nobody; the tables are public.
+
+Others run in an environment of their own, by the files in benchmarks/adapters, which say how to make it.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import qrelease as qr
+from benchmarks.keep import machine
+from qrelease.evaluation.quality.copies import part
+from qrelease.evaluation.quality.marginals import counts_of, distances, sets_of
+from qrelease.evaluation.quality.models import foretold, told_apart
+from qrelease.privacy.costs import cost_of
+
+DELTA = 1e-9
+OURS = ("qrelease", "gaussian", "floor", "independent")
+PEERS = ("aim", "mst", "privbayes")
+AIM_OPTIONS = ("--degree", "3", "--model-size", "4")
+TARGETS = {"titanic": "Survived", "nltcs": "traveling", "acs": "0", "br2000": "0", "adult": "income>50K"}
+MOST_SETS = 500
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement, small enough to be sent to a process."""
+
+    data: Path
+    table: str
+    method: str
+    epsilon: float
+    seed: int
+    peers: str | None
+    limit: int
+
+    def read(self) -> qr.Table:
+        return qr.Table.read_csv(self.data / f"{self.table}.csv.gz", self.data / f"{self.table}-domain.json")
+
+    @property
+    def command(self) -> str:
+        asked = f"--only {self.table} --epsilon {self.epsilon:g} --methods {self.method} --seed {self.seed}"
+        return f"python -m benchmarks.synthesizers --data DIR {asked}"
+
+
+def resampled(table: qr.Table, method: str, rng: np.random.Generator) -> qr.Table:
+    """The floor, or independent columns."""
+    n = len(table)
+    if method == "floor":
+        return part(table, rng.integers(n, size=n))
+    return qr.Table(table.domain, tuple(c[rng.integers(n, size=n)] for c in table.columns))
+
+
+def release_of(table: qr.Table, method: str, cost: qr.Cost, seed: int) -> qr.Release:
+    mechanism: Any = qr.Auto(table=True) if method == "qrelease" else qr.Gaussian()
+    with qr.Ledger.open(None, cost, dataset="benchmark") as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(seed))
+        return curator.release(mechanism, qr.Workload.marginals(table.domain, 3), cost)
+
+
+def distance_of_answers(table: qr.Table, release: qr.Release) -> float:
+    """The mean L1 distance of noisy answers themselves, negative ones taken for 0."""
+    answers, start, found = np.maximum(release.answers(), 0.0), 0, []
+    for axes in release.workload.sets:
+        (truth,) = counts_of([table], axes)
+        size = table.domain.cells(axes)
+        density = answers[start : start + size]
+        start += size
+        found.append(np.abs(density / max(density.sum(), 1.0) - truth / len(table)).sum())
+    return float(np.mean(found))
+
+
+def of_peer(job: Job, table: qr.Table) -> tuple[qr.Table, dict[str, Any]]:
+    """What an adapter made, and what it says of itself."""
+    adapter = Path(__file__).parent / "adapters" / "dpmm_tables.py"
+    options = AIM_OPTIONS if job.method == "aim" else ()
+    with TemporaryDirectory() as folder:
+        source, out = Path(folder, "table.csv"), Path(folder, "out.csv")
+        header = ",".join(f'"{name}"' for name in table.domain.names)
+        np.savetxt(source, np.column_stack(table.columns), fmt="%d", delimiter=",", header=header, comments="")
+        asked = [str(adapter), job.method, str(source), str(job.data / f"{job.table}-domain.json"), str(out)]
+        cost = ["--epsilon", f"{job.epsilon:g}", "--delta", f"{DELTA:g}", "--seed", str(job.seed)]
+        done = subprocess.run(
+            [str(job.peers), *asked, *cost, *options], capture_output=True, text=True, timeout=job.limit, check=True
+        )
+        said = json.loads(done.stdout.strip().splitlines()[-1])
+        return qr.Table.read_csv(out, table.domain), said | {"options": " ".join(options)}
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """One line of the results."""
+    table, rng = job.read(), np.random.default_rng(job.seed)
+    made: qr.Table | None = None
+    found: dict[str, Any] = {}
+    started = time.process_time(), time.monotonic()
+    if job.method in PEERS:
+        try:
+            made, found = of_peer(job, table)
+        except subprocess.TimeoutExpired:
+            found = {"failed": f"not done after {job.limit} seconds"}
+        except subprocess.CalledProcessError as error:
+            found = {"failed": error.stderr.strip().splitlines()[-1][:200]}
+    elif job.method in ("floor", "independent"):
+        made = resampled(table, job.method, rng)
+    else:
+        release = release_of(table, job.method, cost_of(job.epsilon, DELTA), job.seed)
+        if job.method == "qrelease":
+            codes = release.codes(None, np.random.default_rng(job.seed))
+            made = qr.Table(table.domain, tuple(c.astype(np.uint32) for c in codes))
+            found["mechanism"] = release.parameters.get("chosen", release.mechanism)
+        else:
+            found["l1"] = distance_of_answers(table, release)
+    if "cpu_seconds" not in found and job.method in ("qrelease", "gaussian"):
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        spent = time.process_time() - started[0], time.monotonic() - started[1]
+        found |= {"cpu_seconds": spent[0], "wall_seconds": spent[1], "peak_mib": used}
+    if made is not None:
+        found |= judged(table, made, TARGETS.get(job.table), rng)
+    return described(job, table) | rounded(found)
+
+
+def judged(table: qr.Table, made: qr.Table, target: str | None, rng: np.random.Generator) -> dict[str, float]:
+    """The figures of a synthetic table."""
+    sets = sets_of(len(table.domain), 3, MOST_SETS)
+    found = {"l1": float(distances(table, [made], sets).mean()), "real_auc": told_apart(table, made, rng).auc}
+    if target in table.domain.names:
+        test = part(table, np.random.default_rng(0).permutation(len(table))[: len(table) // 5])
+        found["tstr_auc"] = foretold(made, test, table.domain.axis(str(target)))[0]
+    return found
+
+
+def described(job: Job, table: qr.Table) -> dict[str, Any]:
+    about = {"table": job.table, "records": len(table), "columns": len(table.domain)}
+    asked = {"method": job.method, "epsilon": job.epsilon, "delta": DELTA, "seed": job.seed}
+    return about | asked | {"version": f"qrelease {version('qrelease')}", "machine": machine(), "command": job.command}
+
+
+def rounded(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: float(f"{v:.4g}") if isinstance(v, float) else v for key, v in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", default="titanic,nltcs,acs", help="tables; default: %(default)s")
+    parser.add_argument("--epsilon", default="0.1,1,10")
+    parser.add_argument("--methods", default=",".join((*OURS, *PEERS)))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peers", help="the Python of the environment that others are installed in")
+    parser.add_argument("--limit", type=int, default=900, help="seconds for a table of others; default: %(default)s")
+    parser.add_argument("--out", type=Path, help="a file that lines are added to")
+    arguments = parser.parse_args()
+    print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
+    jobs = [
+        Job(arguments.data, table, method, float(epsilon), arguments.seed, arguments.peers, arguments.limit)
+        for table in arguments.only.split(",")
+        for epsilon in arguments.epsilon.split(",")
+        for method in arguments.methods.split(",")
+        if method in OURS or (method in PEERS and arguments.peers)
+    ]
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for found in pool.imap(measure, jobs):
+            line = json.dumps(found, ensure_ascii=False)
+            print(line, flush=True)
+            if arguments.out is not None:
+                with arguments.out.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()

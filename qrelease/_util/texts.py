@@ -1,0 +1,25 @@
+"""Values and numbers in the texts of messages: on one line, and not longer than somebody reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def quoted(text: str) -> str:
+    """A value quoted on one line, cut where it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def listed(items: Iterable[object], most: int = 8) -> str:
+    """The first few items of a list, in words."""
+    shown = [repr(i) if isinstance(i, str) else f"{i:g}" for i in items]
+    return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")
+
+
+def readable(count: int) -> str:
+    """A whole number in a text: `65,536`; from 10^12 on as a power of two, `2^55`, or `about 2^60` where it is none."""
+    if count < 10**12:
+        return f"{count:,}"
+    power = round(math.log2(count))
+    return f"2^{power}" if count == 1 << power else f"about 2^{power}"

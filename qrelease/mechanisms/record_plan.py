@@ -1,0 +1,212 @@
+"""What weighted records are fitted to: which marginals are measured, at what scales, and what each round may cost.
+
+All of it follows from public facts: the domain, the workload, the cost, and noisy numbers of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf, prod, sqrt
+from typing import Final
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats, Ints
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
+from qrelease.inference.interaction_prior import expected_variance
+from qrelease.inference.maxent import DENSE
+from qrelease.inference.residuals import ResidualPlan
+from qrelease.noise.calibration import calibrated, currency
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
+from qrelease.queries.products import IntegerRows, Product
+from qrelease.queries.workload import Group, Workload
+
+MAX_CANDIDATE_CELLS: Final = 1 << 23
+"""Cells of all marginals together among which is selected: the smallest ones."""
+
+COUNT_SHARE: Final = 0.01
+"""The share of the budget that counts the records, where their number is private."""
+
+SINGLES_SHARE: Final = 0.35
+"""The share that measures each column by itself, where not all pairs are measured."""
+
+SIGNS_SHARE: Final = 0.2
+"""The share of what is left that then measures how often the signs of two columns agree, for all pairs."""
+
+SELECTION_SHARE: Final = 0.1
+"""The share of each round that selects."""
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """How the budget is divided into rounds; most were found in trials on the tables of `benchmarks.large`.
+
+    Several of them are compared with the signal n√ρ: the number of records over the noise that a cost of ρ buys.
+    """
+
+    max_rounds: int = 400
+    """The most rounds there are."""
+    round_parts: int = 4
+    """The parts that a round's budget is cut into, so that a later round can take half as much again."""
+    heavy_share: float = 0.3
+    """The share of the records from which on a cell has a sign of its own."""
+    pairs_signal: float = 3_000.0
+    """The signal from which on all pairs are measured: below it, only selected ones stand out of their noise."""
+    min_pairs_share: float = 0.65
+    """The smallest share of the budget that measures pairs, where they are measured."""
+    max_pairs_share: float = 0.85
+    """The largest share that measures pairs."""
+    pairs_share_signal: float = 10_000.0
+    """Between these two, the share that measures pairs is this number over the signal."""
+    worst_cell_signal: float = 1_000.0
+    """The signal of a selection from which on the worst cell stands out of its noise."""
+    marginals_per_fit: int = 3
+    """The marginals that are then selected from one fit, all but the first by their worst cell."""
+    tolerated_deviation: float = 0.8
+    """How far off a cell must be to count, over the distance that noise is expected to make: a fit keeps off some of
+    it."""
+    unexpected_deviation: float = 1.2
+    """How far off a measurement must show the records to be, over the distance that noise is expected to make: where it
+    shows less, later measurements get half as much again."""
+
+
+ROUNDS: Final = RoundSettings()
+
+
+def sets_at_once(workload: Workload, order: int) -> list[Axes]:
+    """All sets of columns whose residuals give what is asked about, and each column; none, if that is too much.
+
+    Too much are a marginal of more columns than the order, and more than `DENSE` coordinates of residuals together.
+    """
+    shape = workload.domain.shape
+    long = {tuple(a for a in s if shape[a] > 1) for s in workload.sets} | {(a,) for a, n in enumerate(shape) if n > 1}
+    # Each has a coordinate of its own, and all of one together are its cells but one: else no subsets are listed.
+    if len(long) > DENSE + 1 or any(len(s) > order or workload.domain.cells(s) > DENSE + 1 for s in long):
+        return []
+    parts = sorted({part for s in long for k in range(1, len(s) + 1) for part in combinations(s, k)})
+    return parts if coordinates(shape, parts) <= DENSE else []
+
+
+def times_asked(workload: Workload, sets: Sequence[Axes]) -> Ints:
+    """How many of the marginals asked about contain each set of columns."""
+    asked = [set(axes) for axes in workload.sets]
+    return np.array([sum(axes >= set(s) for axes in asked) for s in sets], np.int64)
+
+
+def coordinates(shape: Sequence[int], sets: Sequence[Axes]) -> int:
+    """The number of coordinates that the residuals of some sets of columns have together."""
+    return sum(prod(shape[a] - 1 for a in s) for s in sets)
+
+
+def residuals_at_once(
+    domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float
+) -> Workload:
+    """The residuals of some sets and of all their subsets, at the scales best for a fit to so many records."""
+    unit = calibrated(1, cost)[0].scale ** 2
+    contained = {part for s in sets for part in combinations(s, len(s) - 1)}
+    return ResidualPlan.choose(
+        domain,
+        [s for s in sets if s not in contained],
+        expected=lambda axes: expected_variance(domain, axes, records) / unit,
+        neighbours=neighbours,
+    ).workload
+
+
+def subsets_asked(workload: Workload, order: int) -> set[Axes]:
+    """All subsets of two columns or more of the marginals asked about, up to the order."""
+    shape = workload.domain.shape
+    long = [tuple(a for a in s if shape[a] > 1) for s in workload.sets]
+    return {part for s in long for k in range(2, order + 1) for part in combinations(s, k)}
+
+
+def candidates(workload: Workload, order: int) -> list[Axes]:
+    """The sets that are selected among: the smallest ones, up to `MAX_CANDIDATE_CELLS` cells together."""
+    domain = workload.domain
+    kept, cells = [], 0
+    for s in sorted(subsets_asked(workload, order), key=lambda s: (domain.cells(s), s)):
+        cells += domain.cells(s)
+        if cells > MAX_CANDIDATE_CELLS:
+            break
+        kept.append(s)
+    return kept
+
+
+def columns_and_pairs(domain: Domain, pairs: Sequence[Axes], neighbours: Neighbours) -> Workload:
+    """The residuals of all columns and some pairs, at the scales best for the squared errors of all marginals alike."""
+    sets = [*((a,) for a in range(len(domain))), *pairs]
+    weights = [1 / domain.cells(s) for s in sets]
+    return ResidualPlan.choose(domain, sets, weights=weights, neighbours=neighbours).workload
+
+
+def agreements(domain: Domain, pairs: Sequence[Axes], distributions: Sequence[Floats]) -> Workload:
+    """How many records more there are of which two columns have the same sign than of which not, for each pair."""
+    signs = [_signs(p) for p in distributions]
+    return Workload(domain, tuple(Group((a, b), Product((signs[a], signs[b]))) for a, b in pairs))
+
+
+def _signs(distribution: Floats) -> IntegerRows:
+    """+1 and -1 for the cells of a column; both are there, unless it has one cell."""
+    if distribution.max() > ROUNDS.heavy_share:
+        positive = np.arange(len(distribution)) == distribution.argmax()
+    else:
+        positive = np.arange(len(distribution)) <= np.abs(np.cumsum(distribution) - 0.5).argmin()
+    return IntegerRows(np.where(positive, 1, -1)[None, :], 1.0)
+
+
+def number_of_records(domain: Domain) -> Workload:
+    """The query for the number of records alone."""
+    return ResidualPlan.choose(domain, [()]).workload
+
+
+def refinement(domain: Domain, axes: Axes, known: Mapping[Axes, float], cost: ZCDP, neighbours: Neighbours) -> Workload:
+    """The residuals of all subsets of a set of columns, at the scales best for its cells.
+
+    known  the variances with which some of them are known already
+
+    `ResidualPlan` takes these in units of the noise of one unit's sensitivity, 1/2ρ.
+    """
+    expected = {s: 2 * cost.rho * variance for s, variance in known.items()}
+    return ResidualPlan.choose(domain, [axes], expected=lambda s: expected.get(s, inf), neighbours=neighbours).workload
+
+
+def zcdp_of(cost: Cost) -> ZCDP:
+    """The ρ that an (ε, δ) or a ρ buys; `InvalidInput` for a pure ε."""
+    found = currency(cost)
+    if not isinstance(found, ZCDP):
+        raise InvalidInput(f"a cost of (ε, δ) or ρ is needed, got {cost}")
+    return found
+
+
+def share_of_pairs(total: float, cost: ZCDP) -> float:
+    """The share that measures all pairs at once, by the signal n√ρ that the cost buys; found in trials."""
+    signal = total * sqrt(cost.rho)
+    return (
+        0.0
+        if signal < ROUNDS.pairs_signal
+        else max(ROUNDS.min_pairs_share, min(ROUNDS.max_pairs_share, ROUNDS.pairs_share_signal / signal))
+    )
+
+
+def rounds_of(total: float, cost: ZCDP, *, paired: bool) -> int:
+    """How many measurements a cost is cut into, once all pairs are known or not; found in trials."""
+    signal = max(total * sqrt(cost.rho), 0.0)
+    rounds = 3.5 * signal**0.2 if paired else 1.5 * signal**0.4
+    return int(min(max(round(rounds), 1), ROUNDS.max_rounds))
+
+
+def worst_cell_stands_out(total: float, rho: float) -> bool:
+    """Whether a worst cell stands out of the noise of a selection."""
+    return total * sqrt(rho) > ROUNDS.worst_cell_signal
+
+
+def costs_of_round(cost: ZCDP, units: int, parts: int) -> tuple[ZCDP, ZCDP]:
+    """The costs of measuring and of selecting in a round that takes so many `units` of the `parts` of a cost."""
+    taken = [units * (1 - SELECTION_SHARE), units * SELECTION_SHARE]
+    if units < parts:
+        measuring, selecting, _ = split(cost, [*taken, parts - units])
+    else:
+        measuring, selecting = split(cost, taken)
+    return measuring, selecting
