@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final, final
 import numpy as np
 
 from qrelease._util.typing import Floats, Mask
-from qrelease._util.validate import count, real
+from qrelease._util.validate import natural, real
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
@@ -458,7 +458,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.top is not None:
-            object.__setattr__(self, "top", count("top", self.top))
+            object.__setattr__(self, "top", natural("top", self.top))
         if self.suppress is not None:
             object.__setattr__(self, "suppress", real("suppress", self.suppress))
         if self.percent and self.cumulative:

@@ -202,7 +202,7 @@ def _numbers(domain: Domain, content: Mapping[str, Any]) -> MeasuredSums:
                 (group,) = queries(domain, [known]).groups
                 noise = _noise(entry["noise"])
                 values = floats("values", entry["values"], group.queries.count)
-                parts.append(Part(measure, group, count("share", entry["share"])))
+                parts.append(Part(measure, group, natural("share", entry["share"])))
                 measured.append(Measurement(group, values, noise))
         clips = {
             str(name): tuple(floats("clip", bounds, 2).tolist())
