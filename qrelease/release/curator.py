@@ -17,8 +17,9 @@ from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
+from qrelease.mechanisms.base import Mechanism, OfValues, OnlineMechanism, Opened, PayingMechanism, parameters, plain
 from qrelease.mechanisms.learning import schema as learning
+from qrelease.mechanisms.measured_values import check_values
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
@@ -82,6 +83,7 @@ class Paid:
             insecure,
             private.entropy.insecure_seed,
             date=None if insecure else datetime.now(UTC).date().isoformat(),
+            measured_sums=draft.measured_sums,
         )
         return named(release)
 
@@ -416,6 +418,8 @@ class Curator:
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
+        if isinstance(mechanism, OfValues):
+            check_values(self._table, mechanism.measures(workload))
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         with self._unit.explained():

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from qrelease.release.release import Release
 
 
+_SUMS = "sums"  # the mechanism of numbers, which measures the workload too
 _RED, _PLAIN = "\033[31m", "\033[0m"  # of a terminal
 _RULES = "the impossible rules of the schema are kept by --mechanism records alone"
 
@@ -73,10 +74,11 @@ def _mechanism_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mechanism",
         type=named,
-        choices=list(MECHANISMS),
+        choices=[*MECHANISMS, _SUMS],
         default=DEFAULT,
         help="default: %(default)s; auto takes the one with the least predicted error, and says why; laplace and"
-        " gaussian fit a table to their noisy answers, if the universe allows",
+        " gaussian fit a table to their noisy answers, if the universe allows; sums measures the workload together with"
+        " --numbers, in one plan",
     )
     cost_options(parser, "what this release may cost")
     parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
@@ -100,6 +102,26 @@ def _mechanism_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="K",
         help="of records: columns of the largest marginals that may be measured; default: 3",
+    )
+    parser.add_argument(
+        "--numbers",
+        action="append",
+        metavar="Q",
+        help="sums, means, variances and shares by group, in the same charge, each with its interval: mean:COLUMN by"
+        " A*B where CONDITION, sum:, variance:, ratio:CONDITION, histogram:COLUMN, count; may be repeated",
+    )
+    parser.add_argument(
+        "--clip",
+        action="append",
+        metavar="COLUMN=LOW..HIGH",
+        help="bounds that values are clipped to in --numbers, from public knowledge; COLUMN=learn learns them from the"
+        " records, for a tenth of the cost; default: those of the schema",
+    )
+    parser.add_argument(
+        "--numbers-share",
+        type=float,
+        metavar="S",
+        help="of the cost, for --numbers; default: 0.5",
     )
 
 
@@ -203,7 +225,47 @@ def _tell_misfit(misfit: float) -> None:
 
 def _mechanism(arguments: argparse.Namespace) -> Mechanism:
     """The one that was asked for, with its options."""
+    if arguments.numbers is None and arguments.mechanism == _SUMS:
+        raise InvalidInput("--mechanism sums measures --numbers, of which there are none")
+    counting = _counting(arguments)
+    if arguments.numbers is None:
+        assert counting is not None
+        if arguments.clip is not None or arguments.numbers_share is not None:
+            raise InvalidInput("--clip and --numbers-share are about --numbers, of which there are none")
+        return counting
+    from qrelease.mechanisms.number_sums import NumberSums
+
+    clip, learn = _clips(arguments.clip or [])
+    share = {} if arguments.numbers_share is None else {"share": arguments.numbers_share}
+    return NumberSums(tuple(arguments.numbers), clip, learn, counting, **share)
+
+
+def _clips(texts: list[str]) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
+    """The bounds of columns that are given, and the columns whose bounds are learned."""
+    clip: dict[str, tuple[float, float]] = {}
+    learn = []
+    for text in texts:
+        name, _, bounds = text.rpartition("=")
+        low, dots, high = bounds.partition("..")
+        if name and bounds.strip() == "learn":
+            learn.append(name.strip())
+            continue
+        try:
+            if not (name and dots):
+                raise ValueError
+            clip[name.strip()] = float(low), float(high)
+        except ValueError:
+            raise InvalidInput(f"--clip takes COLUMN=LOW..HIGH or COLUMN=learn, got {text!r}") from None
+    return clip, tuple(learn)
+
+
+def _counting(arguments: argparse.Namespace) -> Mechanism | None:
+    """What answers the workload; None where that is measured with the numbers."""
     options = {option: getattr(arguments, option) for option in OPTIONS}
+    if arguments.mechanism == _SUMS:
+        for name in (option for option, value in options.items() if value is not None):
+            raise InvalidInput(f"--{name.replace('_', '-')} belongs to {' and '.join(OPTIONS[name])}, sums has none")
+        return None
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import Auto
 
@@ -325,6 +387,11 @@ def _foretell(
         return
     unit = Unit(Neighbours.parse(arguments.neighbours), workload.domain.at_most)
     cost = unit.of_a_record(cost)
+    if arguments.numbers is not None:
+        from qrelease.mechanisms.number_sums import NumberSums
+
+        if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
+            cost, mechanism = mechanism.of_counts(cost), mechanism.mechanism
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 

@@ -41,7 +41,7 @@ from qrelease.apps.server.openapi import (
 )
 from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
 from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
-from qrelease.apps.server.questions import MAX_ANSWERS, PublicFacts, Question, read_question
+from qrelease.apps.server.questions import MAX_ANSWERS, NumberQuestion, PublicFacts, Question, read_question
 from qrelease.apps.server.rate_limit import Rates, network
 from qrelease.apps.server.synthetic import records
 from qrelease.apps.server.transactions import Busy, Fault, Transactions
@@ -126,7 +126,7 @@ class Handlers:
         self._transactions, self._door, self._public, self._limits = transactions, door, public, limits
         self._rates = Rates(limits.rate, limits.burst)
         self._holders: dict[str, tuple[Analyst, float]] = {}
-        self._conditions: dict[str, Question] = {}
+        self._conditions: dict[str, Question | NumberQuestion] = {}
         self._drawing = asyncio.Semaphore(1)
 
     def route(self, endpoint: Endpoint) -> Route:
@@ -251,7 +251,7 @@ class Handlers:
                 await self._do(lambda service: service.ask(analyst.name, key, request, questions, most))
             )
 
-    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question]:
+    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question | NumberQuestion]:
         """What the queries mean, ready for a transaction, which shall not wait for what can be done here."""
         self._count(f"by {analyst.name}", len(bodies) - 1)  # the first is counted already
         found = [self._question(body) for body in bodies]
@@ -262,10 +262,11 @@ class Handlers:
                 f"the queries of a request span at most {MAX_REQUEST_CELLS:,} cells; ask for fewer at a time"
             )
         for question in found:
-            _ = question.group, question.texts
+            if isinstance(question, Question):
+                _ = question.group, question.texts
         return found
 
-    def _question(self, body: dict[str, Any]) -> Question:
+    def _question(self, body: dict[str, Any]) -> Question | NumberQuestion:
         """`read_question`, remembered for conditions, which are asked again and again."""
         text = body.get("where")
         if text is None:

@@ -508,3 +508,58 @@ def test_why_there_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str])
 def test_the_folder_has_a_default_name(folder: Path) -> None:
     assert main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1"]) == 0
     assert (folder / "people-release" / "synthetic.csv").exists()
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_hours(folder):
+    rows = "".join(f"{'FM'[i % 2]},{'' if i % 20 == 7 else 20 + i % 37}\n" for i in range(600))
+    (folder / "hours.csv").write_text("sex,hours\n" + rows)
+    (folder / "hours.toml").write_text(
+        '[[attribute]]\nname = "sex"\nkind = "category"\ncategories = ["F", "M"]\n\n'
+        '[[attribute]]\nname = "hours"\nkind = "number"\nwithin = [0, 99]\nstep = 1\nbins = [0, 20, 40, 60, 100]\n'
+        'missing = [""]\n'
+    )
+    return folder
+
+
+def numbers(*options):
+    command = ["release", "hours.csv", "--schema", "hours.toml", "--epsilon", "2", "--ledger", "hours.ledger"]
+    return main([*command, "--out", "out", *options])
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "sums", "maxent"])
+def test_numbers_come_in_one_charge_with_the_workload(with_hours, mechanism, capsys):
+    asked = ["--numbers", "mean:hours by sex", "--numbers", "ratio:hours >= 40 by sex", "--clip", "hours=10..60"]
+    assert numbers("--mechanism", mechanism, "--numbers-share", "0.6", *asked) == 0
+    lines = (with_hours / "out" / "numbers.csv").read_text().splitlines()
+    assert lines[0].startswith("question,group,value,low,high,unbiased")
+    assert len(lines) == 5
+    assert "clipped to 10..60" in lines[1]
+    assert main(["verify", "out"]) == 0
+    assert "epsilon=2 of epsilon=2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--numbers", "mean:hors by sex"], "no column 'hors'"),
+        (["--numbers", "mean:sex"], "holds texts"),
+        (["--numbers", "quantile(1.2):hours"], "from 0 to 1"),
+        (["--numbers", "mean:hours", "--clip", "hours=60..10"], "a lower and a higher"),
+        (["--numbers", "mean:hours", "--clip", "hours"], "--clip takes"),
+        (["--numbers", "mean:hours", "--clip", "hours=a..b"], "--clip takes"),
+        (["--numbers", "mean:hours", "--numbers-share", "1.2"], "share must be"),
+        (["--clip", "hours=learn"], "about --numbers"),
+        (["--mechanism", "sums"], "--numbers, of which there are none"),
+        (["--mechanism", "sums", "--numbers", "mean:hours", "--rounds", "3"], "sums has none"),
+    ],
+)
+def test_numbers_that_are_refused_cost_nothing(with_hours, options, said, capsys):
+    assert numbers(*options) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (with_hours / "hours.ledger").exists()

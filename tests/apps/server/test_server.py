@@ -64,6 +64,58 @@ def test_queries_are_conditions_ranges_and_marginals(server):
     assert sum(cell["cost"] is not None for cell in cells) <= 1  # one record is in one cell
 
 
+MEANS = {"numbers": "mean:age by sex where grade < 2"}
+
+
+def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
+    (quote,) = server.post("/v1/quote", {"queries": [MEANS]}).json["quotes"]
+    assert spent(path) == 0
+    assert quote["affordable"]
+    answers = server.ask(MEANS).json["answers"]
+    assert [a["query"] for a in answers] == [f"mean:age where sex = '{sex}' and grade in {{0, 1}}" for sex in "FM"]
+    assert all(a["low"] <= a["value"] <= a["high"] for a in answers)
+    assert answers[0]["cost"]["epsilon"] <= quote["cost"]["epsilon"] * 1.001
+    assert answers[1]["cost"] is None
+    other = Client(server.app, admit(path, "bob"))
+    again = other.ask(MEANS).json["answers"]
+    assert [a["value"] for a in again] == [a["value"] for a in answers]
+    assert other.get("/v1/budget").json["analyst"]["spent"] is None
+    (median,) = server.ask({"numbers": "quantile(.5):grade"}).json["answers"]
+    assert median["query"] == "quantile(0.5):grade"
+    assert median["rank_error"] > 0
+    assert server.get("/v1/history").json["requests"][0]["queries"] == [MEANS]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mean:agee", "no column 'agee' (did you mean 'age'?)"),
+        ("mean:sex", "column 'sex' holds texts and has no mean"),
+        ("quantile(1.2):age", "a quantile is of a probability from 0 to 1, got 1.2"),
+        ("mean:age by sex*sex", "grouped by twice"),
+        ("histogram:age", "ask for the marginal"),
+        ("average:age", "a question is sum:COLUMN"),
+        ("mean:age where grade", "predicate, position 6"),
+    ],
+)
+def test_bad_questions_about_numbers_are_problems_and_cost_nothing(server, path, text, told):
+    for reply in (server.ask({"numbers": text}), server.post("/v1/quote", {"queries": [{"numbers": text}]})):
+        problem(reply, 422)
+        assert told in reply.json["detail"]
+    assert spent(path) == 0
+
+
+def test_numbers_beyond_a_budget_are_refused_before_anything_is_asked(path):
+    with worker(path) as app:
+        poor = Client(app, admit(path, "poor", 1e-6))
+        (quote,) = poor.post("/v1/quote", {"queries": [MEANS]}).json["quotes"]
+        assert not quote["affordable"]
+        assert quote["cost"]["epsilon"] > 0
+        before = spent(path)
+        problem(poor.ask(MEANS), 402)
+        assert spent(path) == before
+
+
 def test_a_query_that_was_asked_before_is_free_for_everybody(server, path):
     first = server.ask(WOMEN).json["answers"][0]
     other = Client(server.app, admit(path, "bob"))
