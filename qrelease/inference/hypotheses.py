@@ -84,7 +84,8 @@ class Dual:
 
     def box(self, codes: Sequence[npt.NDArray[np.integer[Any]]]) -> Floats:
         """y on all combinations of some codes of each column, (n_1, …, n_d) counts."""
-        return self._primal.reshape(self.domain.shape)[np.ix_(*codes)] * self.total
+        cells: Floats = self._primal.reshape(self.domain.shape)[np.ix_(*codes)]
+        return cells * self.total
 
     def answer(self, workload: Workload) -> Floats:
         """Answers to any workload over the same domain, (k,) counts. Raises `InvalidInput` for another domain."""
