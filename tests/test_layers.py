@@ -150,6 +150,7 @@ def test_what_is_made_of_measurements_reaches_no_table_and_no_noise(name):
 def test_the_private_table_is_seen_by_few():
     """`Private`, `PrivateColumns` and `Curator` are the door; what compares tables stands outside on purpose."""
     assert {name for name in FILES if "data.source" in imports(name)} == {
+        "mechanisms.measured_values",
         "mechanisms.private_data",
         "release.curator",
         "statistics.private_columns",
