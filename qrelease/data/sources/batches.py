@@ -50,6 +50,8 @@ class BatchReader:
     batches  gives all rows, in order, in the columns named
     """
 
+    keyed = False
+
     def __init__(
         self,
         path: Path,
