@@ -396,3 +396,12 @@ def test_a_record_finds_its_parent_whatever_its_column_became():
         frame = pl.DataFrame({"who": pl.Series(keys, strict=False), "color": ["red"] * len(keys)})
         table = Table.from_frame(frame, Domain(COLUMNS[:1], person=Person("who", 5)))
         assert table.joined(of_parents).columns[1].tolist() == [0, 0, 1, 3][: len(keys)]
+
+
+def test_columns_derived_of_persons_leave_out_nobody_whatever_the_column_became():
+    marked = Person("who", 1, ("-9",), derive=(Derived("records", "count", edges=(0, 1, 3, 9)),))
+    domain = derived_domain(of(1), marked)
+    for keys, counts in (([-9, -9, 1, 1], [0, 1, 0]), ([-9.0, -9.0, 1.0, 1.0, "x"], [0, 2, 0])):
+        who = pl.Series(map(str, keys)) if "x" in keys else pl.Series(keys)
+        frame = pl.DataFrame({"who": who, "color": ["red"] * len(keys), "size": [0] * len(keys)})
+        assert Table.from_frame(frame, domain).histogram().tolist() == counts
