@@ -1,10 +1,13 @@
 """Durable charges per second, what the 100 000th costs next to the first, and the same of the filters.
 
     python -m benchmarks.ledger [--json] [--folder FOLDER]
+    python -m benchmarks.ledger --rates            # SQLite and PostgreSQL side by side, and nothing else
+    python -m benchmarks.ledger --kills 300        # four hosts on one server, where everything is killed that can be
 
 A charge is a commit with its fsync, so the figures are those of the disk that FOLDER is on (the temporary folder by
 default). `reference` is the figure asked for and `ratio` is value / reference: at least 1 for a rate, at most 1 for a
-slowdown.
+slowdown. PostgreSQL is a server of the benchmark's own on this machine, with fsync; where there is none, its lines are
+missing.
 """
 
 import argparse
@@ -22,6 +25,8 @@ from typing import NamedTuple
 
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, PureDP
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_file import LedgerFile
+from tests.helpers.postgres import running
 
 CHARGES, WINDOW, ROUNDS = 100_000, 100, 20
 TOTAL = ApproxDP(1e6, 1e-6)
@@ -79,9 +84,11 @@ def rate(action: Callable[[], object], calls: int = 2000) -> float:
 def charges(folder: Path) -> list[Row]:
     """A ledger of one charge next to one of 100 000, which gets there without waiting for the disk."""
     with Ledger.open(folder / "new.ledger", TOTAL) as new, Ledger.open(folder / "old.ledger", TOTAL) as old:
-        old._store._live().execute("PRAGMA synchronous = OFF")
+        file = old.store.database
+        assert isinstance(file, LedgerFile)
+        file._live().execute("PRAGMA synchronous = OFF")
         rate(charging(old), CHARGES - WINDOW * ROUNDS)
-        old._store._live().execute("PRAGMA synchronous = FULL")
+        file._live().execute("PRAGMA synchronous = FULL")
         slowdown = side_by_side(charging(new), charging(old))
         return [
             Row("durable charge", rate(charging(new)), "charges/s", 500.0),
@@ -104,16 +111,41 @@ with Ledger.open(sys.argv[1]) as ledger:
 """
 
 
-def together(folder: Path, processes: int = 4, each: int = 1000) -> list[Row]:
-    path = folder / "together.ledger"
-    Ledger.open(path, TOTAL).close()
-    command = [sys.executable, "-c", WRITER, str(path), str(each)]
+def together(place: str, name: str = "", processes: int = 4, each: int = 1000, asked: float = 500.0) -> list[Row]:
+    """Processes that charge one ledger at once."""
+    Ledger.open(place, TOTAL).close()
+    command = [sys.executable, "-c", WRITER, place, str(each)]
     start = time.perf_counter()
     writers = [subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.getcwd()}) for _ in range(processes)]
     if any(writer.wait() for writer in writers):
         raise RuntimeError("a writer failed")
     value = processes * each / (time.perf_counter() - start)
-    return [Row(f"durable charge, {processes} processes at once", value, "charges/s", 500.0)]
+    return [Row(f"durable charge, {processes} processes at once{name}", value, "charges/s", asked)]
+
+
+def databases(folder: Path, disk: Path | None) -> list[Row]:
+    """The same charges on a file and on a server, which is on this machine too, and on this disk."""
+    rows: list[Row] = []
+    asked = 300.0
+    with running(disk) as server:
+        for name, place in {
+            "SQLite": str(folder / "side.ledger"),
+            "PostgreSQL": "" if server is None else server.url("side"),
+        }.items():
+            if place:
+                with Ledger.open(place, TOTAL) as ledger:
+                    rows.append(Row(f"durable charge, {name}", rate(charging(ledger)), "charges/s", asked))
+                rows += together(f"{place}_4", f", {name}", asked=asked)
+    return rows
+
+
+def killed(kills: int) -> None:
+    """Print what was killed and what was lost."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(__file__).parents[1] / "tests" / "helpers" / "host_kills.py"
+        command = [sys.executable, str(program), folder, str(kills), "1"]
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": os.getcwd()}, capture_output=True, check=True)
+    print("\n".join(f"{name:<30} {value}" for name, value in json.loads(done.stdout).items()))
 
 
 def filters() -> list[Row]:
@@ -133,10 +165,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument("--folder", type=Path, help="a folder on the disk to measure")
+    parser.add_argument("--rates", action="store_true", help="SQLite and PostgreSQL side by side alone")
+    parser.add_argument("--kills", type=int, help="kill so much of four hosts and their server")
     options = parser.parse_args()
+    if options.kills:
+        killed(options.kills)
+        return
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        rows = [*charges(folder), *together(folder), *filters()]
+        rows = databases(folder, options.folder)
+        if not options.rates:
+            rows = [*charges(folder), *together(str(folder / "together.ledger")), *rows, *filters()]
     if options.json:
         print(json.dumps([row.as_dict() for row in rows], indent=1))
         return

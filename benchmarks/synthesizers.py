@@ -119,7 +119,7 @@ def measure(job: Job) -> dict[str, Any]:
         try:
             made, found = of_peer(job, table)
         except subprocess.TimeoutExpired:
-            found = {"failed": f"not done after {job.limit} seconds"}
+            found = {"failed": f"not done after {job.limit} seconds of the clock"}
         except subprocess.CalledProcessError as error:
             found = {"failed": error.stderr.strip().splitlines()[-1][:200]}
     elif job.method in ("floor", "independent"):

@@ -24,6 +24,7 @@ from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
 from qrelease.inference.fitted import fitted as fitted
 from qrelease.inference.measurement import Measurement as Measurement
+from qrelease.inference.number_tables import NumberTable as NumberTable
 from qrelease.mechanisms.auto import Auto as Auto
 from qrelease.mechanisms.base import MechanismResult as MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian as Gaussian
@@ -33,6 +34,7 @@ from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights as Pr
 from qrelease.mechanisms.laplace import Laplace as Laplace
 from qrelease.mechanisms.matrix import Matrix as Matrix
 from qrelease.mechanisms.maxent import MaxEnt as MaxEnt
+from qrelease.mechanisms.number_sums import NumberSums as NumberSums
 from qrelease.mechanisms.online.session import Online as Online
 from qrelease.mechanisms.private_data import Private as Private
 from qrelease.mechanisms.small_db.net import Net as Net
@@ -47,6 +49,7 @@ from qrelease.privacy import PureDP as PureDP
 from qrelease.privacy import split as split
 from qrelease.privacy.ledger import Ledger as Ledger
 from qrelease.queries.classes import Conjunctions as Conjunctions
+from qrelease.queries.numeric import NumericQuestion as NumericQuestion
 from qrelease.queries.workload import Workload as Workload
 from qrelease.release.curator import Curator as Curator
 from qrelease.release.curator import Learned as Learned

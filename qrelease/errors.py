@@ -69,7 +69,7 @@ class BudgetExceeded(QReleaseError):  # noqa: N818
 
 
 class LedgerError(QReleaseError):
-    """The ledger file is missing, foreign, corrupt, or belongs to another dataset or neighbouring relation.
+    """The ledger is missing, foreign, corrupt, out of reach, or belongs to another dataset or neighbouring relation.
 
     Examples
     --------
@@ -78,6 +78,14 @@ class LedgerError(QReleaseError):
     Traceback (most recent call last):
     ...
     qrelease.errors.LedgerError: ledger nowhere.ledger is new and needs a total, such as ...
+    """
+
+
+class OutcomeUnknown(LedgerError):  # noqa: N818
+    """Whether a charge is in a ledger on a server could not be learned, so it counts as spent.
+
+    Nothing was drawn for it, and nothing of what was drawn in its transaction is shown. Once the server is back, the
+    same key finds what is there.
     """
 
 

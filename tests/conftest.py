@@ -1,12 +1,15 @@
 """Settings that every test shares."""
 
+import contextlib
 import importlib
 import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import postgres as postgres_server
 import pytest
 from hypothesis import settings
 
@@ -51,3 +54,25 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def free_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """As if so many bytes of memory were free from now on."""
     return lambda size: monkeypatch.setattr("qrelease._util.memory.free", lambda: size)
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the test, which is the current one."""
+    with contextlib.chdir(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture(scope="session")
+def postgres_or_none() -> Iterator[postgres_server.Server | None]:
+    """A PostgreSQL server for all tests of this process; None where none can be had."""
+    with postgres_server.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_or_none: postgres_server.Server | None) -> postgres_server.Server:
+    """The same, or the test is skipped."""
+    if postgres_or_none is None:
+        pytest.skip("there is no PostgreSQL server, or no psycopg")
+    return postgres_or_none

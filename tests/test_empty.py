@@ -69,10 +69,7 @@ def test_a_synopsis_of_nobody_has_no_rows(tmp_path: Path):
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("text", ["a,b,c\n", "a,b,c", "a,b,c\n1,0,1\n"])
-def test_the_command_line_releases_it(
-    text: str, neighbours: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_line_releases_it(text: str, neighbours: str, in_folder: Path, capsys: pytest.CaptureFixture[str]):
     Path("people.csv").write_text(text)
     Path("schema.json").write_text('{"a": 2, "b": 2, "c": 2}')
     words = f"release people.csv --schema schema.json --neighbours {neighbours} --epsilon 1 --out out"

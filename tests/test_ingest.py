@@ -9,6 +9,7 @@ import csv
 import datetime as dt
 import gzip
 import io
+import json
 import lzma
 import re
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from pyarrow import parquet
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.persons import identity
+from qrelease.data.sources.arrow_csv import ArrowCsvReader
+from qrelease.data.sources.encoding import Reader
 from qrelease.data.spelling import meaning, text_of
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -85,17 +88,52 @@ def csv_file(suffix: str = "", pack: Callable[[bytes], bytes] = bytes, mark: byt
     return make
 
 
+def by(reader: Callable[[Path], Reader], file: Any) -> Any:
+    """A source that is read by a reader of its own, whatever its size."""
+    return lambda names, records, folder: reader(file(names, records, folder))
+
+
+def small_blocks(path: Path) -> Reader:
+    return ArrowCsvReader(path, 16)
+
+
 def frame(column: Callable[[list[Any]], Any], library: Any = pd.DataFrame) -> Any:
     return lambda names, records, _: library({"n": list(range(len(records))), **dict.fromkeys(names, column(records))})
 
 
+def numbered(names: list[str], column: Any) -> pa.Table:
+    return pa.table({"n": range(len(column)), **dict.fromkeys(names, column)})
+
+
 def parquet_file(column: Callable[[list[Any]], Any]) -> Any:
     def make(names: list[str], records: list[Any], folder: Path) -> Path:
-        table = pa.table({"n": range(len(records)), **dict.fromkeys(names, column(records))})
-        parquet.write_table(table, folder / "t.parquet", row_group_size=2)
+        parquet.write_table(numbered(names, column(records)), folder / "t.parquet", row_group_size=2)
         return folder / "t.parquet"
 
     return make
+
+
+def many_files(names: list[str], records: list[Any], folder: Path) -> Path:
+    table = numbered(names, pa.array(records))  # one type for all: a file that is written apart may have another
+    for place in range(0, max(len(records), 1), 2):
+        parquet.write_table(table.slice(place, 2), folder / f"part-{place // 2}.parquet")
+    for left in range((len(records) + 1) // 2 or 1, 9):
+        (folder / f"part-{left}.parquet").unlink(missing_ok=True)
+    return folder / "part-*.parquet"
+
+
+def arrow_file(names: list[str], records: list[Any], folder: Path) -> Path:
+    table = numbered(names, pa.array(records))
+    with pa.ipc.new_file(folder / "t.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=2)
+    return folder / "t.arrow"
+
+
+def json_lines(names: list[str], records: list[Any], folder: Path) -> Path:
+    lines = [json.dumps({"n": number, **dict.fromkeys(names, value)}) for number, value in enumerate(records)]
+    lines = lines or [json.dumps(dict.fromkeys(["n", *names]))]
+    (folder / "t.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return folder / "t.jsonl"
 
 
 def pandas_csv(names: list[str], records: list[Any], _: Path) -> Any:
@@ -124,6 +162,8 @@ SOURCES: dict[str, Any] = {
     "csv.gz, quoted": csv_file(".gz", gzip.compress, quoting=csv.QUOTE_ALL),
     "csv.xz, numbers bare": csv_file(".xz", lambda raw: lzma.compress(raw, preset=0), quoting=csv.QUOTE_NONNUMERIC),
     "csv.bz2, CRLF, byte order mark": csv_file(".bz2", bz2.compress, b"\xef\xbb\xbf", end="\r\n"),
+    "csv, by Arrow": by(ArrowCsvReader, csv_file()),
+    "csv.gz, quoted, by Arrow in small blocks": by(small_blocks, csv_file(".gz", gzip.compress, quoting=csv.QUOTE_ALL)),
     "pandas": frame(pd.Series),
     "pandas, objects": frame(pandas_object),
     "pandas, nullable": frame(lambda records: pandas_object(records).convert_dtypes()),
@@ -144,6 +184,10 @@ SOURCES: dict[str, Any] = {
     "Parquet": parquet_file(pa.array),
     "Parquet, float32": parquet_file(lambda records: pa.array(records, pa.float32())),
     "Parquet of polars": parquet_file(lambda records: polars_loose(records).to_arrow()),
+    "Parquet, many files": many_files,
+    "Arrow, a file": arrow_file,
+    "polars, lazy": frame(polars_loose, pl.LazyFrame),
+    "JSON lines": json_lines,
 }
 LOSSY = ("polars", "Arrow", "Parquet", "pandas, categories")  # turn moments, spans and bytes into others of them
 CHANGING = (*LOSSY, "pandas.read_csv", "pandas, Arrow", "pandas, nullable")
@@ -214,7 +258,9 @@ def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
 
 
 def read_from(source: Any, domain: Domain) -> Table:
-    return Table.read(source, domain) if isinstance(source, Path) else Table.from_frame(source, domain)
+    if isinstance(source, Path):
+        return Table.read(source, domain)
+    return (Table.of_reader if hasattr(source, "pieces") else Table.from_frame)(source, domain)
 
 
 def product(source: Any, domain: Domain) -> list[list[Any]]:

@@ -137,25 +137,36 @@ PUBLIC_ROOMS = [n for n in FILES if room_of(n) in {"inference", "release"} and n
 @pytest.mark.parametrize("name", PUBLIC_ROOMS)
 def test_what_is_made_of_measurements_reaches_no_table_and_no_noise(name):
     """From a noisy measurement on, nothing can look at the records again or draw at random in the name of privacy."""
-    assert not reached(name) & {"data.table", "noise.samplers", "noise.kernels", "noise.entropy", "release.curator"}
+    assert not reached(name) & {
+        "data.source",
+        "data.table",
+        "noise.samplers",
+        "noise.kernels",
+        "noise.entropy",
+        "release.curator",
+    }
 
 
 def test_the_private_table_is_seen_by_few():
-    """`Private` and `Curator` are the door; what reads or compares tables stands outside on purpose."""
+    """`Private`, `PrivateColumns` and `Curator` are the door; what compares tables stands outside on purpose."""
+    assert {name for name in FILES if "data.source" in imports(name)} == {
+        "mechanisms.measured_values",
+        "mechanisms.private_data",
+        "release.curator",
+        "statistics.private_columns",
+    }
     seen_by = {name for name in FILES if "data.table" in imports(name)}
     assert {name for name in seen_by if room_of(name) not in {"evaluation", "apps"}} == {
         "data.bundled",
-        "mechanisms.private_data",
+        "data.counts",
         "mechanisms.simulation",
-        "release.curator",
-        "statistics.private_columns",
     }
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if room_of(n) == "local"])
 def test_the_local_model_reaches_no_table(name):
     """Its servers see reports that people randomised themselves."""
-    assert not reached(name) & {"data.table", "release.curator", "mechanisms.private_data"}
+    assert not reached(name) & {"data.source", "data.table", "release.curator", "mechanisms.private_data"}
 
 
 def test_evaluation_enters_no_release():

@@ -314,7 +314,8 @@ class Broken:
 
     def release(self, door, workload, cost):
         more = dataclasses.replace(cost, epsilon=cost.epsilon * self.factor)
-        return self.honest.release(private(door._table, more, door.neighbours, door.entropy), workload, more)
+        richer = dataclasses.replace(door, filter=Filter(more), spends=[])
+        return self.honest.release(richer, workload, more)
 
 
 AUDITED = [

@@ -65,11 +65,14 @@ def test_the_demo(tmp_path: Path) -> None:
 
 def test_the_python_blocks_run(folder: Path) -> None:
     release, stream = blocks(README, "python")
-    assert len(release.strip().splitlines()) == 2 + 5
+    assert len(release.strip().splitlines()) == 2 + 6
     shown = run([sys.executable, "-W", "error", "-c", release + stream], folder)
-    first, *answers, last = shown.splitlines()
+    first, header, low, high, *answers, last = shown.splitlines()
     assert ANSWER.fullmatch(first)
-    assert [answer.count("±") for answer in answers] == [1, 1]
+    assert header.split()[:2] == ["income", "value"]
+    assert [row.split()[-1] for row in (low, high)] == ["measured", "measured"]
+    assert [answer.count("±") for answer in answers] == [1, 1, 0, 0]
+    assert [answer.count(" to ") for answer in answers] == [0, 0, 1, 1]
     assert last.startswith("spent ")
     assert shown.count("quoted: free") == 1
 
@@ -82,7 +85,9 @@ def test_the_python_block_runs_on_a_frame_of_ones_own(folder: Path, library: str
     run([sys.executable, "-m", "qrelease", "schema", "draft", "people.csv", "--out", "people.toml"], folder)
     review(folder)
     code = code.replace(line, f"{read}\ntable = {call}")
-    assert ANSWER.fullmatch(run([sys.executable, "-W", "error", "-c", code], folder).strip())
+    answer, *means = run([sys.executable, "-W", "error", "-c", code], folder).strip().splitlines()
+    assert ANSWER.fullmatch(answer)
+    assert "income" in means[0]
 
 
 def test_the_command_lines_run(folder: Path) -> None:
@@ -121,6 +126,13 @@ def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text(f'{visits}{kind}[person]\ncolumn = "who"\n{counted}')
     domain = load(tmp_path / "people.toml")
     assert str(narrowed(domain, domain.names)) == "visits[16] (16 cells)"
+
+
+def test_the_page_on_numbers_is_right(tmp_path: Path) -> None:
+    (code,) = blocks(ROOT / "docs" / "how-to" / "numbers_from_a_release.md", "python")
+    said = run([sys.executable, "-W", "error", "-c", code], tmp_path)
+    assert said.count("measured") == 9
+    assert said.count(">50K") >= 7
 
 
 def test_the_page_on_learning_is_right(tmp_path: Path) -> None:

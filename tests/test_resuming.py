@@ -129,7 +129,7 @@ def test_nothing_is_kept_after_a_draw_that_is_not(ledger: Ledger, monkeypatch: p
     draws = Draws(ledger, charge, "p")
     taken = [draws.take(str(n), lambda drawn=drawn: drawn) for n, drawn in enumerate([b"1", b"long", b"3"])]
     assert taken == [b"1", b"long", b"3"]
-    assert kept(Path(str(ledger.store.path))) == []
+    assert kept(Path(str(ledger.store.place))) == []
     # Nobody goes on with this charge: other draws would come of it, for no further charge.
     assert ledger.charge(COST, "a", "k").answer is not None
     with pytest.raises(LedgerError, match="was begun by another process"):
@@ -173,13 +173,12 @@ sys.exit(main({command}))
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(in_folder: Path) -> Path:
     rng = np.random.default_rng(0)
     rows = "".join(",".join("xyz"[v] for v in row) + "\n" for row in rng.integers(0, 3, (500, 4)))
-    (tmp_path / "people.csv").write_text("a,b,c,d\n" + rows)
-    (tmp_path / "people.toml").write_text(SCHEMA)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (in_folder / "people.csv").write_text("a,b,c,d\n" + rows)
+    (in_folder / "people.toml").write_text(SCHEMA)
+    return in_folder
 
 
 def cut_off(draws: int, name: str, *, before: bool = False) -> subprocess.CompletedProcess[str]:

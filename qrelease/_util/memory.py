@@ -8,8 +8,9 @@ and that the data holder alone sees, but it never decides what is in a release. 
 `TooLarge`, which is public; within `unused` that is all that is checked.
 """
 
+import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -75,6 +76,15 @@ def _left(left: int, *, ahead: bool, empty: bool) -> int:
     """
     spaces = (limit - (0 if empty else used) - _reserved() for limit, used in _of_process()) if ahead else ()
     return min([left, *(max(0, int(USABLE_SHARE * space)) for space in spaces)])
+
+
+def forget(arrays: Iterable[object]) -> None:
+    """Let go of what was read of arrays that are files mapped into memory; it is read again where it is needed."""
+    advice = getattr(mmap, "MADV_DONTNEED", None)
+    for array in arrays:
+        mapped = getattr(array, "_mmap", None)
+        if mapped is not None and advice is not None:
+            mapped.madvise(advice)
 
 
 def free() -> int:

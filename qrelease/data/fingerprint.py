@@ -16,10 +16,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util import memory
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 
 _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in the cache
+_BLOCKS_MAPPED: Final = 1 << 11  # after which what was read of mapped files is let go of
 _MIX_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64 (Steele, Lea and Flood, 2014)
 
 
@@ -34,13 +36,23 @@ def fingerprint(
     columns  the codes of each column, (n,)
     persons  digests of the persons whose records they are, (n, 2), where these are told apart
     """
-    spelled = list(map(_spelled, domain))
-    if persons is not None and domain.person is not None:
+    person = domain.person if persons is not None else None
+    if persons is not None and person is not None:
         columns = [*columns, *persons.T]
-        spelled.append([("person", domain.person.column)])
+    of_schema = schema_digest(domain, key, *([] if person is None else [[("person", person.column)]]))
+    return of_schema, digest_of(key, len(columns[0]), *record_sums(columns, key))
+
+
+def schema_digest(domain: Domain, key: bytes, *more: object) -> str:
+    """A digest in hex of how records are encoded, and of what else is said of them."""
+    return digest_of(key, *map(_spelled, domain), *more)
+
+
+def record_sums(columns: Sequence[npt.NDArray[Any]], key: bytes) -> tuple[int, int]:
+    """Two sums of hashes of the records modulo 2^64: those of parts of the records add up."""
     lanes = np.frombuffer(shake_256(key + b"records").digest(16 * (len(columns) + 1)), np.uint64) | np.uint64(1)
-    sums = [_sum(columns, lane) for lane in lanes.reshape(2, -1)]
-    return _digest(key, *spelled), _digest(key, len(columns[0]), *sums)
+    one, two = lanes.reshape(2, -1)
+    return _sum(columns, one), _sum(columns, two)
 
 
 def hashed_texts(texts: Sequence[str], codes: npt.NDArray[Any], key: bytes) -> npt.NDArray[np.uint64]:
@@ -56,7 +68,9 @@ def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> i
     lane  a multiplier for each column, odd, and a constant, (d + 1,)
     """
     total = 0
-    for first in range(0, len(columns[0]), _BLOCK_RECORDS):
+    for number, first in enumerate(range(0, len(columns[0]), _BLOCK_RECORDS)):
+        if number % _BLOCKS_MAPPED == 0:
+            memory.forget(columns)
         pieces = [column[first : first + _BLOCK_RECORDS] for column in columns]
         hashed = np.full(len(pieces[0]), lane[-1])
         for codes, multiplier in zip(pieces, lane, strict=False):
@@ -78,5 +92,6 @@ def _spelled(attribute: Attribute) -> list[tuple[str, object]]:
     return [(f.name, v) for f in fields(attribute) if (v := getattr(attribute, f.name)) != f.default]
 
 
-def _digest(key: bytes, *values: object) -> str:
+def digest_of(key: bytes, *values: object) -> str:
+    """A keyed digest in hex of plain values."""
     return blake2b(ascii(values).encode(), key=key, digest_size=16).hexdigest()

@@ -27,10 +27,9 @@ from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
-from qrelease.data.sources.csv import CsvReader
+from qrelease.data.sources.encoding import Reader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.frames import FrameReader
-from qrelease.data.sources.parquet import ParquetReader
 from qrelease.errors import InvalidInput
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".", "-", "9999-12-31")
@@ -119,12 +118,9 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, lear
     return _document(reader.path.name, columns, rows)
 
 
-def _reader(source: Any) -> CsvReader | ParquetReader | FrameReader:
-    if not isinstance(source, str | os.PathLike):
-        return FrameReader(source)
-    reader = open_reader(source)
-    if isinstance(reader, CsvReader):
-        reader.check_commas()
+def _reader(source: Any) -> Reader:
+    reader: Reader = open_reader(source) if isinstance(source, str | os.PathLike) else FrameReader(source)
+    reader.check_header()
     return reader
 
 

@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from operator import itemgetter
-from tempfile import SpooledTemporaryFile
 from typing import Any, final
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.typing import Codes
-from qrelease.data import schema as schemas
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint, hashed_texts
-from qrelease.data.person import Person
-from qrelease.data.persons import NOBODY, PersonReader, Persons, kept
-from qrelease.data.sources.csv import Chunk, CsvReader
-from qrelease.data.sources.encoder import Encoder, code_type
-from qrelease.data.sources.files import is_parquet
-from qrelease.data.sources.frames import encode_series
+from qrelease.data.persons import Persons, kept
+from qrelease.data.points import agree, any_of, binned, has_points
+from qrelease.data.sources.batches import is_lazy, lazy_reader
+from qrelease.data.sources.encoder import code_type
+from qrelease.data.sources.encoding import Reader, Schema, encoded, records_of, selected
+from qrelease.data.sources.files import csv_reader, open_reader
+from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
-
-Schema = Domain | str | os.PathLike[str]
 
 MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
 
 MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
 
+_CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
+
 _BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
-
-_BLOCK = 1 << 16  # records whose bins are compared with their points at a time
-
-_MEMORY_FRACTION = 4  # a table whose codes take more than a fourth of the free memory is kept in temporary files
 
 
 @final
@@ -132,23 +124,9 @@ class Table:
             texts = self.texts.get(before.name)
             if texts is not None and not after.undecided:
                 columns[axis] = _of_texts(after, texts, columns[axis])
-            elif before.undecided and _has_points(after):
-                points[axis], columns[axis] = columns[axis], _binned(after, columns[axis])
-        return Table(domain, tuple(columns), self.persons, _any_of(points))
-
-    @classmethod
-    def _of_points(
-        cls,
-        domain: Domain,
-        found: Sequence[Codes],
-        texts: Mapping[str, Sequence[str]] | None = None,
-        persons: Persons | None = None,
-    ) -> Table:
-        """A table of codes of `Attribute.fine`."""
-        binned = [_has_points(attribute) for attribute in domain]
-        columns = tuple(_binned(a, c) if b else c for a, c, b in zip(domain, found, binned, strict=True))
-        points = _any_of([c if b else None for c, b in zip(found, binned, strict=True)])
-        return cls(domain, columns, persons, points, texts or {})
+            elif before.undecided and has_points(after):
+                points[axis], columns[axis] = columns[axis], binned(after, columns[axis])
+        return Table(domain, tuple(columns), self.persons, any_of(points))
 
     def _points_or_none(self) -> list[Codes | None]:
         """For each column its points, where the table has any beside its codes."""
@@ -159,10 +137,10 @@ class Table:
             raise InvalidInput(f"the domain has {len(self.domain)} columns, got points of {len(self.points)}")
         checked: list[Codes | None] = []
         for attribute, given, column in zip(self.domain, self.points, self.columns, strict=True):
-            if given is not None and not _has_points(attribute):
+            if given is not None and not has_points(attribute):
                 raise InvalidInput(f"column {attribute.name!r} has no points beside its codes")
             points = None if given is None else _checked(attribute.fine, np.asanyarray(given))
-            if points is not None and not _agree(attribute, points, column):
+            if points is not None and not agree(attribute, points, column):
                 raise InvalidInput(f"column {attribute.name!r}: its codes are not the bins of its points")
             checked.append(points)
         return tuple(checked)
@@ -177,6 +155,7 @@ class Table:
 
         Examples
         --------
+        >>> import narwhals.stable.v2 as nw
         >>> price = Attribute("price", "number", edges=(0, 50, 100), within=(0, 100), step=0.01, missing=("",))
         >>> table = Table.from_frame(nw.from_dict({"price": [0.07, 99.5, None]}, backend="pandas"), Domain((price,)))
         >>> table.grid("price").tolist(), table.columns[0].tolist()
@@ -187,7 +166,7 @@ class Table:
         if attribute.grid is None:
             raise InvalidInput(f"column {name!r} has no grid: give it within and step in the schema")
         codes = self.columns[axis]
-        if _has_points(attribute):
+        if has_points(attribute):
             found = self.points[axis] if self.points else None
             if found is None:
                 raise InvalidInput(f"column {name!r}: this table was made of bins, without the points of its grid")
@@ -242,8 +221,12 @@ class Table:
         schema: Schema,
         columns: Sequence[str] | None = None,
         parent: str | os.PathLike[str] | None = None,
+        query: str | None = None,
     ) -> Table:
-        """Read the records of a file: Parquet if it ends in .parquet or .pq, else CSV.
+        """Read the records of a file, or of all files of a pattern such as `part-*.parquet`.
+
+        By the suffix it is Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc), JSON lines (.jsonl, .ndjson), a
+        DuckDB file (.duckdb, .ddb), else CSV.
 
         Parameters
         ----------
@@ -257,6 +240,8 @@ class Table:
             schema file, in that of the data.
         parent
             A file with one row for each person, which has the columns that the first has not: see `joined`.
+        query
+            Of a DuckDB file: the select that gives the records. It selects columns, filters rows and joins tables.
 
         Returns
         -------
@@ -267,66 +252,36 @@ class Table:
         InvalidInput
             One line that names source, row or line, column and value: for the data holder's eyes.
         """
-        read = cls.read_parquet if is_parquet(path) else cls.read_csv
+        reader = open_reader(path, query)
         if parent is None:
-            return read(path, schema, columns)
-        header = (ParquetReader(path) if is_parquet(path) else CsvReader(path)).header
-        domain = _selected(schema, columns, header)
+            return cls.of_reader(reader, schema, columns)
+        domain = selected(schema, columns, reader)
         if domain.person is None:
             raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
         if domain.person.derive:
-            return cls.of_derived(cls.read(path, _records(domain), parent=parent), domain)
-        own = [name for name in domain.names if name.strip() in [known.strip() for known in header]]
+            return cls.of_derived(cls.read(path, records_of(domain), parent=parent, query=query), domain)
+        own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
         others = [name for name in domain.names if name not in own]
         if not own or not others:
             raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
         parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
-        return read(path, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
+        return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
 
     @classmethod
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
-        reader = CsvReader(path)
-        domain = _selected(schema, columns, reader.header, path)
-        if domain.person is not None and domain.person.derive:
-            return cls.of_derived(cls.read_csv(path, _records(domain)), domain)
-        reader.check_commas(domain.names)
-        places = _places(domain, reader.header, str(reader.path))
-        encoders = [Encoder(attribute.fine) for attribute in domain]
-        with ExitStack() as stack:
-            found, persons = _Columns(domain, stack), _persons(domain, reader.header, str(reader.path))
-            for chunk in reader.chunks():
-                piece = [_encoded(reader, chunk, *column) for column in zip(encoders, places, strict=True)]
-                if persons is not None:
-                    keys = map(itemgetter(persons.place), chunk.rows)
-                    mine = persons.add(keys, _lines(reader, chunk), of_texts=True)
-                    piece = [codes[mine] for codes in piece] if mine is not None else piece
-                found.add(piece)
-            return found.table(encoders, None if persons is None else persons.whole())
+        return cls.of_reader(csv_reader(path), schema, columns)
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
-        reader = ParquetReader(path)
-        domain = _selected(schema, columns, reader.header, path)
-        if domain.person is not None and domain.person.derive:
-            return cls.of_derived(cls.read_parquet(path, _records(domain)), domain)
-        encoders = [Encoder(attribute.fine) for attribute in domain]
-        wanted = [reader.header[place] for place in _places(domain, reader.header, str(path))]
-        persons = _persons(domain, reader.header, str(path))
-        wanted += [] if persons is None else [reader.header[persons.place]]
-        first = 0
-        with ExitStack() as stack:
-            found = _Columns(domain, stack)
-            for batch in reader.batches(wanted):
-                frame = nw.from_native(batch, eager_only=True)
-                found.add(_of_persons(frame, _piece(frame, encoders, first, str(path)), persons, first, str(path)))
-                first += len(batch)
-            return found.table(encoders, None if persons is None else persons.whole())
+        return cls.of_reader(ParquetReader(path), schema, columns)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Take the records of a pandas or polars data frame, or a pyarrow table.
+
+        Or of a lazy frame of polars', or a relation of DuckDB's, which is read a batch at a time.
 
         Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
         value is that of its text (see `data.spelling` and docs/reference/schema.md), whatever type its column has:
@@ -347,21 +302,16 @@ class Table:
             As `read` does, naming the row, counted from 0; also for a value that might be one of several spellings that
             the schema tells apart.
         """
-        try:
-            wrapped = nw.from_native(frame, eager_only=True)
-            names = wrapped.columns
-        except TypeError:
-            kind = type(frame).__name__
-            raise InvalidInput(f"a pandas, polars or pyarrow table is needed, got {kind}") from None
-        except nw.exceptions.DuplicateError as error:
-            raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
-        domain = _selected(schema, columns, names)
-        if domain.person is not None and domain.person.derive:
-            return cls.of_derived(cls.from_frame(frame, _records(domain)), domain)
-        encoders = [Encoder(attribute.fine) for attribute in domain]
-        persons = _persons(domain, [str(name) for name in names], "the frame")
-        found = _of_persons(wrapped, _piece(wrapped, encoders, 0, "the frame"), persons, 0, "the frame")
-        return cls._of_points(domain, found, _texts(encoders), None if persons is None else persons.whole())
+        return cls.of_reader(lazy_reader(frame) if is_lazy(frame) else FrameReader(frame), schema, columns)
+
+    @classmethod
+    def of_reader(cls, reader: Reader, schema: Schema, columns: Sequence[str] | None = None) -> Table:
+        """The records of any source, by its reader; else as `read`."""
+        domain = selected(schema, columns, reader)
+        derives = domain.person is not None and domain.person.derive
+        read = encoded(reader, records_of(domain) if derives else domain)
+        table = cls(read.domain, read.columns, read.persons, read.points, read.texts)
+        return cls.of_derived(table, domain) if derives else table
 
     def joined(self, parents: Table) -> Table:
         """The records with the columns of their parents: of a table that has one row for each person.
@@ -388,6 +338,7 @@ class Table:
 
         Examples
         --------
+        >>> from qrelease.data.person import Person
         >>> person = Person("plane", 2)
         >>> seats = Domain((Attribute("seats", "coded", codes=3, missing=("",)),), person=person)
         >>> late = Domain((Attribute("late", "coded", codes=2),), person=person)
@@ -415,7 +366,7 @@ class Table:
         attributes = (*self.domain.attributes, *parents.domain.attributes)
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
-        return Table(domain, tuple(columns), self.persons, _any_of(points), {**parents.texts, **self.texts})
+        return Table(domain, tuple(columns), self.persons, any_of(points), {**parents.texts, **self.texts})
 
     def ordered(self, domain: Domain) -> Table:
         """The same records over a domain that has the same columns, in its order and with its rules."""
@@ -423,7 +374,7 @@ class Table:
             raise InvalidInput("the domain has another person than the records")
         axes, points = [self.domain.axis(name) for name in domain.names], self._points_or_none()
         columns = tuple(self.columns[axis] for axis in axes)
-        return Table(domain, columns, self.persons, _any_of([points[axis] for axis in axes]), self.texts)
+        return Table(domain, columns, self.persons, any_of([points[axis] for axis in axes]), self.texts)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
@@ -443,6 +394,20 @@ class Table:
         """
         table.domain.check_decided()
         return cls(domain, tuple(derived(table, domain)))
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether there are codes of single records: here there are."""
+        return True
+
+    @property
+    def knows_persons(self) -> bool:
+        """Whether it is known whose records they are."""
+        return self.persons is not None
+
+    def codes(self, axis: int) -> Codes:
+        """The code of each record in a column, (n,). Private."""
+        return self.columns[axis]
 
     @property
     def person_column(self) -> str | None:
@@ -559,7 +524,7 @@ class Table:
         ]
         chosen = kept(self.persons, list(zip(self.domain.names, finest, strict=True)), self.domain.at_most, key)
         columns = tuple(column[chosen] for column in self.columns)
-        left = _any_of([None if p is None else p[chosen] for p in points])
+        left = any_of([None if p is None else p[chosen] for p in points])
         return Table(self.domain, columns, None, left, self.texts)
 
     def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
@@ -573,44 +538,6 @@ class Table:
         return self.counts([tuple(range(len(self.domain)))])[0]
 
 
-def _records(domain: Domain) -> Domain:
-    """Of the records that columns are derived from."""
-    assert domain.person is not None
-    person = replace(domain.person, derive=(), records=())
-    records = Domain(domain.person.records, code_lists=domain.code_lists, person=person)
-    records.check_decided()
-    return records
-
-
-def _selected(
-    schema: Schema, columns: Sequence[str] | None, header: Sequence[str], data: str | os.PathLike[str] | None = None
-) -> Domain:
-    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data.
-
-    data  the file of the private records, if they are in one: the schema may not take its categories from it
-    """
-    domain = schema if isinstance(schema, Domain) else schemas.load(schema, undecided=True)
-    for listed in domain.code_lists:
-        with suppress(OSError):  # a list that is gone by now was read
-            if data is not None and os.path.samefile(listed, data):
-                raise InvalidInput(
-                    f"the schema takes categories from {listed}, which is the file of the private records: its values"
-                    " would become public; take a list that is public knowledge"
-                )
-    if columns is None:
-        of_data = not isinstance(schema, Domain) and set(domain.names) <= set(header)
-        columns = [name for name in header if name in domain.names] if of_data else domain.names
-    try:
-        return narrowed(domain, columns)
-    except InvalidInput as error:
-        raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
-
-
-def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
-    """The texts of the columns whose categories are to be learned."""
-    return {e.attribute.name: tuple(e.texts) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
-
-
 def _of_texts(attribute: Attribute, texts: Sequence[str], codes: Codes) -> Codes:
     """The codes (n,) of records whose texts are numbered, now that their categories are known."""
     known = {category: code for code, category in enumerate(attribute.categories)}
@@ -620,40 +547,22 @@ def _of_texts(attribute: Attribute, texts: Sequence[str], codes: Codes) -> Codes
     return found
 
 
-def _any_of(points: Sequence[Codes | None]) -> tuple[Codes | None, ...]:
-    """The points of a table's columns; none at all where no column has any."""
-    return tuple(points) if any(p is not None for p in points) else ()
-
-
 def _of_parents(attribute: Attribute, column: Codes, places: npt.NDArray[np.int64]) -> Codes:
     """The codes of parents at some places; the missing value at -1."""
     found = np.append(column, np.zeros(1, column.dtype))[places].astype(np.int64)
     return np.where(places < 0, attribute.values, found).astype(code_type(attribute))
 
 
-def _has_points(attribute: Attribute) -> bool:
-    """Whether a table keeps more of a column than its bins: where some bin holds several points of a grid."""
-    return attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
-
-
-def _binned(attribute: Attribute, points: Codes) -> Codes:
-    """The codes (n,) of codes of `Attribute.fine`."""
-    return attribute.bins_of(points).astype(code_type(attribute))
-
-
-def _agree(attribute: Attribute, points: Codes, column: Codes) -> bool:
-    """Whether a column holds the bins of its points."""
-    if len(points) != len(column):
-        return False
-    places = range(0, len(points), _BLOCK)
-    return all(np.array_equal(attribute.bins_of(points[i : i + _BLOCK]), column[i : i + _BLOCK]) for i in places)
-
-
 def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     """A read-only copy of a column in its smallest type (a mapped file as it is); a code without a cell is an error."""
     if codes.dtype.kind not in "iu":
         raise InvalidInput(f"column {attribute.name!r} must hold integer codes, got {codes.dtype}")
-    if len(codes) and not (codes.min() >= 0 and codes.max() < attribute.size):
+    low, high = 0, 0
+    for first in range(0, len(codes), _CHECKED):
+        block = codes[first : first + _CHECKED]
+        low, high = min(low, int(block.min())), max(high, int(block.max()))
+        memory.forget((codes,))
+    if low < 0 or high >= attribute.size:
         raise InvalidInput(
             f"column {attribute.name!r} must hold codes 0..{attribute.size - 1}, got {codes.min()}..{codes.max()}"
         )
@@ -662,130 +571,6 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     copy = np.array(codes, code_type(attribute))
     copy.setflags(write=False)
     return copy
-
-
-def _places(domain: Domain, names: Sequence[str], source: str) -> list[int]:
-    """Where the domain's columns stand among the names of a source."""
-    found = [name.strip() for name in names]
-    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
-    if twice is not None:
-        raise InvalidInput(f"{source}: column {twice!r} appears twice")
-    absent = [name for name in domain.names if name.strip() not in found]
-    if absent:
-        raise InvalidInput(f"{source} has no column {absent[0]!r}; it has {', '.join(found)}")
-    return [found.index(name.strip()) for name in domain.names]
-
-
-def _encoded(reader: CsvReader, chunk: Chunk, encoder: Encoder, place: int) -> Codes:
-    """The codes of one column of a chunk of text; a value without a place is an error with its line."""
-    try:
-        return encoder.codes(map(itemgetter(place), chunk.rows), len(chunk.rows))
-    except InvalidInput:
-        position, error = encoder.fault(row[place] for row in chunk.rows)
-        raise InvalidInput(f"{reader.path} line {reader.line(chunk.first + position)}: {error}") from None
-
-
-def _piece(frame: nw.DataFrame[Any], encoders: Sequence[Encoder], first: int, source: str) -> list[Codes]:
-    """The codes of a frame's columns; `first` is the number of rows before it."""
-    names = frame.columns
-    domain = Domain(tuple(encoder.attribute for encoder in encoders))
-    places = _places(domain, [str(name) for name in names], source)
-    try:
-        return [
-            encode_series(encoder, frame.get_column(names[place]), first)
-            for encoder, place in zip(encoders, places, strict=True)
-        ]
-    except InvalidInput as error:
-        raise InvalidInput(f"{source} {error}") from None
-
-
-class _PersonColumn:
-    """Whose records they are, as they come in."""
-
-    def __init__(self, person: Person, place: int) -> None:
-        self.place, self.column = place, person.column
-        self._reader = PersonReader(person)
-        self._codes: list[npt.NDArray[np.int64]] = []
-
-    def add(
-        self, keys: Iterable[Any], where: Callable[[int], str], *, of_texts: bool = False
-    ) -> npt.NDArray[np.bool_] | None:
-        """The keys of the next records; which of these have a person, None where all of them do."""
-        codes = (self._reader.text_codes if of_texts else self._reader.codes)(keys, where)
-        mine = codes != NOBODY
-        everybody = bool(mine.all())
-        self._codes.append(codes if everybody else codes[mine])
-        return None if everybody else mine
-
-    def whole(self) -> Persons:
-        """Of all records."""
-        codes = np.concatenate([np.empty(0, np.int64), *self._codes])
-        return Persons(codes, self._reader.digests())
-
-
-def _persons(domain: Domain, names: Sequence[str], source: str) -> _PersonColumn | None:
-    """The column of a source that says whose records they are, where the domain asks for it."""
-    if domain.person is None:
-        return None
-    found = [name.strip() for name in names]
-    if domain.person.column not in found:
-        raise InvalidInput(f"{source} has no person column {domain.person.column!r}; it has {', '.join(found)}")
-    return _PersonColumn(domain.person, found.index(domain.person.column))
-
-
-def _of_persons(
-    frame: nw.DataFrame[Any], piece: list[Codes], persons: _PersonColumn | None, first: int, source: str
-) -> list[Codes]:
-    """The codes of a frame's columns, of the records that have a person; `first` rows come before it."""
-    if persons is None:
-        return piece
-    column = next(name for name in frame.columns if str(name).strip() == persons.column)
-    keys = frame.get_column(column)
-    fine = isinstance(keys.dtype, nw.Datetime) and keys.dtype.time_unit == "ns" and frame.implementation.is_polars()
-    if fine or keys.dtype == nw.Time:  # whose nanoseconds would be cut off
-        raise InvalidInput(f"{source}: person column {column!r}: give moments with nanoseconds as text")
-    mine = persons.add(keys.to_list(), lambda row: f"{source} row {first + row} (from 0)")
-    return piece if mine is None else [codes[mine] for codes in piece]
-
-
-def _lines(reader: CsvReader, chunk: Chunk) -> Callable[[int], str]:
-    return lambda row: f"{reader.path} line {reader.line(chunk.first + row)}"
-
-
-class _Columns:
-    """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
-
-    def __init__(self, domain: Domain, stack: ExitStack) -> None:
-        self._domain = domain
-        self._pointed = [axis for axis, attribute in enumerate(domain) if _has_points(attribute)]
-        kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
-        self._limit = max(memory.free() // (_MEMORY_FRACTION * len(kept)), 1)
-        self._files = [stack.enter_context(SpooledTemporaryFile(self._limit)) for _ in kept]  # noqa: SIM115
-        self._types = [code_type(attribute) for attribute in kept]
-
-    def add(self, piece: Sequence[Codes]) -> None:
-        """The codes of `Attribute.fine` of the next records."""
-        bins = list(piece)
-        for axis in self._pointed:
-            bins[axis] = _binned(self._domain.attributes[axis], piece[axis])
-        for file, codes in zip(self._files, [*bins, *(piece[axis] for axis in self._pointed)], strict=True):
-            file.write(codes.tobytes())
-
-    def table(self, encoders: Sequence[Encoder], persons: Persons | None) -> Table:
-        """The records; none where there are none, which is as private as any number of them."""
-        found = list(map(self._column, self._files, self._types))
-        points: list[Codes | None] = [None] * len(self._domain)
-        for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
-            points[axis] = codes
-        columns = tuple(found[: len(points)])
-        return Table(self._domain, columns, persons, tuple(points) if self._pointed else (), _texts(encoders))
-
-    def _column(self, file: SpooledTemporaryFile[bytes], dtype: np.dtype[Any]) -> Codes:
-        if file.tell() > self._limit:
-            file.flush()
-            return np.memmap(file, dtype, "r")
-        file.seek(0)
-        return np.frombuffer(file.read(), dtype)
 
 
 def _in_order(marginal: npt.NDArray[np.int64], axes: tuple[int, ...], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:

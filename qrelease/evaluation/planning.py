@@ -8,7 +8,7 @@ error. What an error is *typically* like is simulated (`simulation`). A mechanis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
@@ -248,6 +248,7 @@ def plan(
     beta: float = 0.05,
     trials: int = 3,
     persons: int | None = None,
+    mechanisms: Sequence[str] | None = None,
 ) -> ReleasePlan:
     """What each mechanism promises to a workload over n records, what it typically does, and what a target error takes.
 
@@ -274,6 +275,9 @@ def plan(
     persons
         About how many persons there are, if that is public and a person is the unit: it says how many records may be
         kept.
+    mechanisms
+        The names of those to tell of; by default all. What is promised by any of the others counts for the ε that is
+        found, as ever.
 
     Returns
     -------
@@ -298,6 +302,10 @@ def plan(
     ...
     """
     trials = whole("trials", trials, least=0)
+    told = [*CONTENDERS] if mechanisms is None else [*mechanisms]
+    for name in told:
+        if name not in CONTENDERS:
+            raise InvalidInput(f"mechanisms must be among {', '.join(CONTENDERS)}, got {name!r}")
     target = None if target_error is None else positive_probability("target_error", target_error)
     unit = Unit(Neighbours.parse(neighbours), workload.domain.at_most)
     found = Setting(workload, whole("n", n, least=1), unit, positive_probability("beta", beta), delta)
@@ -316,7 +324,7 @@ def plan(
         simulation = Simulation.of(workload, n) if trials else None
     except (TooLarge, OutOfMemory) as error:  # a plan reads no data
         trials, note = 0, f"typical errors are not simulated: {error}"
-    names = tqdm(CONTENDERS, desc="mechanisms", disable=None, leave=False)
+    names = tqdm(told, desc="mechanisms", disable=None, leave=False)
     forecasts = tuple(found.quote(name, cost, target, simulation, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
@@ -504,22 +512,22 @@ def least_enough(enough: Callable[[float], bool], low: float) -> float | None:
 
 def _net(setting: Setting, cost: Cost) -> Net:
     """The net that promises most, of those with a theorem, by their numbers of records."""
-    nets = _nets(setting.workload)
+    nets = _nets(setting.workload, LIMITS)
     if not nets:
         raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")
     return min(nets, key=lambda net: setting.error(net, cost))
 
 
 @lru_cache(maxsize=4)
-def _nets(workload: Workload) -> tuple[Net, ...]:
+def _nets(workload: Workload, limits: PlanningLimits) -> tuple[Net, ...]:
     """Quantile nets for the ranges of one column; else small databases."""
     domain, k = workload.domain, len(workload)
     if k * domain.size > MAX_ENTRIES:
         return ()
     if len(domain) == 1 and all(isinstance(g.queries, Intervals) for g in workload.groups):
-        sizes = takewhile(lambda size: range_size(domain.size, size) <= LIMITS.net_synopses, _growing(2))
+        sizes = takewhile(lambda size: range_size(domain.size, size) <= limits.net_synopses, _growing(2))
         return tuple(Net(quantiles(domain, 1 / size), 1 / size) for size in sizes)
-    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= LIMITS.net_answers, _growing(1))
+    sizes = takewhile(lambda size: range_size(domain.size, size) * k <= limits.net_answers, _growing(1))
     covers = ((size, small_database_error(size, k)) for size in sizes)
     return tuple(Net(small_databases(domain, size), alpha) for size, alpha in covers if alpha < 1)
 

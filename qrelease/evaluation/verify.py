@@ -26,21 +26,27 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
+from qrelease.inference.sums_plan import Part, bought, spent
 from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, Neighbours, Spend
+from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import sums
 from qrelease.release.answer_table import MOST_ANSWERS, NUMBERS
 from qrelease.release.manifest import MANIFEST
+from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
 from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows, header
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
+
+_SUM = "sum "
+"""And those that buy tables of sums."""
 
 _OTHERS = ("select by ", "compare by ")
 """And those that buy choices."""
@@ -54,6 +60,7 @@ _MADE: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...
     "maxent": (("maximum entropy", "residuals"), ("objective", "weights"), ()),
     "mwem": (("histogram", "scaled"), ("choice", "rounds", "update"), ()),
     "records": (("weighted codes",), ("at_once", "order"), ()),
+    "sums": ((), ("questions", "share"), ()),
     "smalldb": (("weighted records", "scaled"), ("alpha", "size"), ("discrete Laplace", "discrete Gaussian")),
     "iterative": ((), ("distinguisher", "rule"), ()),
     "net": ((), ("net",), ()),
@@ -188,6 +195,8 @@ def verify(
     separate = _separate(release)
     checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
     checks += [] if separate is None else [separate]
+    numbers = _numbers(release, place)
+    checks += [] if numbers is None else [numbers]
     checks += [_answers(release, place, named), _records(release, place), _insecure(release, place)]
     if ledger is None:
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
@@ -243,8 +252,12 @@ def _mechanism(release: Release, synopsis: str) -> Check:
 def _noise(release: Release) -> Check:
     """Whether each measurement has the noise that a part of the cost buys, under the neighbours that are named."""
     payers = [s for s in release.spends if s.what == _COUNT or s.what.startswith(_MEASURE)]
-    foreign = [s.what for s in release.spends if s not in payers and not s.what.startswith(_OTHERS)]
-    unpaid = _unpaid(release, payers)
+    foreign = [s.what for s in release.spends if s not in payers and not s.what.startswith((*_OTHERS, _SUM))]
+    together = _with_sums(release)
+    overdrawn = _overdrawn(release, release.measurements if together else ())
+    if overdrawn is not None:
+        return Check("noise", False, overdrawn)
+    unpaid = [] if together else _unpaid(release, payers)
     if not unpaid:
         drawn = f"{len(release.measurements):,} measurements have the noise that their parts of the cost buy"
         return Check("noise", True, f"{drawn}, under {release.neighbours.value}")
@@ -254,6 +267,37 @@ def _noise(release: Release) -> Check:
     columns = " * ".join(release.domain.names[a] for a in unpaid[0].group.axes) or "all records"
     found = f"no part of the cost buys {noise.law} noise of scale {noise.scale:.6g} on {columns}"
     return Check("noise", False, f"{found} under {release.neighbours.value}")
+
+
+def _with_sums(release: Release) -> bool:
+    """Whether the counts were measured with the sums, for one part of the cost."""
+    return release.mechanism == "sums" and release.parameters.get("mechanism") is None
+
+
+def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
+    """What is wrong with the noise of the tables of sums, and of counts that were measured with them, if anything is.
+
+    Each has the share of the privacy that its noise says; what one record can use of them is at most all of it.
+    """
+    if release.measured_sums is None and not counts:
+        return None
+    costs = [s.cost for s in release.spends if s.what.startswith(_SUM)]
+    if len(costs) != 1:
+        return f"sums were measured, and {len(costs)} parts of the cost buy them"
+    drawn = (
+        []
+        if release.measured_sums is None
+        else list(zip(release.measured_sums.parts, release.measured_sums.measured, strict=True))
+    )
+    drawn += [(Part(Measure(), m.group, 1), m) for m in counts]
+    try:
+        parts = [bought(part, m.noise, costs[0], release.unit.relation) for part, m in drawn]
+    except InvalidInput as error:
+        return str(error)
+    used = spent(release.domain, parts)
+    if used > 1 + _SAME:
+        return f"{len(parts)} tables of sums have the noise of {float(used):.4g} times what their part of the cost buys"
+    return None
 
 
 def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:
@@ -377,6 +421,35 @@ def _answers(release: Release, folder: Path, named: Mapping[str, str] | None) ->
         return _compared(file, found, wanted, close, earlier=not release.id)
     with file.open(encoding="utf-8", newline="") as lines:
         return _compared(file, csv.reader(lines), wanted, close, earlier=not release.id)
+
+
+def _numbers(release: Release, folder: Path) -> Check | None:
+    """Whether the answers to questions about numbers are what the measured tables give."""
+    if release.measured_sums is None:
+        return None
+    file = folder / NUMBERS_FILE
+    if not file.is_file():
+        return Check("numbers", None, "there is no file of them; the manifest gives each")
+    texts = (0, 1, len(COLUMNS) - 1)
+    rows = 0
+    with file.open(encoding="utf-8", newline="") as lines:
+        found = csv.reader(lines)
+        next(found, None)
+        for rows, (one, other) in enumerate(zip_longest(found, number_rows(release), fillvalue=()), 1):
+            size = min(len(one), len(other))
+            alike = size == len(COLUMNS) and all(
+                one[i] == other[i] if i in texts else _near(one[i], other[i]) for i in range(size)
+            )
+            if not alike:
+                return Check("numbers", False, f"{file.name}, line {rows + 1}: it is not what the manifest gives")
+    return Check("numbers", True, f"{file.name}: its {rows:,} lines are those that the manifest gives")
+
+
+def _near(one: str, other: str) -> bool:
+    try:
+        return math.isclose(float(one), float(other), rel_tol=_BAR_CLOSE, abs_tol=_CLOSE)
+    except ValueError:
+        return False
 
 
 def _compared(

@@ -227,6 +227,11 @@ class Histogram:
         )
         return found
 
+    def box(self, codes: Sequence[npt.NDArray[np.integer[Any]]]) -> Floats:
+        """y on all combinations of some codes of each column, (n_1, …, n_d) counts: a copy of those cells alone."""
+        cells: Floats = self._weights.reshape(self.domain.shape)[np.ix_(*codes)].astype(np.float64)
+        return cells * (self.total / self._mass)
+
     def answer(self, workload: Workload) -> Floats:
         """Answers to any workload over the same domain, (k,) counts. Raises `InvalidInput` for another domain."""
         if workload.domain != self.domain:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, final
 
 import numpy as np
+import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.typing import Floats, Ints
@@ -80,6 +81,11 @@ class Dual:
         """y itself, (|X|,) counts: a copy as large as the universe. `TooLarge` if it does not fit."""
         copy_fits(self._primal)
         return self._primal * self.total
+
+    def box(self, codes: Sequence[npt.NDArray[np.integer[Any]]]) -> Floats:
+        """y on all combinations of some codes of each column, (n_1, …, n_d) counts."""
+        cells: Floats = self._primal.reshape(self.domain.shape)[np.ix_(*codes)]
+        return cells * self.total
 
     def answer(self, workload: Workload) -> Floats:
         """Answers to any workload over the same domain, (k,) counts. Raises `InvalidInput` for another domain."""

@@ -119,14 +119,14 @@ class SolverSettings:
 SOLVER: Final = SolverSettings()
 
 
-def fit(estimates: Estimates) -> tuple[Histogram, Posterior]:
+def fit(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, Posterior]:
     """The histogram over the whole universe, and how far off it may be; the same for the same estimates.
 
-    `TooLarge` for a universe that has no histogram.
+    Up to so many coordinates, `dense`, J is the whole one. `TooLarge` for a universe that has no histogram.
     """
     problem = _Problem(estimates)
     covariance = None
-    if 0 < len(problem.target) <= DENSE:
+    if 0 < len(problem.target) <= dense:
         covariance = problem.settle()
         solved = covariance is not None
     else:

@@ -470,7 +470,7 @@ def query_variances(shape: Sequence[int], group: Group, variances: Mapping[Axes,
     if isinstance(queries, Intervals | Product):
         return _of_product(shape, axes, queries, variances)
     cube = [shape[a] for a in axes]
-    parts = [_projected(shape, axes, rows.reshape(-1, *cube), variances) for rows in query_rows(queries)]
+    parts = [vector_variances(shape, axes, rows.reshape(-1, *cube), variances) for rows in query_rows(queries)]
     return np.concatenate(parts) * queries.unit**2
 
 
@@ -488,7 +488,8 @@ def _of_product(
     return total
 
 
-def _projected(shape: Sequence[int], axes: Axes, rows: Floats, variances: Mapping[Axes, float]) -> Floats:
+def vector_variances(shape: Sequence[int], axes: Axes, rows: Floats, variances: Mapping[Axes, float]) -> Floats:
+    """Of Σ w·table for each vector w of (k, n_1, …), (k,), counts squared, from the sₛ of the table's subsets."""
     total = np.zeros(len(rows))
     for s in _subsets(shape, axes):
         part = rows

@@ -94,7 +94,7 @@ def plan(
     for sampled, each in ways:
         for client in _clients(each, k, low, high):
             noise, spread = _variances(client)
-            asked = _mean_inverse(n, m) if sampled else 1 / n
+            asked = mean_inverse(n, m) if sampled else 1 / n
             deviation = math.sqrt(noise * asked + spread * (asked - 1 / n))
             octets = (OneOf(each, (client,) * m).width if sampled else m * client.width) + 4 * (1 if sampled else m)
             found.append(Choice(client, sampled and m > 1, deviation, octets))
@@ -119,7 +119,7 @@ def _variances(client: Client) -> tuple[float, float]:
     return float(server.variance(0)), 0.0
 
 
-def _mean_inverse(n: int, m: int) -> float:
+def mean_inverse(n: int, m: int) -> float:
     """The mean of 1/nⱼ for nⱼ people of n, each there with probability 1/m, given that there is one."""
     if m == 1:
         return 1 / n

@@ -34,7 +34,7 @@ Who holds the table and the budget is in `qrelease.release.curator`, and what is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
@@ -48,7 +48,9 @@ from qrelease.privacy.ledger import Journal, SharedJournal
 from qrelease.queries.workload import Workload
 
 if TYPE_CHECKING:
+    from qrelease.inference.number_tables import MeasuredSums
     from qrelease.mechanisms.private_data import Private
+    from qrelease.queries.measures import Measure
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class MechanismResult:
         What the mechanism chose from public and noisy values, by name; the manifest lists it beside the parameters.
     constrained : bool
         Whether the synopsis keeps to what the domain says is impossible.
+    measured_sums : MeasuredSums, optional
+        What was measured for questions about numbers.
 
     Examples
     --------
@@ -78,6 +82,7 @@ class MechanismResult:
     measurements: tuple[Measurement, ...]
     choices: Mapping[str, Any] = field(default_factory=dict)
     constrained: bool = False
+    measured_sums: MeasuredSums | None = None
 
 
 @runtime_checkable
@@ -146,6 +151,14 @@ class Untabled(Protocol):
 
     def no_table(self, workload: Workload) -> str | None:
         """Why there will be no synthetic records, from public facts; None where there will be."""
+
+
+@runtime_checkable
+class OfValues(Protocol):
+    """A mechanism that reads the values of columns, which a table of bins alone does not have."""
+
+    def measures(self, workload: Workload) -> Sequence[Measure]:
+        """What it sums."""
 
 
 def why_no_table(mechanism: Mechanism, workload: Workload) -> str | None:

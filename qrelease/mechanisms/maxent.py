@@ -120,7 +120,7 @@ class MaxEnt:
         rest = counting_first(cost, COUNTING, neighbours, self.records)[1] if divided else cost
         # By the number of records, which may be private, the privacy is divided.
         for records in [10.0**power for power in range(0, 13, 3)] if divided else [None]:
-            plan = self._plan(workload, rest, neighbours, records)
+            plan = self.plan(workload, rest, neighbours, records)
             if plan is None:
                 continue
             for part, price in plan.parts:
@@ -138,7 +138,7 @@ class MaxEnt:
         """Whether the scales are those best for a fit, by the number of records; else they are for linear answers."""
         return unfitted is None and self.objective == "total"
 
-    def _plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None) -> _Planned | None:
+    def plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None) -> _Planned | None:
         """The best scales, given how much residuals of so many records in a log-linear model are expected to vary.
 
         Without a number of records, those that are best for the linear answers.
@@ -148,7 +148,7 @@ class MaxEnt:
     def expected(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> Expected:
         """The errors of the fit to so many records; of the linear answers, where no histogram is fitted."""
         unfitted, cost = _unfitted(workload), _spent(cost)
-        plan = self._plan(workload, cost, neighbours, float(records) if self._divides(unfitted) else None)
+        plan = self.plan(workload, cost, neighbours, float(records) if self._divides(unfitted) else None)
         variances: Mapping[Axes, float] = {(): 0.0} if plan is None else plan.variances
         return (of_fit if unfitted is None else of_linear)(workload, variances, records)
 
@@ -164,7 +164,7 @@ class MaxEnt:
             records, first = private.count(counting)
             counted = () if first is None else (first,)
         known = max(records, 1.0) if divided and records is not None else None
-        plan = self._plan(workload, rest, private.neighbours, known)
+        plan = self.plan(workload, rest, private.neighbours, known)
         parts = () if plan is None else plan.parts
         drawn = [m for part, price in parts for m in private.measure(part, price)]
         measured = tuple(sorted(drawn, key=lambda m: (len(m.group.axes), m.group.axes)) if len(parts) > 1 else drawn)

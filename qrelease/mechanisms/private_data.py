@@ -21,9 +21,11 @@ import numpy as np
 from qrelease._util.parallel import at_once
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
-from qrelease.data.table import Table
+from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement, noise_for
+from qrelease.inference.sums_plan import Part, spent
+from qrelease.mechanisms.measured_values import record_values, table_of_sums
 from qrelease.noise import samplers as samplers_module
 from qrelease.noise import selection
 from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
@@ -34,6 +36,7 @@ from qrelease.privacy.draws import Draws
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
 from qrelease.queries.families import Residuals
+from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 
 SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
@@ -73,7 +76,7 @@ class Private:
     qrelease.errors.BudgetExceeded: budget exceeded: ...
     """
 
-    _table: Table = field(repr=False)
+    _table: Source = field(repr=False)
     neighbours: Neighbours
     filter: Filter
     entropy: WordSource = field(repr=False)
@@ -119,7 +122,7 @@ class Private:
         Missing values are not among them.
         """
         axis = self.domain.axis(name)
-        codes, counts = np.unique(self._table.columns[axis], return_counts=True)
+        codes, counts = np.unique(self._table.codes(axis), return_counts=True)
         kept = codes < self.domain.attributes[axis].values
         return codes[kept].astype(np.int64), counts[kept]
 
@@ -147,6 +150,32 @@ class Private:
         values = self._kept(asked, lambda: self._measured(workload, law, parameter))
         places = pairwise(workload.bounds.tolist())
         return [Measurement(g, values[a:b], law) for g, (a, b) in zip(workload.groups, places, strict=True)]
+
+    def measure_sums(self, parts: Sequence[Part], cost: Cost) -> list[Measurement]:
+        """Noisy tables of sums under one cost, in whole numbers: one measurement a part, of the part's measure.
+
+        The parts share the cost (`sums_plan`, (1)). `InvalidInput` where they would use more than all of it.
+        """
+        if spent(self.domain, parts) > 1:
+            raise InvalidInput("the parts of these sums use more than all of the privacy")
+        laws = [part.noise(cost, self.neighbours) for part in parts]
+        self.spend(f"sum {len(parts)} tables of residuals", cost)
+        asked = ("sums", json.dumps([part.to_json() for part in parts]), *(str(parameter) for _, parameter in laws))
+        bounds = np.cumsum([0, *(part.group.queries.count for part in parts)]).tolist()
+        values = self._kept(asked, lambda: self._summed(parts, laws, bounds))
+        places = [slice(a, b) for a, b in pairwise(bounds)]
+        return [Measurement(p.group, values[at], law) for p, at, (law, _) in zip(parts, places, laws, strict=True)]
+
+    def _summed(self, parts: Sequence[Part], laws: Sequence[tuple[Noise, Fraction]], bounds: Sequence[int]) -> Floats:
+        """Exact sums and noise. Sums of 2^64 would wrap around, which moves no two tables apart."""
+        values, of_records = np.empty(bounds[-1]), dict[Measure, Ints]()
+        for part, (law, parameter), start in zip(parts, laws, bounds, strict=False):
+            if part.measure not in of_records:
+                of_records = {part.measure: record_values(self._table, part.measure)}
+            exact = part.group.queries.apply(table_of_sums(self._table, of_records[part.measure], part.group.axes))
+            drawn = _draw(law, parameter, len(exact), self.entropy)
+            values[start : start + len(exact)] = exact + drawn
+        return values
 
     def _measured(self, workload: Workload, law: Noise, parameter: Fraction) -> Floats:
         """Exact answers and noise."""

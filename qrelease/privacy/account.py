@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal, Self, get_args
+from typing import Final, Literal, Self, cast, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from qrelease.privacy.composition import advanced_share, compose, group_privacy,
 from qrelease.privacy.conversions import gaussian_delta, zcdp_epsilon, zcdp_of, zcdp_offset
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, round_down, round_up
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_url import LedgerUrl
 from qrelease.privacy.pld import PrivacyLoss
 
 Kind = Literal["epsilon", "rho", "gaussian", "laplace", "selection"]
@@ -461,7 +462,9 @@ class Lifetime:
     spent: Cost | None
 
 
-def lifetime(paths: Sequence[str | os.PathLike[str]], *, delta: float | None = None, group: int = 1) -> Lifetime:
+def lifetime(
+    paths: Sequence[str | os.PathLike[str] | LedgerUrl], *, delta: float | None = None, group: int = 1
+) -> Lifetime:
     """Add up several ledgers, for a person whose records are in the data of all of them.
 
     Basic composition, which holds however the analysts go back and forth between the ledgers: for ε and (ε, δ) by
@@ -471,7 +474,7 @@ def lifetime(paths: Sequence[str | os.PathLike[str]], *, delta: float | None = N
     Parameters
     ----------
     paths
-        The files, each once.
+        The files, or addresses on servers, each once.
     delta
         At which a ρ becomes an ε where ledgers in ρ and in (ε, δ) meet; where all are in ρ, the sum is a ρ.
     group
@@ -493,13 +496,13 @@ def lifetime(paths: Sequence[str | os.PathLike[str]], *, delta: float | None = N
     Where one ledger counts under add-remove and another under replace-one, each add-remove cost is taken for a group
     of two: replacing a record is removing one and adding one.
     """
-    files = [Path(path) for path in paths]
+    files = [LedgerUrl.of(path) or Path(cast("str | os.PathLike[str]", path)) for path in paths]
     if not files:
         raise InvalidInput("give at least one ledger, got none")
-    if len({file.resolve() for file in files}) < len(files):
+    if len({file.resolve() if isinstance(file, Path) else file for file in files}) < len(files):
         raise InvalidInput("each ledger must be given once, got one twice")
     for file in files:
-        if not file.exists():
+        if not Ledger.exists(file):
             raise LedgerError(f"there is no ledger {file}")
     with ExitStack() as stack:
         ledgers = [stack.enter_context(Ledger.open(file)) for file in files]

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
-from qrelease.privacy.ledger_store import Store, damaged, digest_of
+from qrelease.privacy.ledger_store import Store, digest_of
 
-_REGISTRY, _SET_REGISTRY = "SELECT analysts, digest FROM registry", "INSERT OR REPLACE INTO registry VALUES (1, ?, ?)"
+_REGISTRY = "SELECT analysts, digest FROM registry"
+_SET_REGISTRY = """INSERT INTO registry VALUES (1, ?, ?)
+    ON CONFLICT (one) DO UPDATE SET analysts = excluded.analysts, digest = excluded.digest"""
 _ANALYST = "SELECT id, name, token, budget, tally, active, requests, stored, last, digest FROM analysts"
 _ALL, _BY_NAME, _BY_TOKEN = f"{_ANALYST} ORDER BY id", f"{_ANALYST} WHERE name = ?", f"{_ANALYST} WHERE token = ?"
 _ADD = "INSERT INTO analysts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -60,7 +62,7 @@ def analysts(store: Store) -> list[AnalystRow]:
     found = store.execute(_REGISTRY).fetchone()
     rows = [_checked(store, row) for row in store.execute(_ALL)]
     if not found or found[1] != digest_of(found[0]) or [row.id for row in rows] != [*range(1, found[0] + 1)]:
-        raise damaged(store.path)
+        raise store.damaged()
     return rows
 
 
@@ -77,7 +79,7 @@ def by_token(store: Store, token: str) -> AnalystRow | None:
 def add(store: Store, name: str, token: str, budget: str, tally: str) -> None:
     """One more analyst, of a new name."""
     if not store.has("registry"):
-        store.add_analyst_tables()
+        store.add_tables("analysts")
     count = len(analysts(store)) + 1 if store.execute(_REGISTRY).fetchone() else 1
     row = AnalystRow(count, name, token, budget, tally)
     store.execute(_ADD, (*row, digest_of(*row)))
@@ -100,7 +102,7 @@ def requests(store: Store, analyst: AnalystRow, first: int, count: int) -> list[
     """Up to so many requests, in order, from the `first`-th."""
     found = store.execute(_FROM, (analyst.id, first, count)).fetchall()
     if len(found) != max(min(count, analyst.requests - first + 1), 0):
-        raise damaged(store.path)
+        raise store.damaged()
     return list(_chained(store, analyst, found))
 
 
@@ -121,7 +123,7 @@ def _one(store: Store, statement: str, value: str) -> AnalystRow | None:
 
 def _checked(store: Store, found: tuple[object, ...]) -> AnalystRow:
     if found[-1] != digest_of(*found[:-1]):
-        raise damaged(store.path)
+        raise store.damaged()
     return AnalystRow(*found[:-1])  # type: ignore[arg-type]
 
 
@@ -135,9 +137,9 @@ def _chained(store: Store, analyst: AnalystRow, found: list[tuple[object, ...]])
             last = before[0] if before else "lost"
         last = _link(last, analyst.id, row)
         if digest != last or row.number > analyst.requests:
-            raise damaged(store.path)
+            raise store.damaged()
         if row.number == analyst.requests and last != analyst.last:
-            raise damaged(store.path)
+            raise store.damaged()
         yield row
 
 

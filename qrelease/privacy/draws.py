@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
 from qrelease.privacy.ledger import Charge, Entry, Ledger
-from qrelease.privacy.ledger_store import damaged, digest_of
+from qrelease.privacy.ledger_store import digest_of
 
 MOST_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be gone on with, and is paid for anew."""
@@ -169,7 +169,7 @@ class Draws:
             return None
         before, drawn, digest = found
         if not isinstance(drawn, bytes) or digest != self._digest(before, drawn):
-            raise damaged(self._store.path)
+            raise self._store.damaged()
         if before != asked:
             raise LedgerError(
                 f"what was drawn for the charge of {self.charge.time} answers other questions than this run asks (draw"
@@ -181,7 +181,7 @@ class Draws:
     def _keep(self, asked: str, drawn: bytes) -> tuple[bytes, str]:
         if self._store.answer(self.charge.id) is not None:
             raise LedgerError(f"the release of the charge of {self.charge.time} was finished by another process")
-        self._store.add_draw_tables()
+        self._store.add_tables("draws")
         digest = self._digest(asked, drawn)
         self._store.execute(_ADD, (self.charge.id, self._taken + 1, asked, drawn, digest))
         return drawn, digest

@@ -9,12 +9,11 @@ import os
 from hashlib import sha256
 from typing import NamedTuple
 
-from qrelease.privacy.ledger_store import Store, damaged, digest_of
+from qrelease.privacy.ledger_store import Store, digest_of
 
-_KEY, _SET_KEY = (
-    "SELECT key, records, last, digest FROM tables_key",
-    "INSERT OR REPLACE INTO tables_key VALUES (1, ?, ?, ?, ?)",
-)
+_KEY = "SELECT key, records, last, digest FROM tables_key"
+_SET_KEY = """INSERT INTO tables_key VALUES (1, ?, ?, ?, ?) ON CONFLICT (one) DO UPDATE
+    SET key = excluded.key, records = excluded.records, last = excluded.last, digest = excluded.digest"""
 _RECORD = "SELECT number, entry, session, time, schema, records, digest FROM tables"
 _ALL, _LAST = f"{_RECORD} ORDER BY number", f"{_RECORD} WHERE number = ?"
 _ADD = "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -61,7 +60,7 @@ def key(store: Store) -> bytes:
     known = known_key(store)
     if known is not None:
         return known
-    store.add_fingerprint_tables()
+    store.add_tables("fingerprints")
     new = os.urandom(32)
     _set_key(store, new, 0, "")
     return new
@@ -76,9 +75,9 @@ def records(store: Store) -> list[Record]:
         found.append(Record(*values))
         last = digest_of(last, *values)
         if digest != last or found[-1].number != len(found):
-            raise damaged(store.path)
+            raise store.damaged()
     if _counted(store)[1:] != (len(found), last):
-        raise damaged(store.path)
+        raise store.damaged()
     return found
 
 
@@ -90,7 +89,7 @@ def note(store: Store, entry: int, session: int, time: str, rows: TableDigests |
     secret, count, last = _counted(store)
     before = store.execute(_LAST, (count,)).fetchone() if count else None
     if count and (not before or before[-1] != last):
-        raise damaged(store.path)
+        raise store.damaged()
     if not session and (Record(*before[:-1]).rows if before else UNKNOWN) == named:
         return
     record = Record(count + 1, entry, session, time, *named)
@@ -103,7 +102,7 @@ def _counted(store: Store) -> tuple[bytes, int, str]:
     """The key, how many records there are, and the digest of the last."""
     found = store.execute(_KEY).fetchone()
     if not found or not isinstance(found[0], bytes) or found[-1] != _bound(*found[:-1]):
-        raise damaged(store.path)
+        raise store.damaged()
     secret, count, last, _ = found
     return secret, count, last
 

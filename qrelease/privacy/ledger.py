@@ -46,7 +46,10 @@ from qrelease.privacy import fingerprint_store as fingerprints
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, check_cost, cost_from_json
 from qrelease.privacy.filters import RhoAccount, Tally, after, check_raise, promised, remaining, remaining_rho, spent
 from qrelease.privacy.fingerprint_store import Record, TableDigests
-from qrelease.privacy.ledger_store import Head, Row, Store, plain, system_errors
+from qrelease.privacy.ledger_file import LedgerFile, system_errors
+from qrelease.privacy.ledger_server import LedgerServer
+from qrelease.privacy.ledger_store import Database, Head, Row, Store, plain
+from qrelease.privacy.ledger_url import LedgerUrl
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OF_PERSONS = " of persons by "  # between a relation and the column that says who somebody is
@@ -105,10 +108,10 @@ class Entry:
 
 
 class Ledger:
-    """A durable budget for one dataset under one neighbouring relation; safe for threads and processes.
+    """A durable budget for one dataset under one neighbouring relation; safe for threads, processes and hosts.
 
     Made by `Ledger.open`; closed by `close` or on leaving a `with`. What is refused for want of budget is
-    `BudgetExceeded`; every trouble with the file is a `LedgerError`.
+    `BudgetExceeded`; every trouble with the file or the server is a `LedgerError`.
 
     Examples
     --------
@@ -135,25 +138,26 @@ class Ledger:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str] | None,
+        path: str | os.PathLike[str] | LedgerUrl | None,
         total: Cost | None = None,
         *,
         dataset: str | None = None,
         neighbours: Neighbours | str | None = None,
         person: str | None = None,
     ) -> Self:
-        """Open the ledger in a file, or create it with a total.
+        """Open the ledger in a file or on a server, or create it with a total.
 
-        What is given must agree with an existing file, the total too (a raised one as it is now).
+        What is given must agree with an existing ledger, the total too (a raised one as it is now).
 
         Parameters
         ----------
         path
-            A file on a local disk, where file locks work; None or ":memory:" for a ledger in memory.
+            A file on a local disk, where file locks work; None or ":memory:" for a ledger in memory; or, for many
+            hosts, the address of a PostgreSQL server, as "postgresql://user@host/database?schema=people".
         total
             What all charges together may cost; needed for a new ledger.
         dataset
-            Whose budget this is; a new ledger takes the file's name without its suffix by default.
+            Whose budget this is; a new ledger takes the file's name without its suffix by default, or the schema's.
         neighbours
             The relation that its costs hold under; a new ledger takes add-remove by default.
         person
@@ -169,28 +173,26 @@ class Ledger:
         ------
         LedgerError
             For a missing file without a total, for what does not agree with the file, and for a file that is foreign or
-            damaged, which is left as it is.
+            damaged, which is left as it is; the same for a server, and for one that may forget what it committed.
         InvalidInput
             For a total or a relation that is none.
         """
         if total is not None:
             check_cost(total)
         relation = None if neighbours is None else Neighbours.parse(neighbours)
+        what = dataset, relation, person
+        database: Database
         if path is None or path == ":memory:":
             first = _beginning("an in-memory ledger", total, dataset or "memory", relation, person)
-            return cls(Store.in_memory(*first))
-        file = Path(path)
-        with system_errors(file):
-            if not file.parent.is_dir():
-                raise LedgerError(f"ledger {file}: there is no folder {file.parent}")
-            if not file.exists():
-                first = _beginning(f"ledger {file} is new and", total, dataset or file.stem, relation, person)
-                # Who loses a race for creating it opens it, and must agree with it like anybody.
-                with suppress(FileExistsError):
-                    return cls(Store.create(file, *first))
-            if not file.is_file():
-                raise LedgerError(f"ledger {file} is not a file")
-        ledger = cls(Store.open(file))
+            return cls(Store(LedgerFile.in_memory(*first)))
+        url = LedgerUrl.of(path)
+        if url is not None:
+            database, made = _on_server(url, total, *what), False
+        else:
+            database, made = _in_file(Path(cast("str | os.PathLike[str]", path)), total, *what)
+        ledger = cls(Store(database))
+        if made:
+            return ledger
         try:
             ledger._must_match(total, dataset, relation, person)
         except LedgerError:
@@ -198,10 +200,22 @@ class Ledger:
             raise
         return ledger
 
+    @staticmethod
+    def exists(path: str | os.PathLike[str] | LedgerUrl) -> bool:
+        """Whether there is a ledger in that file, or anything under its name; or on that server."""
+        url = LedgerUrl.of(path)
+        if url is None:
+            return Path(cast("str | os.PathLike[str]", path)).exists()
+        server = LedgerServer.connect(url)
+        try:
+            return server.exists()
+        finally:
+            server.close()
+
     def _must_match(
         self, total: Cost | None, dataset: str | None, neighbours: Neighbours | None, person: str | None
     ) -> None:
-        where = f"ledger {self._store.path}"
+        where = f"ledger {self._store.place}"
         if dataset is not None and dataset != self._dataset:
             raise LedgerError(f"{where} belongs to dataset {self._dataset!r}, not to {dataset!r}")
         if neighbours is not None and neighbours is not self._neighbours:
@@ -233,7 +247,7 @@ class Ledger:
         told = ("one record" if p is None else f"a person by {p!r}" for p in (self._person, person))
         raise LedgerError(
             "ledger {} counts what {} is charged, and this would be {}: a budget of one says nothing of the other; take"
-            " another ledger".format(self._store.path or "in memory", *told)
+            " another ledger".format(self._store.place or "in memory", *told)
         )
 
     def key_for(self, name: str) -> bytes:
@@ -563,7 +577,7 @@ class Ledger:
         raise TypeError("a ledger cannot be pickled: open its file in each process that uses it")
 
     def __repr__(self) -> str:
-        where = str(self._store.path or ":memory:")
+        where = str(self._store.place or ":memory:")
         unit = "" if self._person is None else f"{_OF_PERSONS}{self._person}"
         return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value}{unit})"
 
@@ -683,6 +697,37 @@ class SharedJournal:
         if not store.add_to_journal(self._session, self._length + 1, entry):
             raise LedgerError(f"the session with key {self.key!r} was written to since it was read")
         self._length, self._last = store.journal_head(self._session)
+
+
+def _in_file(
+    file: Path, total: Cost | None, dataset: str | None, relation: Neighbours | None, person: str | None
+) -> tuple[LedgerFile, bool]:
+    """The database in a file, and whether it was made here."""
+    with system_errors(file):
+        if not file.parent.is_dir():
+            raise LedgerError(f"ledger {file}: there is no folder {file.parent}")
+        if not file.exists():
+            first = _beginning(f"ledger {file} is new and", total, dataset or file.stem, relation, person)
+            # Who loses a race for creating it opens it, and must agree with it like anybody.
+            with suppress(FileExistsError):
+                return LedgerFile.create(file, *first), True
+        if not file.is_file():
+            raise LedgerError(f"ledger {file} is not a file")
+    return LedgerFile.open(file), False
+
+
+def _on_server(
+    url: LedgerUrl, total: Cost | None, dataset: str | None, relation: Neighbours | None, person: str | None
+) -> LedgerServer:
+    """The database on a server."""
+    server = LedgerServer.connect(url)
+    try:
+        if not server.exists():
+            server.create(*_beginning(f"ledger {url} is new and", total, dataset or url.dataset, relation, person))
+    except BaseException:
+        server.close()
+        raise
+    return server
 
 
 def _beginning(

@@ -41,10 +41,14 @@ def _reduced(domain: Domain, query: Group) -> tuple[Axes, Ints, bool]:
 
 
 def named(domain: Domain, query: Group) -> tuple[CanonicalQuery, bool]:
-    """The name of a group of one query, and whether it is a conjunction of one condition a column."""
+    """The name of a group of one query, and whether it is a conjunction of one condition a column, or a weighted one.
+
+    See `CanonicalQuery.weighted_sets`.
+    """
     axes, row, conjunction = _reduced(domain, query)
     unit = query.queries.unit
-    return CanonicalQuery(axes, unit, (np.packbits(row > 0) if unit == 1 else row.astype("<i4")).tobytes()), conjunction
+    found = CanonicalQuery(axes, unit, (np.packbits(row > 0) if unit == 1 else row.astype("<i4")).tobytes())
+    return found, conjunction or (unit != 1 and found.weighted_sets(domain) is not None)
 
 
 @final
@@ -95,6 +99,29 @@ class CanonicalQuery:
         cube = self._bits(domain).reshape([domain.shape[a] for a in self.axes])
         sides = _sides(cube)
         return sides if _product(cube, sides) else None
+
+    def weighted_sets(self, domain: Domain) -> tuple[tuple[Mask, ...], int, Ints] | None:
+        """Of a weighted conjunction the values of each column that it admits, the column of the weights, and these.
+
+        That is a real-valued query which gives a record the weight of its value in one column, where it meets a
+        condition on each of the others, as sums of a column's numbers do; None for another query. It is an average of
+        conjunctions: those of all records of at least a weight, over all weights from 0 to 1, w(x) = ∫ 1{w(x) >= t} dt.
+        """
+        if self.unit == 1 or not self.axes:
+            return None
+        cube = self.entries(domain).reshape([domain.shape[a] for a in self.axes])
+        sides = _sides(cube > 0)
+        if not all(side.any() for side in sides):
+            return None
+        inside = cube[np.ix_(*map(np.flatnonzero, sides))]
+        for axis in range(cube.ndim):
+            others = tuple(i for i in range(cube.ndim) if i != axis)
+            line = np.asarray(inside.max(axis=others, keepdims=True))
+            if (inside == line).all():
+                weights = np.zeros(cube.shape[axis], np.int64)
+                weights[sides[axis]] = line.reshape(-1)
+                return sides, axis, weights
+        return None
 
 
 def conjunction(cube: Ints) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from qrelease._util.typing import Axes
+from qrelease._util.typing import Axes, Mask
 from qrelease._util.validate import whole
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
@@ -35,6 +35,10 @@ class Conjunctions:
     ranges
         Whether an ordered column is asked for ranges only, which makes it the class of all boxes; else any set of
         values is in the class.
+    weighted
+        Whether the averages of such conjunctions belong to it that give each record a weight by its value in one of
+        the columns (`CanonicalQuery.weighted_sets`): an answer that is linear in the noise is no further off than the
+        furthest of what is averaged, so a synopsis that keeps an error on all conjunctions keeps it on them.
 
     Raises
     ------
@@ -50,23 +54,36 @@ class Conjunctions:
 
     order: int
     ranges: bool = False
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", whole("order", self.order, least=1))
 
     def to_json(self) -> dict[str, Any]:
         """The fields."""
-        return {"order": self.order, "ranges": self.ranges}
+        return {"order": self.order, "ranges": self.ranges, **({"weighted": True} if self.weighted else {})}
 
     def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
         """Whether a query is one of them."""
         if len(asked.axes) > self.order:
             return False
         sets = asked.sets(domain)
-        if sets is None or not self.ranges:
-            return sets is not None
-        steps = [(s[1:] != s[:-1]).sum() + s[0] + s[-1] for s in sets]
-        return all(n == 2 or not domain.attributes[a].ordered for a, n in zip(asked.axes, steps, strict=True))
+        if sets is None:
+            return self.weighted and self._averages(domain, asked)
+        return not self.ranges or all(
+            _is_range(s) or not domain.attributes[a].ordered for a, s in zip(asked.axes, sets, strict=True)
+        )
+
+    def _averages(self, domain: Domain, asked: CanonicalQuery) -> bool:
+        """Whether a query is an average of conjunctions of the class."""
+        found = asked.weighted_sets(domain)
+        if found is None or not self.ranges:
+            return found is not None
+        sides, place, weights = found
+        ordered = [domain.attributes[a].ordered for a in asked.axes]
+        levels = [weights >= t for t in np.unique(weights[weights > 0])] if ordered[place] else []
+        rest = [side for i, side in enumerate(sides) if i != place and ordered[i]]
+        return all(map(_is_range, [*rest, *levels]))
 
     def subsets(self, axes: Axes) -> Iterator[Axes]:
         """The sets of columns that they are about, out of some columns."""
@@ -82,6 +99,11 @@ class Conjunctions:
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
         """The number of queries by how many cells of the table on these columns they count."""
         return _cells(self, domain, axes)
+
+
+def _is_range(admitted: Mask) -> bool:
+    """Whether the values of a column that are admitted stand together."""
+    return bool((admitted[1:] != admitted[:-1]).sum() + int(admitted[0]) + int(admitted[-1]) == 2)
 
 
 @lru_cache(256)

@@ -15,10 +15,11 @@ from typing import Any, final
 
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
-from qrelease.data.table import Table
+from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Opened, PayingMechanism, parameters, plain
+from qrelease.mechanisms.base import Mechanism, OfValues, OnlineMechanism, Opened, PayingMechanism, parameters, plain
 from qrelease.mechanisms.learning import schema as learning
+from qrelease.mechanisms.measured_values import check_values
 from qrelease.mechanisms.private_data import Private, digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
@@ -82,6 +83,7 @@ class Paid:
             insecure,
             private.entropy.insecure_seed,
             date=None if insecure else datetime.now(UTC).date().isoformat(),
+            measured_sums=draft.measured_sums,
         )
         return named(release)
 
@@ -156,8 +158,8 @@ class Curator:
 
     Parameters
     ----------
-    table : Table
-        The private records.
+    table : Source
+        The private records, a `Table`; or exact counts of them.
     ledger : Ledger
         The budget of these records, or of the persons whose records they are.
     entropy : Entropy, optional
@@ -181,15 +183,20 @@ class Curator:
     epsilon=0.5
     """
 
-    def __init__(self, table: Table, ledger: Ledger, entropy: WordSource | None = None) -> None:
+    def __init__(self, table: Source, ledger: Ledger, entropy: WordSource | None = None) -> None:
         self._table = table
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: TableDigests | None = None
-        if table.domain.at_most is not None and table.persons is None:
+        if table.domain.at_most is not None and not table.knows_persons:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
         self._unit = Unit(ledger.neighbours, table.domain.at_most)
+
+    def _check_records(self, what: str) -> None:
+        """`InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
+        if not self._table.keeps_records:
+            raise InvalidInput(f"{what} needs the records, and this source has exact counts of them alone")
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
@@ -198,7 +205,7 @@ class Curator:
             self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
         )
 
-    def _kept(self, name: str) -> Table:
+    def _kept(self, name: str) -> Source:
         """The records that a charge of that name is for: those that are kept of each person."""
         return self._table if self._table.domain.at_most is None else self._table.bounded(self._key(name))
 
@@ -274,6 +281,7 @@ class Curator:
         >>> {40.0, 41.0} <= set(learned.domain["hours"].edges)
         True
         """
+        self._check_records("a learned schema")
         learning.check(self.domain, cost)
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
@@ -285,7 +293,7 @@ class Curator:
         self._table.check_bounded()
         of_a_record = self._unit.of_a_record(cost)
         rows, key = self._fingerprint(), None
-        keeps = self._ledger.store.path is not None and not is_insecure(self._entropy)
+        keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
             key = self._learning_key(cost, again=again)
         parts = learning.shares(self.domain, cost)
@@ -303,7 +311,7 @@ class Curator:
 
     def has_learned(self, cost: Cost) -> bool:
         """Whether `learn` at this cost was paid for before, and is free."""
-        if self._ledger.store.path is None or is_insecure(self._entropy):
+        if self._ledger.store.place is None or is_insecure(self._entropy):
             return False
         return self._ledger.knows(self._learning_key(cost))
 
@@ -391,7 +399,7 @@ class Curator:
         """
         if not type(mechanism).__module__.startswith("qrelease."):
             return False
-        if is_insecure(self._entropy) or self._ledger.store.path is None:
+        if is_insecure(self._entropy) or self._ledger.store.place is None:
             return False
         return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
 
@@ -405,9 +413,13 @@ class Curator:
         self.domain.check_decided()
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
+        if not type(mechanism).__module__.startswith("qrelease."):  # which may ask for other counts, when it has paid
+            self._check_records("a mechanism of one's own")
         workload.check_bounded()
         check_cost(cost)
         self._table.check_counts(workload.sets)
+        if isinstance(mechanism, OfValues):
+            check_values(self._table, mechanism.measures(workload))
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
         with self._unit.explained():
@@ -453,6 +465,7 @@ class Curator:
         if not isinstance(statistic, Statistic):
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
+        self._check_records("an estimate")
         unit, domain = self._unit, domain_of(self._table)
         neighbours = unit.relation
         if self._ledger.store.in_writing:
@@ -528,6 +541,7 @@ class Curator:
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
         check_cost(cost)
+        self._check_records("a session")
         self.domain.check_decided()
         if self._ledger.store.in_writing:
             raise LedgerError("a session is not opened inside a transaction, which could undo its charges")

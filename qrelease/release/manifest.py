@@ -18,6 +18,7 @@ from qrelease.data import schema
 from qrelease.release.sums import identity
 
 if TYPE_CHECKING:
+    from qrelease.inference.number_tables import MeasuredSums
     from qrelease.release.release import Release
 
 FORMAT = 3
@@ -34,7 +35,7 @@ ARRAYS = "synopsis.npz"
 """Long lists of numbers in the description of the synopsis, by name."""
 
 LISTED = 1 << 10
-"""Numbers in one list of the synopsis' description; a longer one is in the file of these."""
+"""MeasuredSums in one list of the synopsis' description; a longer one is in the file of these."""
 
 LISTED_ANSWERS = 1 << 12
 """Noisy answers that a manifest lists; where there are more, all are in a file of their own."""
@@ -98,6 +99,28 @@ def described(release: Release, digest: str | None) -> dict[str, Any]:
             for m in release.measurements
         ],
         **({} if digest is None else {"values": digest}),
+        **({} if release.measured_sums is None else {"numbers": _sums_of(release.measured_sums)}),
+    }
+
+
+def _sums_of(numbers: MeasuredSums) -> dict[str, Any]:
+    """What was measured for questions about numbers: values are whole numbers, of what the measure adds."""
+    names = numbers.domain.names
+    return {
+        "questions": list(numbers.questions),
+        "clip": {name: list(bounds) for name, bounds in numbers.clips.items()},
+        "records": numbers.records,
+        "tables": [
+            {
+                "measure": part.measure.to_json(),
+                "columns": [names[a] for a in m.group.axes],
+                **m.group.queries.to_json(),
+                "share": part.share,
+                "noise": {"law": m.noise.law, "scale": m.noise.scale, "unit": m.noise.unit},
+                "values": m.values.tolist(),
+            }
+            for part, m in zip(numbers.parts, numbers.measured, strict=True)
+        ],
     }
 
 
@@ -151,7 +174,7 @@ def _numbers(content: list[Any]) -> int:
 
 
 def _array(content: list[Any]) -> npt.NDArray[Any]:
-    """Numbers in the least type that holds them; None is NaN."""
+    """MeasuredSums in the least type that holds them; None is NaN."""
     array = np.array(content)
     if array.dtype.kind != "i":
         return array.astype(NUMBERS)

@@ -18,10 +18,14 @@ from qrelease.data import schema
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
+from qrelease.inference.number_tables import MeasuredSums
+from qrelease.inference.sums_plan import Part
 from qrelease.noise.distributions import MAX_SCALE, Noise, NoiseLaw
 from qrelease.privacy.costs import Neighbours, Spend, cost_from_json
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
+from qrelease.queries.measures import measure_from_json, needs_of
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.release import sums
 from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back
@@ -183,7 +187,35 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         },
         value_of("date", content.get("date"), str, None),
         value_of("id", content.get("id", ""), str),
+        measured_sums=None if "numbers" not in content else _numbers(domain, content["numbers"]),
     )
+
+
+def _numbers(domain: Domain, content: Mapping[str, Any]) -> MeasuredSums:
+    """What was measured for questions about numbers."""
+    parts, measured = [], []
+    with reading("numbers"):
+        for i, entry in enumerate(value_of("tables", content["tables"], list)):
+            with reading(f"table {i}"):
+                measure = measure_from_json(domain, entry["measure"])
+                known = {k: v for k, v in entry.items() if k not in ("measure", "share", "noise", "values")}
+                (group,) = queries(domain, [known]).groups
+                noise = _noise(entry["noise"])
+                values = floats("values", entry["values"], group.queries.count)
+                parts.append(Part(measure, group, natural("share", entry["share"])))
+                measured.append(Measurement(group, values, noise))
+        clips = {
+            str(name): tuple(floats("clip", bounds, 2).tolist())
+            for name, bounds in value_of("clip", content["clip"], dict).items()
+        }
+        questions = tuple(str(text) for text in value_of("questions", content["questions"], list))
+        records = content["records"]
+        sums_found = MeasuredSums(
+            domain, questions, clips, tuple(parts), tuple(measured), None if records is None else float(records)
+        )
+        for text in questions:
+            needs_of(NumericQuestion.parse(domain, text), clips)
+        return sums_found
 
 
 def _spend(entry: Mapping[str, Any]) -> Spend:

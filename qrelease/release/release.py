@@ -6,15 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
 from qrelease._util.typing import Floats
+from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
+from qrelease.inference.conditional import conditional
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.sampling import generator
@@ -22,8 +24,9 @@ from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis, Tabul
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
-from qrelease.release import writer
+from qrelease.release import numbers, writer
 from qrelease.release.answer_table import answer_columns
 from qrelease.release.error_bars import measured, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
@@ -31,6 +34,10 @@ from qrelease.release.manifest import versions
 from qrelease.release.report.page import html
 from qrelease.release.sums import private_key
 from qrelease.release.sums import sign as sign_sums
+
+if TYPE_CHECKING:
+    from qrelease.inference.number_tables import MeasuredSums, NumberTable
+    from qrelease.queries.numeric import NumericQuestion
 
 MAX_ROWS = 1 << 26
 """Synthetic records in one table."""
@@ -111,6 +118,13 @@ class Release:
     >>> answer = release.answer("age in 30..39 and income = '>50K'")
     >>> bool(answer.model_error > 0)
     True
+    >>> ages = release.mean("age", by="sex")
+    >>> ages.columns.tolist()
+    ['sex', 'value', 'low_95', 'high_95', 'unbiased', 'n', 'source']
+    >>> bool((ages.low_95 < ages.value).all() and (ages.value < ages.high_95).all())
+    True
+    >>> set(release.sample("age in 17..19 and income = '>50K'", 4, frame="pandas").income)
+    {'>50K'}
     """
 
     synopsis: Synopsis
@@ -127,6 +141,7 @@ class Release:
     versions: Mapping[str, str] = field(default_factory=versions)
     date: str | None = None
     id: str = ""
+    measured_sums: MeasuredSums | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", plain(self.parameters))
@@ -167,6 +182,28 @@ class Release:
         asked = Workload.predicates(self.domain, query)
         numbers = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
         return Answer(*(float(part[0]) for part in numbers))
+
+    def number(self, question: str | NumericQuestion) -> NumberTable:
+        """The answer to a question about numbers that was measured, each group with its interval.
+
+        Parameters
+        ----------
+        question : str or NumericQuestion
+            Such as `mean:hours by sex`: one of the release's own, or one whose tables are margins of what was measured.
+
+        Returns
+        -------
+        NumberTable
+            A line for each group.
+
+        Raises
+        ------
+        InvalidInput
+            For a text that is no question, and for one that was not measured.
+        """
+        if self.measured_sums is None:
+            raise InvalidInput("no sums were measured for this release: see `qrelease release --numbers`")
+        return self.measured_sums.answer(question, self.measurements)
 
     def answers(self) -> Floats:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
@@ -220,6 +257,155 @@ class Release:
         """
         check_frame(frame)
         return self.answers_frame(Workload.marginals(self.domain, [list(columns)]), frame=frame)
+
+    def table(
+        self,
+        question: str | NumericQuestion,
+        *,
+        frame: Frame = "pandas",
+        top: int | None = None,
+        percent: bool = False,
+        cumulative: bool = False,
+        suppress: float | None = None,
+    ) -> Any:
+        """Sums, means, variances, quantiles, shares or counts by group, from what is released already, at no cost.
+
+        Parameters
+        ----------
+        question : str or NumericQuestion
+            Such as `mean:age by sex where income = '>50K'`, see `NumericQuestion`.
+        frame : {"pandas", "polars", "arrow"}
+            The kind of data frame.
+        top : int, optional
+            Only so many groups, those of the largest values, the largest first.
+        percent : bool
+            Parts of the total of all groups, of sums that cannot be negative and of counts.
+        cumulative : bool
+            Running totals over the groups of one column, of sums and counts.
+        suppress : float, optional
+            Where `n` is less, the other numbers are null.
+
+        Returns
+        -------
+        data frame
+            A line for each group, or for each of its quantiles or cells: its labels; `value`, what to publish; `low_95`
+            and `high_95`, between which the truth lies 19 times out of 20, with noise and the width of the column's
+            bins counted; `unbiased`, from the noisy numbers alone (a quotient of two, of a mean or a share); `n`, of
+            how many records; and `source`: `measured`; or `model`, for an answer that only the model gives, or
+            `clipped`, of values clipped to narrower bounds, of whose bias nothing is known: the interval is null then.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no question over this domain, and for one that a release of separate answers does not give.
+        """
+        check_frame(frame)
+        asked = self._question(question)
+        options = numbers.Options(top, percent=percent, cumulative=cumulative, suppress=suppress)
+        return as_frame(numbers.table(self, asked, options), frame)
+
+    def sum(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """Sums of a column by group, as `table` gives them."""
+        return self.table(NumericQuestion(self.domain, "sum", column, by, where), frame=frame)
+
+    def mean(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """Means of a column by group, as `table` gives them."""
+        return self.table(NumericQuestion(self.domain, "mean", column, by, where), frame=frame)
+
+    def variance(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """Variances of a column by group, as `table` gives them."""
+        return self.table(NumericQuestion(self.domain, "variance", column, by, where), frame=frame)
+
+    def quantile(
+        self,
+        column: str,
+        probabilities: float | Sequence[float] = 0.5,
+        by: str | Sequence[str] = (),
+        where: str = "",
+        *,
+        frame: Frame = "pandas",
+    ) -> Any:
+        """Quantiles of a column by group, as `table` gives them; the median by default."""
+        wanted = tuple(probabilities) if isinstance(probabilities, Sequence) else (probabilities,)
+        return self.table(NumericQuestion(self.domain, "quantile", column, by, where, wanted), frame=frame)
+
+    def ratio(self, condition: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """Which share of each group meets a condition, as `table` gives it."""
+        return self.table(NumericQuestion(self.domain, "ratio", "", by, where, threshold=condition), frame=frame)
+
+    def difference(
+        self,
+        question: str | NumericQuestion,
+        first: Sequence[str],
+        second: Sequence[str],
+        *,
+        frame: Frame = "pandas",
+    ) -> Any:
+        """What one group's sum, count, mean or share has more than another's, with the interval of the difference.
+
+        Parameters
+        ----------
+        question : str or NumericQuestion
+            Such as `mean:age by sex`.
+        first, second : sequence of str
+            The labels of the two groups, one for each grouping column.
+        frame : {"pandas", "polars", "arrow"}
+            The kind of data frame.
+
+        Returns
+        -------
+        data frame
+            One line with the numbers of `table`; noise that both groups share is counted right. `n` is that of the
+            smaller group.
+
+        Raises
+        ------
+        InvalidInput
+            For groups that there are not, and for questions of another kind.
+        """
+        check_frame(frame)
+        asked = self._question(question)
+        found = numbers.difference(self, asked, asked.place(first), asked.place(second))
+        return as_frame(numbers.figures(found), frame)
+
+    def _question(self, question: str | NumericQuestion) -> NumericQuestion:
+        return NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
+
+    def sample(
+        self, where: str, rows: int | None = None, *, seed: int | None = None, frame: Frame | None = None
+    ) -> Any:
+        """Synthetic records that meet a condition: drawn from the model's conditional distribution, without rejection.
+
+        Records are independent, so that very rare ones take no longer than others.
+
+        Parameters
+        ----------
+        where : str
+            The condition.
+        rows : int, optional
+            By default about how many the release has of them.
+        seed, frame
+            As of `synthetic`.
+
+        Returns
+        -------
+        dict of ndarrays of shape (rows,), or a data frame
+            As `synthetic` gives them.
+
+        Raises
+        ------
+        InvalidInput
+            Where the release has no table, or no record that meets the condition.
+        TooLarge
+            For a universe without a histogram, of a release that has no records either.
+        """
+        check_frame(frame)
+        rng = generator(self.insecure_seed if seed is None else seed)
+        found = conditional(self.synopsis, predicates.parse(where, self.domain))
+        count = min(max(round(found.total), 1), FEW_ROWS) if rows is None else rows
+        check_rows(count)
+        check_fit(self.domain, int(count), ahead=False)
+        return _given(columns_of(self.domain, found.sample(int(count), rng), rng), frame)
 
     def _asked(self, workload: Workload | None) -> Workload:
         asked = self.workload if workload is None else workload

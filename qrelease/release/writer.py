@@ -4,6 +4,7 @@
                  a further column `weight`, the number of records that a row stands for
 `answers.csv`    every query of the workload as a tidy table, see `answer_table`. More than `MOST_ANSWERS` are written
                  only if that is asked for: a loaded release gives every one of them
+`numbers.csv`    the answers to questions about numbers, a line for each group (where any were asked)
 `release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
 `report.html`    one page for people
 `SHA256SUMS`     what these files are, see `sums`
@@ -52,6 +53,7 @@ from qrelease.release.manifest import (
     set_apart,
     written,
 )
+from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
 from qrelease.release.report.page import html
 
 if TYPE_CHECKING:
@@ -169,6 +171,8 @@ def save(
         _write_answers(release, folder / f"answers.{format}")
     else:
         left_out[f"answers.{format}"] = why_no_answers
+    if release.measured_sums is not None:
+        _write_numbers(release, folder / NUMBERS_FILE)
     listed = sum(len(m.values) for m in release.measurements) <= LISTED_ANSWERS
     digest = None if listed else _write_values(release.measurements, folder / VALUES)
     content = written(release, digest)
@@ -229,6 +233,13 @@ def _write_answers(release: Release, file: Path) -> None:
     first = next(parts)
     with _new(file) as out:
         write_rows(out, list(first), (_lines(part) for part in chain([first], parts)))
+
+
+def _write_numbers(release: Release, file: Path) -> None:
+    mark = (INSECURE_MARK,) if release.insecure else ()
+    rows = ((*row, "1") if mark else row for row in number_rows(release))
+    with _new(file) as out:
+        write_rows(out, [*COLUMNS, *mark], [rows])
 
 
 def header(file: Path) -> list[str]:

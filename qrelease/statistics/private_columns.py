@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, TypeVar, final
 import numpy as np
 
 from qrelease._util.typing import Ints
-from qrelease.data.domain import Attribute, Domain
-from qrelease.data.table import Table
+from qrelease.data.domain import Domain
+from qrelease.data.points import has_points
+from qrelease.data.source import Source
 from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
@@ -26,7 +27,7 @@ _BLOCK: Final = 1 << 20
 """Records whose values are counted at once."""
 
 
-def domain_of(table: Table) -> Domain:
+def domain_of(table: Source) -> Domain:
     """The domain of a table as statistics see it.
 
     A column whose points the table does not keep, as it was made of bins alone, has no grid. `InvalidInput` where
@@ -36,7 +37,7 @@ def domain_of(table: Table) -> Domain:
     if any(domain[name].kind == "category" for name in domain.undecided):
         domain.check_decided()
     kept = table.points or (None,) * len(domain)
-    lost = [points is None and _bins_many(a) for a, points in zip(domain, kept, strict=True)]
+    lost = [points is None and has_points(a) for a, points in zip(domain, kept, strict=True)]
     if not any(lost):
         return domain
     binned = (
@@ -46,7 +47,7 @@ def domain_of(table: Table) -> Domain:
     return replace(domain, attributes=tuple(binned))
 
 
-def numbers(table: Table, grid: Grid) -> Numbers:
+def numbers(table: Source, grid: Grid) -> Numbers:
     """The values of a column, counted in one pass; a missing one is left out."""
     axis = table.domain.axis(grid.name)
     points = table.points[axis] if table.points else None
@@ -58,18 +59,13 @@ def numbers(table: Table, grid: Grid) -> Numbers:
     return Numbers.counted(histogram[: grid.cells])
 
 
-def codes(table: Table, grid: Grid) -> Ints:
+def codes(table: Source, grid: Grid) -> Ints:
     """The code of each record's value, (n,) int64; -1 where it is missing."""
     axis = table.domain.axis(grid.name)
     points = table.points[axis] if table.points else None
-    found = (table.columns[axis] if points is None else points).astype(np.int64)
+    found = (table.codes(axis) if points is None else points).astype(np.int64)
     found[found >= grid.cells] = -1
     return found
-
-
-def _bins_many(attribute: Attribute) -> bool:
-    """Whether some bin of a column holds several points of its grid."""
-    return attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
 
 
 @final
@@ -84,6 +80,7 @@ class PrivateColumns:
     --------
     >>> from qrelease import Entropy
     >>> from qrelease.statistics.noise_source import ExactNoise
+    >>> from qrelease import Table
     >>> table, cost = Table(Domain.coded({"age": 100}), (np.arange(2000) % 80,)), PureDP(1.0)
     >>> private = PrivateColumns(table, Neighbours.ADD_REMOVE, Filter(cost), ExactNoise(Entropy.insecure(0)))
     >>> noisy, law = private.measure("count", np.array([private.count()]), 1, cost)
@@ -91,7 +88,7 @@ class PrivateColumns:
     (True, 1.0, 'epsilon=1')
     """
 
-    _table: Table = field(repr=False)
+    _table: Source = field(repr=False)
     neighbours: Neighbours
     filter: Filter
     noise: NoiseSource = field(repr=False)
@@ -122,20 +119,15 @@ class PrivateColumns:
 
     def cells(self, name: str) -> Ints:
         """The cell of each record in a column of any kind, (n,) int64; the missing cell is one of them. Private."""
-        return self._table.columns[self.domain.axis(name)].astype(np.int64)
+        return self._table.codes(self.domain.axis(name)).astype(np.int64)
 
     def sums(self, weights: Sequence[Ints]) -> Ints:
         """Σ over records of a number for the cell of each column, in the order of the domain, (d,). Private.
 
         weights  by column, one whole number a cell
         """
-        return np.array(
-            [
-                int(np.bincount(cells, minlength=len(numbers)) @ numbers)
-                for cells, numbers in zip(self._table.columns, weights, strict=True)
-            ],
-            np.int64,
-        )
+        counted = self._table.counts([(axis,) for axis in range(len(self.domain))])
+        return np.array([int(counts @ numbers) for counts, numbers in zip(counted, weights, strict=True)], np.int64)
 
     def count(self) -> int:
         """The number of records. Private, unless it is `public_records`."""

@@ -56,9 +56,8 @@ last = { take = "last", of = "severity", by = "year" }
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "schema.toml").write_text(RECORDS + RULES)
+def folder(in_folder):
+    (in_folder / "schema.toml").write_text(RECORDS + RULES)
     rng = np.random.default_rng(3)
     n = 600
     frame = pd.DataFrame(
@@ -69,8 +68,8 @@ def folder(tmp_path, monkeypatch):
             "ward": np.array(["north", "south", "west"])[rng.integers(3, size=n)],
         }
     )
-    frame.to_csv(tmp_path / "visits.csv", index=False)
-    return tmp_path, frame
+    frame.to_csv(in_folder / "visits.csv", index=False)
+    return in_folder, frame
 
 
 def labels(table, name):

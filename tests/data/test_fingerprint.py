@@ -203,12 +203,11 @@ def test_damage_is_noticed(tmp_path, damage):
 SCHEMA = '[[attribute]]\nname = "a"\nkind = "coded"\ncodes = 4\n'
 
 
-def test_the_terminal_says_it_and_the_release_does_not(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "people.toml").write_text(SCHEMA)
+def test_the_terminal_says_it_and_the_release_does_not(in_folder, capsys):
+    (in_folder / "people.toml").write_text(SCHEMA)
     said = []
     for out, last in (("one", 1), ("two", 1), ("three", 2)):
-        (tmp_path / "people.csv").write_text("a\n" + "0\n1\n3\n" * 50 + f"{last}\n")
+        (in_folder / "people.csv").write_text("a\n" + "0\n1\n3\n" * 50 + f"{last}\n")
         command = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--out", out]
         assert main(command + ["--total-epsilon", "4"] * (out == "one")) == 0
         said.append(capsys.readouterr().err)
@@ -222,10 +221,12 @@ def test_the_terminal_says_it_and_the_release_does_not(tmp_path, monkeypatch, ca
     connection.close()
     assert len(digests) == 4
     given = (
-        shown + "".join(said) + "".join(f.read_text() for f in tmp_path.rglob("*") if f.parent.name in ("one", "three"))
+        shown
+        + "".join(said)
+        + "".join(f.read_text() for f in in_folder.rglob("*") if f.parent.name in ("one", "three"))
     )
     assert not [digest for digest in digests if digest in given]
-    assert "records are not those" not in "".join(f.read_text() for f in (tmp_path / "three").iterdir())
+    assert "records are not those" not in "".join(f.read_text() for f in (in_folder / "three").iterdir())
 
 
 def test_a_process_that_ignores_warnings_is_not_stopped():

@@ -34,8 +34,7 @@ at_most = 4
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(in_folder):
     rng = np.random.default_rng(1)
     n = 400
     flights = pd.DataFrame(
@@ -50,7 +49,7 @@ def folder(tmp_path, monkeypatch):
     planes.to_csv("planes.csv", index=False)
     flights.to_parquet("flights.parquet")
     planes.sample(frac=1, random_state=0).to_parquet("planes.parquet")
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (in_folder / "schema.toml").write_text(SCHEMA)
     return flights, planes
 
 

@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 from dataclasses import astuple
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -266,6 +268,10 @@ def test_one_epsilon_and_an_error_of_nothing_can_be_drawn(tmp_path):
         Run("b", 1.0, 0.0, 0, Errors(0.3, 0.3, 0.3), 1.0, 1.0),
     )
     Evaluation("t", "s", runs).plot(tmp_path / "one.svg")
+    text = (tmp_path / "one.svg").read_text()
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    assert text.count("<use ") > 2  # the marks of both
+    assert not re.search(r"\b(nan|inf)\b", text)
 
 
 def test_no_picture_goes_near_a_release(tmp_path):

@@ -180,11 +180,7 @@ def test_the_least_number_that_is_enough(least, low):
 @pytest.fixture
 def _quick(monkeypatch):
     """Nets that take no second for each simulation."""
-    monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, net_synopses=1 << 10))
-    monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, net_answers=1 << 10))
-    planning._nets.cache_clear()
-    yield
-    planning._nets.cache_clear()
+    monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, net_synopses=1 << 10, net_answers=1 << 10))
 
 
 @pytest.mark.usefixtures("_quick")
@@ -225,9 +221,9 @@ def test_a_plan_by_epsilon_says_what_is_vacuous():
     assert str(plan(PAIRS, 100, epsilon=1.0, trials=0)) == str(plan(PAIRS, 100, epsilon=1.0, trials=0))
 
 
-def test_what_is_measured_by_a_plan_has_an_expected_error_without_any_trial(monkeypatch):
-    monkeypatch.setattr(planning, "CONTENDERS", {name: CONTENDERS[name] for name in ("maxent", "matrix")})
-    found = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=0)
+def test_what_is_measured_by_a_plan_has_an_expected_error_without_any_trial():
+    both = ("maxent", "matrix")
+    found = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=0, mechanisms=both)
     forecasts = {q.mechanism: q for q in found.forecasts}
     for mechanism, seeds in ((qr.MaxEnt(), 16), (qr.Matrix(), 100)):
         told = float(re.search(r"error of ([\d.]+) records an answer", forecasts[mechanism.name].note)[1])
@@ -237,40 +233,45 @@ def test_what_is_measured_by_a_plan_has_an_expected_error_without_any_trial(monk
                 release = Curator(stage.table, ledger, Entropy.insecure(seed)).release(mechanism, PAIRS, found.cost)
             squares.append(np.mean((release.answers() - stage.answers) ** 2))
         assert told == pytest.approx(np.sqrt(np.mean(squares)), rel=0.1)
-    pure = {q.mechanism: q for q in plan(PAIRS, 2_000, epsilon=1.0, trials=0).forecasts}
+    pure = {q.mechanism: q for q in plan(PAIRS, 2_000, epsilon=1.0, trials=0, mechanisms=both).forecasts}
     assert re.search(r"error of ([\d.]+) records an answer", pure["maxent"].note)
     assert pure["matrix"].note.startswith("Gaussian noise needs a delta above 0")
 
 
-def test_a_fit_that_may_take_minutes_is_not_simulated(monkeypatch):
-    monkeypatch.setattr(planning, "CONTENDERS", {name: CONTENDERS[name] for name in ("maxent", "matrix")})
-    maxent, matrix = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=1).forecasts
+def test_a_fit_that_may_take_minutes_is_not_simulated():
+    asked = {"epsilon": 1.0, "delta": 1e-6, "trials": 1}
+    maxent, matrix = plan(PAIRS, 2_000, **asked, mechanisms=("maxent", "matrix")).forecasts
     assert 0 < maxent.typical < 0.05
     assert 0 < matrix.typical < 0.05
-    monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, maxent_cells=11))
-    maxent, again = plan(PAIRS, 2_000, epsilon=1.0, delta=1e-6, trials=1).forecasts
+    large = Workload.marginals(coded(11, 11, 11), 2)
+    maxent, laplace = plan(large, 2_000, **asked, mechanisms=("maxent", "laplace")).forecasts
     assert maxent.typical is None
     assert maxent.note.endswith(
         "records an answer, in the root mean square; "
-        + ("its fit to 12 cells is not simulated, which may take minutes")
+        + ("its fit to 1,331 cells is not simulated, which may take minutes")
     )
-    assert again == matrix
+    assert laplace.typical > 0
     wide = Workload.marginals(coded(*[9] * 12), 1)  # no histogram is fitted
-    assert plan(wide, 2_000, epsilon=1.0, delta=1e-6, trials=1).forecasts[0].typical > 0
+    assert plan(wide, 2_000, **asked, mechanisms=["maxent"]).forecasts[0].typical > 0
 
 
-def test_a_plan_says_what_auto_would_take(monkeypatch):
-    monkeypatch.setattr(planning, "CONTENDERS", {"laplace": CONTENDERS["laplace"]})
+def test_a_mechanism_that_none_plans_is_named():
+    with pytest.raises(InvalidInput, match=r"mechanisms must be among laplace, .*, got 'magic'"):
+        plan(PAIRS, 2_000, epsilon=1.0, mechanisms=["laplace", "magic"])
+
+
+def test_a_plan_says_what_auto_would_take():
+    told = ["laplace"]
     wide = Workload.marginals(coded(*[4] * 8), 2)
     cost = ApproxDP(1.0, 1e-6)
-    found = plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=1)
+    found = plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=1, mechanisms=told)
     first = choose(wide, 5_000, cost, Neighbours.ADD_REMOVE).predictions[0]
     assert first.error is not None
     assert str(found).splitlines()[-1] == f"auto: would take {first}"
     assert found.to_json()["auto"] == f"would take {first}"
-    assert plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=0).auto == ""
+    assert plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=0, mechanisms=told).auto == ""
     conditions = Workload.predicates(coded(*[4] * 8), "a = 1 and b in 0..2")
-    assert plan(conditions, 5_000, epsilon=1.0, delta=1e-6, trials=1).auto == ""  # each trial may take long
+    assert plan(conditions, 5_000, epsilon=1.0, delta=1e-6, trials=1, mechanisms=told).auto == ""
 
 
 def test_what_a_universe_is_too_large_for_is_said():
@@ -330,8 +331,7 @@ def test_what_cannot_run_has_a_memory_but_no_seconds(free_memory):
 
 def test_what_is_quick_is_simulated(monkeypatch):
     monkeypatch.setattr(planning, "Records", lambda: Records(weighted_records=1_000))
-    monkeypatch.setattr(planning, "CONTENDERS", {"records": CONTENDERS["records"]})
-    (quote,) = plan(PAIRS, 1_000, epsilon=5.0, delta=1e-6, trials=1).forecasts
+    (quote,) = plan(PAIRS, 1_000, epsilon=5.0, delta=1e-6, trials=1, mechanisms=["records"]).forecasts
     assert 0 < quote.typical < 0.2
     assert "simulations" not in quote.note
 

@@ -38,6 +38,14 @@ def released(mechanism=None, seed=7) -> Release:
     return curator.release(mechanism or MWEM(rounds=4), workload, COST)
 
 
+def many(mechanism) -> Release:
+    """A release of more noisy answers than its manifest lists."""
+    domain, rng = Domain.coded({"a": 80, "b": 64}), np.random.default_rng(0)
+    table = Table(domain, tuple(rng.integers(0, size, 500) for size in domain.shape))
+    curator = Curator(table, Ledger.open(None, COST, dataset="made up"), Entropy.insecure(7))
+    return curator.release(mechanism, Workload.marginals(domain, 2), COST)
+
+
 def rows_of(file: Path) -> list[dict[str, str]]:
     with file.open(newline="") as content:
         return list(csv.DictReader(content))

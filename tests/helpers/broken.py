@@ -19,6 +19,7 @@ from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.noise.samplers import discrete_laplace, rounded_gaussian
 from qrelease.privacy import ZCDP, Filter
+from qrelease.queries.workload import Workload
 
 UNIT = 2.0**-10
 
@@ -295,7 +296,9 @@ class PrivateSupport:
     def release(self, private, workload, cost):
         draft = self.inner.release(private, workload, cost)
         made = draft.synopsis
-        codes = np.stack([np.asarray(column) for column in private._table.columns]).astype(np.uint16)
+        (counts,) = private.exact(Workload.marginals(private.domain, [private.domain.names]))
+        cells = np.repeat(np.arange(len(counts)), counts)
+        codes = np.stack(np.unravel_index(cells, private.domain.shape)).astype(np.uint16)
         equal = (made.codes[:, None, :] == codes[:, :, None]).all(axis=0)
         weights = equal @ made.weights + 1e-3  # what was fitted may have none of them
         return replace(draft, synopsis=replace(made, codes=codes, weights=weights / weights.sum()))

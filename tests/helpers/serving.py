@@ -85,19 +85,33 @@ class Client:
 
 
 @contextlib.contextmanager
-def worker(path: Path, *, seed=1, cap=CAP, limits=GENEROUS, mechanism=Online()):  # noqa: B008  frozen
-    """One worker on a ledger, which is made if it is new: its application and its transactions."""
+def worker(
+    path: Path,
+    *,
+    seed=1,
+    cap=CAP,
+    limits=GENEROUS,
+    mechanism=Online(),  # noqa: B008  frozen
+    table=TABLE,
+    service_of=Service,
+    transactions_of=Transactions,
+):
+    """One worker on a ledger, which is made if it is new: its application.
+
+    service_of       makes the service from a session and the ledger's analysts
+    transactions_of  makes the transactions from the ledger, what makes the service, and the file of the turn
+    """
     total = None if path.exists() else cap
     with Ledger.open(path, total, neighbours=Neighbours.REPLACE_ONE) as ledger, Ledger.open(path) as door:
-        curator = Curator(TABLE, ledger, Entropy.insecure(seed))
+        curator = Curator(table, ledger, Entropy.insecure(seed))
 
         def service():
-            return Service(curator.open(mechanism, cap, key="server"), Analysts(ledger))
+            return service_of(curator.open(mechanism, cap, key="server"), Analysts(ledger))
 
-        transactions = Transactions(ledger, service, path.with_name("turn"))
+        transactions = transactions_of(ledger, service, path.with_name("turn"))
         transactions.start()
         try:
-            public = PublicFacts.of(TABLE.domain, ledger, mechanism)
+            public = PublicFacts.of(table.domain, ledger, mechanism)
             yield application(Handlers(transactions, Analysts(door), public, limits))
         finally:
             transactions.stop()

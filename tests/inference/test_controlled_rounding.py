@@ -8,7 +8,7 @@ from worlds import PROPERTY, coded
 
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.inference import controlled_rounding
-from qrelease.inference.controlled_rounding import marginals
+from qrelease.inference.controlled_rounding import MAX_MARGINAL_CELLS, MAX_WORK, marginals
 from qrelease.inference.histogram import Histogram
 from qrelease.queries.workload import Workload
 
@@ -76,12 +76,12 @@ def test_it_is_the_same_for_the_same_generator():
     assert any((a != b).any() for a, b in zip(first, other, strict=True))
 
 
-def test_as_many_orders_are_settled_as_there_is_time_and_room_for(monkeypatch):
+def test_as_many_orders_are_settled_as_there_is_time_and_room_for():
     shape = (2, 3, 4, 5)
     assert [len(s) for s in marginals(shape, 100)] == [1] * 4 + [2] * 6 + [3] * 4
-    monkeypatch.setattr(controlled_rounding, "MAX_MARGINAL_CELLS", 100)
-    assert max(map(len, marginals(shape, 100))) == 2  # 2·3 + … + 4·5 = 71 cells of two columns, 154 of three
-    monkeypatch.setattr(controlled_rounding, "MAX_WORK", 500)
-    assert marginals(shape, 100) == [(0,), (1,), (2,), (3,)]
-    assert marginals(shape, 1000) == [(0,)]
+    assert 6 * 200**2 < MAX_MARGINAL_CELLS < 4 * 200**3
+    assert max(map(len, marginals((200,) * 4, 100))) == 2
+    assert [len(s) for s in marginals(shape, MAX_WORK // 6)] == [1] * 4 + [2] * 6 + [3] * 4
+    assert marginals(shape, MAX_WORK // 4) == [(0,), (1,), (2,), (3,)]
+    assert marginals(shape, MAX_WORK // 4 + 1) == [(0,)]
     assert marginals((7,), 10) == [(0,)]

@@ -97,7 +97,6 @@ def test_exact_marginals_are_fitted(seed):
 @pytest.mark.parametrize("scale", [1.0, 40.0])
 def test_measured_one_by_one_it_comes_to_the_same_fit(scale, monkeypatch):
     """The fit with the diagonal ridge is one point, whatever the way there: the last state's interactions are kept."""
-    monkeypatch.setattr(maxent, "DENSE", 0)
     monkeypatch.setattr(maxent, "SOLVER", replace(maxent.SOLVER, final_error=1e-9))
     measurements = noisy(PAIRS, random_table(PEOPLE, 2000, 1), [scale, 2 * scale, scale], 2)
     rule = MaximumEntropy()
@@ -106,7 +105,7 @@ def test_measured_one_by_one_it_comes_to_the_same_fit(scale, monkeypatch):
         state = rule.update(state, measurements[:end])
     for _ in range(30):
         state = rule.update(state, measurements)
-    whole, _ = fit(Estimates.of(PEOPLE, measurements, 2000.0))
+    whole, _ = fit(Estimates.of(PEOPLE, measurements, 2000.0), dense=0)
     np.testing.assert_allclose(state.values, whole.values, atol=0.02 * scale)
     before = state.values
     np.testing.assert_allclose(rule.update(state, measurements).values, before, atol=0.01 * scale)

@@ -119,13 +119,13 @@ def test_few_marginals_are_measured_whole_and_many_by_contrasts():
     one = Workload.marginals(coded(8), 1)
     many = Workload.marginals(coded(*[2] * 10), 3)
     for asked, kinds in ((one, {"cells"}), (many, {"cells", "product"})):
-        plan = MaxEnt()._plan(asked, PureDP(1.0), ADD, 5_000.0)
+        plan = MaxEnt().plan(asked, PureDP(1.0), ADD, 5_000.0)
         assert {g.queries.to_json()["type"] for part, _ in plan.parts for g in part.groups} == kinds
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_at_the_same_epsilon_laplace_noise_is_taken_where_it_is_less(neighbours):
-    few = MaxEnt()._plan(Workload.marginals(coded(4), 1), ApproxDP(1.0, 1e-9), neighbours, 5_000.0)
-    many = MaxEnt()._plan(Workload.marginals(coded(*[2] * 12), 3), ApproxDP(1.0, 1e-9), neighbours, 5_000.0)
+    few = MaxEnt().plan(Workload.marginals(coded(4), 1), ApproxDP(1.0, 1e-9), neighbours, 5_000.0)
+    many = MaxEnt().plan(Workload.marginals(coded(*[2] * 12), 3), ApproxDP(1.0, 1e-9), neighbours, 5_000.0)
     assert {type(cost) for _, cost in few.parts} == {PureDP}
     assert {type(cost) for _, cost in many.parts} == {ApproxDP}

@@ -71,3 +71,10 @@ def test_what_lies_behind_the_last_weight_gets_nothing(monkeypatch, rows):
 
 def test_no_records():
     assert systematic(np.ones(3), 0, np.random.default_rng(0)).shape == (0,)
+
+
+def test_systematic_rounding():
+    weights = np.random.default_rng(0).dirichlet(np.ones(50))
+    found = np.bincount(systematic(weights, 1_000, np.random.default_rng(1)), minlength=50)
+    assert found.sum() == 1_000
+    assert (np.abs(found - 1_000 * weights) < 1).all()

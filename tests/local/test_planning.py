@@ -8,7 +8,7 @@ import pytest
 from qrelease.errors import InvalidInput
 from qrelease.local import Coin, plan, serve
 from qrelease.local.crowd import insecure_reports
-from qrelease.local.planning import _mean_inverse
+from qrelease.local.planning import mean_inverse
 
 
 @pytest.mark.parametrize(("epsilon", "k"), [(0.5, 2), (1.0, 200), (6.0, 50)])
@@ -45,10 +45,10 @@ def test_the_mean_of_one_over_the_number_of_answers_is_exact():
     n, m = 12, 3
     chances = [math.comb(n, j) * (1 / m) ** j * (1 - 1 / m) ** (n - j) for j in range(n + 1)]
     expected = sum(p / j for j, p in enumerate(chances) if j) / (1 - chances[0])
-    assert _mean_inverse(n, m) == pytest.approx(expected)
-    assert _mean_inverse(n, 1) == 1 / n
+    assert mean_inverse(n, m) == pytest.approx(expected)
+    assert mean_inverse(n, 1) == 1 / n
     rng = np.random.default_rng(1)
-    assert _mean_inverse(800, 4) == pytest.approx(np.mean(1 / rng.binomial(800, 1 / 4, 100_000)), rel=1e-3)
+    assert mean_inverse(800, 4) == pytest.approx(np.mean(1 / rng.binomial(800, 1 / 4, 100_000)), rel=1e-3)
 
 
 def test_the_deviation_of_a_mean_is_the_largest_over_values():

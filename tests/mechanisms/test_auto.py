@@ -235,8 +235,14 @@ def test_where_no_table_can_be_had_nothing_is_charged_for_one():
         assert Curator(table, ledger, spy).release(Auto(), HUGE, cost).parameters["chosen"] == "laplace"
 
 
-def test_where_nothing_else_gives_a_table_weighted_records_do(monkeypatch):
+@pytest.fixture
+def _few_records(monkeypatch):
+    """It takes as few weighted records as make a quick fit."""
     monkeypatch.setattr(auto, "Records", partial(Records, records=500))
+
+
+@pytest.mark.usefixtures("_few_records")
+def test_where_nothing_else_gives_a_table_weighted_records_do():
     found = released(Auto(table=True), random_table(HUGE.domain, 10, 0), HUGE, ApproxDP(1.0, DELTA))
     assert (found.parameters["chosen"], found.has_table) == ("records", True)
     assert "not maxent: cannot run: a synthetic table is wanted" in explained(found.parameters)
@@ -259,8 +265,8 @@ def test_the_memory_that_is_left_decides_no_choice(monkeypatch):
         released(Auto(300), random_table(RANGES.domain, 300, 1), RANGES, PureDP(1.0))
 
 
-def test_impossible_records_stay_impossible_where_records_is_chosen(monkeypatch):
-    monkeypatch.setattr(auto, "Records", partial(Records, records=500))
+@pytest.mark.usefixtures("_few_records")
+def test_impossible_records_stay_impossible_where_records_is_chosen():
     rule = "a = 1 and b = 3"
     domain = replace(HUGE.domain, impossible=(rule,))
     asked = Workload.marginals(domain, 1)

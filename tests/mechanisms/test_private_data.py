@@ -31,7 +31,8 @@ from qrelease._util import parallel
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.inference.measurement import RECORDS, noise_for
 from qrelease.inference.residuals import ResidualPlan
-from qrelease.mechanisms import private_data
+from qrelease.mechanisms.private_data import SAMPLERS
+from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
@@ -113,10 +114,16 @@ def test_every_measurement_has_the_noise_that_its_sensitivity_asks_for(name, cos
         assert m.noise.scale == pytest.approx(scale, rel=1e-9)
 
 
+@pytest.fixture
+def in_parts(monkeypatch):
+    """So many answers are drawn at a time."""
+    return lambda answers: monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", answers)
+
+
 @pytest.mark.parametrize("drawn", [1, 7, 20])
-def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
+def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, in_parts):
     """At such a cost there is hardly any noise."""
-    monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", drawn)
+    in_parts(drawn)
     cost = ZCDP(1e30)
     plan = ResidualPlan.choose(PEOPLE, Workload.marginals(PEOPLE, 2).sets)
     for asked in (mixed(), plan.workload):
@@ -129,8 +136,8 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, monkeypatch):
         np.testing.assert_array_equal(np.concatenate([m.values for m in found]), np.concatenate(exact))
 
 
-def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(monkeypatch):
-    monkeypatch.setattr("qrelease.mechanisms.private_data._DRAWN", 40)
+def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(in_parts, monkeypatch):
+    in_parts(40)
     domain = coded(*[4] * 8)
     asked, table = Workload.marginals(domain, 3), table_of(domain, np.empty((0, 8), np.int64))
     assert len(asked.cuts(40)) > 50
@@ -239,22 +246,10 @@ def test_selection_has_the_law_of_its_cost(rule, cost):
 @PROPERTY
 def test_a_selection_paid_in_zcdp_never_costs_more(rho):
     """The ε that is run satisfies ε² <= 8ρ, in exact arithmetic, and hardly less."""
-    seen = []
-
-    class Probe:
-        insecure_seed = 0
-
-        def words(self, n):
-            return np.zeros(n, np.uint64)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "qrelease.noise.selection.exponential_mechanism", lambda scores, epsilon, *rest: seen.append(epsilon) or 0
-        )
-        cost = ZCDP(float(rho))
-        private(random_table(PEOPLE, 5, 0), cost, entropy=Probe()).select(SCORES, 1, cost, "exponential")
+    cost = ZCDP(float(rho))
+    epsilon = selection_epsilon(cost, "exponential")
     exact = 8 * Fraction(cost.rho)
-    assert exact * (1 - Fraction(1, 10**9)) < seen[0] ** 2 <= exact
+    assert exact * (1 - Fraction(1, 10**9)) < epsilon**2 <= exact
 
 
 def test_queries_over_another_domain_are_refused_before_a_draw():
@@ -266,13 +261,14 @@ def test_queries_over_another_domain_are_refused_before_a_draw():
     assert door.spends == []
 
 
-def test_a_count_is_added_up_as_integers(monkeypatch):
+def test_a_count_is_added_up_as_integers():
     """Noise beyond 2^53 as a float would hide no record at all: n + Z would be rounded by where n is even."""
-    door = private(random_table(coded(2), 3, 0))
-    monkeypatch.setattr(private_data, "_draw", lambda *_: np.array([(1 << 53) + 1 - 3]))
-    assert door.count(PureDP(1.0))[0] == 1 << 53
-    monkeypatch.setattr(private_data, "_draw", lambda *_: np.array([(1 << 53) + 1]))
-    assert door.count(PureDP(1.0))[0] == (1 << 53) + 4
+    cost, table = PureDP(2.0**-50), random_table(coded(2), 3, 0)
+    for seed in (15114, 19547, 20951):  # of few thousands one has so much
+        drawn = int(SAMPLERS["discrete Laplace"](1 / Fraction(cost.epsilon), 1, Entropy.insecure(seed))[0])
+        assert abs(drawn) > 1 << 53
+        assert float(drawn) + 3 != float(drawn + 3)
+        assert private(table, cost, entropy=Entropy.insecure(seed)).count(cost)[0] == float(drawn + 3)
 
 
 # --- what it costs -----------------------------------------------------------------------------------------------

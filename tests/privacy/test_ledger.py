@@ -624,7 +624,7 @@ def test_reading_while_another_process_writes(ledger: Ledger, path: Path) -> Non
 def test_another_writer_that_never_ends_is_an_error(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qrelease.privacy.ledger_store.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("qrelease.privacy.ledger_file.BUSY_SECONDS", 0.05)
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     with Ledger.open(path) as impatient, pytest.raises(LedgerError, match="stayed locked by another process"):
@@ -668,7 +668,7 @@ def test_the_work_of_a_charge_does_not_grow() -> None:
         for number in range(2000):
             if number in (10, 1999):
                 count = [0]
-                connection = ledger._store._live()
+                connection = ledger.store.execute("SELECT 1").connection
                 connection.set_progress_handler(lambda count=count: count.__setitem__(0, count[0] + 1), 1)
             ledger.charge(PureDP(0.1), "a")
             if number in (10, 1999):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from qrelease.errors import LedgerError
-from qrelease.privacy import PureDP, ledger_store
+from qrelease.privacy import PureDP, ledger_file
 from qrelease.privacy import ledger_place as place
 from qrelease.privacy.ledger import Ledger
 
@@ -110,8 +110,8 @@ def test_the_draft_of_a_killed_creation_is_named(tmp_path):
     """Killed after the draft got its name, and before it was taken away."""
     code = """
 import signal
-from qrelease.privacy import ledger_store
-ledger_store.sync_folder = lambda folder: None
+from qrelease.privacy import ledger_file
+ledger_file.sync_folder = lambda folder: None
 os.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 Ledger.open(sys.argv[1], PureDP(1.0))
 """
@@ -168,10 +168,16 @@ def test_the_mount_of_a_file_is_found(file, point, kind):
     assert place.mount_of(Path(file), MOUNTS) == (Path(point), kind)
 
 
-def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
-    text = path.with_name("mounts")
-    text.write_text(MOUNTS.replace("/home ", f"{os.path.realpath(path.parent)} "))
-    monkeypatch.setattr(place, "MOUNTS", text)
+@pytest.fixture
+def mounted(path, monkeypatch):
+    """What a kernel says of its file systems from now on."""
+    file = path.with_name("mounts")
+    monkeypatch.setattr(place, "MOUNTS", file)
+    return file.write_text
+
+
+def test_a_ledger_on_the_network_is_refused(path, mounted):
+    mounted(MOUNTS.replace("/home ", f"{os.path.realpath(path.parent)} "))
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
         Ledger.open(path)
     with pytest.raises(LedgerError, match=r"is on a network file system \(nfs4\)"):
@@ -189,11 +195,9 @@ def test_a_ledger_on_the_network_is_refused(path, monkeypatch):
         *((f"fuse.{kind}", False) for kind in ("fuse-overlayfs", "mergerfs")),
     ],
 )
-def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, monkeypatch):
+def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, mounted):
     """File systems of programs are taken for a network's, but for some that are known to be on a disk."""
-    text = path.with_name("mounts")
-    text.write_text(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
-    monkeypatch.setattr(place, "MOUNTS", text)
+    mounted(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
     if refused:
         with pytest.raises(LedgerError, match=f"is on a network file system .{kind}."):
             Ledger.open(path)
@@ -205,9 +209,9 @@ def test_a_store_that_is_left_over_says_nothing_at_the_end():
     """One whose making failed, and one that is alive when the interpreter ends."""
     code = """
 from pathlib import Path
-from qrelease.privacy.ledger_store import Store
+from qrelease.privacy.ledger_file import LedgerFile
 try:
-    Store(Path("null\\0byte"))
+    LedgerFile(Path("null\\0byte"))
 except ValueError:
     print("no such name")
 ledger = Ledger.open(sys.argv[1], PureDP(1.0))
@@ -225,12 +229,12 @@ late = Late(ledger)
 
 def test_the_end_of_a_store_needs_no_module(path):
     """At the end of the interpreter the names of modules may be gone already."""
-    ledger, kept = Ledger.open(path), ledger_store.os
+    ledger, kept = Ledger.open(path), ledger_file.os
     try:
-        ledger_store.os = None
-        ledger.store.__del__(lambda: True)
+        ledger_file.os = None
+        ledger.store.database.__del__(lambda: True)
     finally:
-        ledger_store.os = kept
+        ledger_file.os = kept
     ledger.charge(PureDP(0.5), "still open")
     ledger.close()
 

@@ -11,8 +11,8 @@ from archives import released
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.release import reader
+from qrelease.release.manifest import LISTED, put_back, set_apart
 from qrelease.release.manifest import manifest as described
-from qrelease.release.manifest import put_back, set_apart
 
 
 def test_long_lists_of_numbers_are_beside_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,13 +39,13 @@ def test_long_lists_of_numbers_are_beside_the_manifest(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     "content",
     [
-        {"records": [[0, 300], [1, 2]] * 9, "weights": [0.5] * 18},
-        {"widths": [None, 1.5] * 9, "inner": [{"logs": [-1.0] * 18}, {"logs": [1]}]},
-        {"texts": ["a"] * 18, "queries": [{"columns": ["a"]}] * 18, "negative": [-5, 2] * 9},
+        {"records": [[0, 300], [1, 2]] * LISTED, "weights": [0.5] * 2 * LISTED},
+        {"widths": [None, 1.5] * LISTED, "inner": [{"logs": [-1.0] * 2 * LISTED}, {"logs": [1]}]},
+        {"texts": ["a"] * 2 * LISTED, "queries": [{"columns": ["a"]}] * 2 * LISTED, "negative": [-5, 2] * LISTED},
     ],
+    ids=["records", "widths", "texts"],
 )
-def test_numbers_that_are_set_apart_are_put_back(content: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qrelease.release.manifest.LISTED", 10)
+def test_numbers_that_are_set_apart_are_put_back(content: Any) -> None:
     arrays: dict[str, Any] = {}
     left = set_apart(content, arrays)
     assert arrays

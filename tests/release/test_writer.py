@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import DOMAIN, released, rows_of
+from archives import DOMAIN, many, released, rows_of
 from pyarrow import parquet
 
 from qrelease.data.domain import Domain
@@ -27,6 +27,7 @@ from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import reader, writer
+from qrelease.release.answer_table import MOST_ANSWERS
 from qrelease.release.curator import Curator
 
 
@@ -152,9 +153,8 @@ def test_what_memory_is_free_decides_no_file(tmp_path: Path, free_memory, weight
 
 
 @pytest.mark.parametrize("mechanism", [MWEM(rounds=4), Gaussian(), MaxEnt()], ids=lambda m: m.name)
-def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path, monkeypatch) -> None:
-    release = released(mechanism)
-    monkeypatch.setattr(writer, "LISTED_ANSWERS", 10)
+def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path) -> None:
+    release = many(mechanism)
     release.save(tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "release.json").read_text())
     assert not any("values" in m for m in manifest["measurements"])
@@ -167,12 +167,18 @@ def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path, 
         np.testing.assert_allclose(theirs, ours, rtol=1e-9)
 
 
-def test_very_many_answers_are_written_only_if_asked_for(tmp_path: Path, monkeypatch) -> None:
+def test_very_many_answers_are_written_only_if_asked_for(tmp_path: Path) -> None:
+    domain = Domain.coded({"a": MOST_ANSWERS + 1})
+    table, asked = Table(domain, (np.arange(500),)), Workload.marginals(domain, 1)
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        large = Curator(table, ledger, Entropy.insecure(0)).release(Laplace(), asked, PureDP(1.0))
+    (tmp_path / "large").mkdir()
+    assert f"{MOST_ANSWERS + 1:,} lines" in writer.save(large, tmp_path / "large", rows=10)["answers.csv"]
+    assert not (tmp_path / "large" / "answers.csv").exists()
+    assert "unless <code>--answers</code> asks for it" in (tmp_path / "large" / "report.html").read_text()
     release = released()
-    monkeypatch.setattr(writer, "MOST_ANSWERS", len(release.workload))
     release.save(tmp_path / "all")
-    monkeypatch.setattr(writer, "MOST_ANSWERS", len(release.workload) - 1)
-    release.save(tmp_path / "none")
+    release.save(tmp_path / "none", answers=False)
     reader.load(tmp_path / "none").save(tmp_path / "later", answers=True)
     there = [(tmp_path / folder / "answers.csv").exists() for folder in ("all", "none", "later")]
     assert there == [True, False, True]
@@ -180,8 +186,6 @@ def test_very_many_answers_are_written_only_if_asked_for(tmp_path: Path, monkeyp
     left_out = writer.save(release, tmp_path, answers=False)
     assert [*left_out] == ["answers.csv"]
     assert "not wanted" in left_out["answers.csv"]
-    (tmp_path / "more").mkdir()
-    assert f"{len(release.workload):,} lines" in writer.save(release, tmp_path / "more")["answers.csv"]
 
 
 def test_the_noisy_number_of_records_is_in_the_manifest(tmp_path: Path) -> None:

@@ -53,19 +53,30 @@ def test_scores_that_are_not_monotone_at_the_rate_of_monotone_ones_are_convicted
     assert compare(*(outcome(statistic, t, cost, replace) for t in tables), cost).convicted
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_halving_costs_what_it_says(neighbours, monkeypatch):
+@pytest.fixture
+def _two_places(monkeypatch):
+    """Values have two places each, so that all that may be drawn can be listed."""
     monkeypatch.setattr(quantiles, "_MAX_PLACES", 2)
+
+
+@pytest.fixture
+def _unpaid(monkeypatch):
+    """Nothing is spent, so that a mechanism that draws for more than its cost is not stopped."""
+    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
+
+
+@pytest.mark.usefixtures("_two_places")
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_halving_costs_what_it_says(neighbours):
     found = list(audits(RecursiveQuantiles("x", (0.25, 0.5, 0.75)), PureDP(2.0), neighbours))
     assert not any(a.convicted for a in found)
     assert max(a.epsilon for a in found) > 0.3
 
 
+@pytest.mark.usefixtures("_two_places", "_unpaid")
 def test_halving_at_the_whole_cost_a_depth_is_convicted(monkeypatch):
     """The mistake: parallel composition taken for all depths, where it holds for the parts of one."""
-    monkeypatch.setattr(quantiles, "_MAX_PLACES", 2)
     monkeypatch.setattr(RecursiveQuantiles, "_shares", lambda self, cost: (PureDP(4.0),) * 2)
-    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
     found = list(audits(RecursiveQuantiles("x", (0.25, 0.5, 0.75)), PureDP(2.0), Neighbours.ADD_REMOVE))
     assert any(a.convicted for a in found)
 
@@ -108,9 +119,9 @@ def test_a_tree_of_counts_costs_what_it_says(neighbours):
     assert 0.7 < max(found) <= 1 + 1e-9
 
 
+@pytest.mark.usefixtures("_unpaid")
 def test_a_tree_whose_levels_cost_the_whole_each_is_convicted(monkeypatch):
     monkeypatch.setattr(TreeQuantiles, "_shares", lambda self, grid, cost: (cost,) * 2)
-    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
     assert max(loss(TREE, (SPREAD, SPREAD[1:]), ONE, Neighbours.ADD_REMOVE, seed) for seed in range(40)) > 1.3
 
 

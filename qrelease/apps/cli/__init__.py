@@ -23,6 +23,7 @@ from qrelease.errors import QReleaseError
 COMMANDS = {
     "demo": "Release the bundled Adult table; show its error.",
     "schema": "Draft a schema for a table.",
+    "count": "PRIVATE: count shards of records exactly, to release from elsewhere.",
     "plan": "What each mechanism promises, and what a target costs. Reads no data.",
     "release": "Release a synthetic table and answers, for one charge.",
     "estimate": "Estimate one number, such as a mean or a quantile, for one charge.",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.shared import action, told
+from qrelease.apps.cli.shared import action, ledger_place, told
 
 if TYPE_CHECKING:
     from qrelease.privacy.account import Total
@@ -33,7 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     share.add_argument("--delta", type=float, default=1e-9, help="of all together; default: %(default)s")
     share.add_argument("--json", action="store_true", help="one object a line")
     ledgers = action(actions, "ledgers", _ledgers, "What a person is promised whose records are in several ledgers.")
-    ledgers.add_argument("ledgers", nargs="+", type=Path, metavar="LEDGER")
+    ledgers.add_argument("ledgers", nargs="+", type=ledger_place, metavar="LEDGER")
     ledgers.add_argument("--delta", type=float, help="at which a rho becomes an epsilon, where kinds meet")
     ledgers.add_argument("--group", type=int, default=1, help="so many people are protected together; default: 1")
 

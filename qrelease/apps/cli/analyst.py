@@ -1,9 +1,8 @@
 """`qrelease analyst add`, `revoke`, `reissue`, `raise` and `list`."""
 
 import argparse
-from pathlib import Path
 
-from qrelease.apps.cli.shared import action, opened, told
+from qrelease.apps.cli.shared import action, ledger_place, opened, told
 from qrelease.errors import InvalidInput
 from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.costs import ApproxDP, PureDP, cost_of
@@ -26,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--delta", type=float, help="default: as it is")
     listing = action(actions, "list", _list, "Show names, budgets and how much was asked.")
     for each in (add, revoke, reissue, more, listing):
-        each.add_argument("--ledger", type=Path, required=True)
+        each.add_argument("--ledger", type=ledger_place, required=True)
 
 
 def _add(arguments: argparse.Namespace) -> None:

@@ -5,24 +5,37 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
+    from qrelease.queries.numeric import NumericQuestion
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_answer)
     parser.add_argument("release", type=Path, help="the folder of a release")
-    parser.add_argument("query", nargs="*", help="a condition, as in: age in 30..39 and income = '>50K'")
     parser.add_argument(
-        "--file", type=Path, metavar="FILE", help="conditions, one a line; - is standard input; # begins a comment"
+        "query",
+        nargs="*",
+        help="a condition, as in: age in 30..39 and income = '>50K'; or numbers by group: mean:age by sex*income",
+    )
+    parser.add_argument(
+        "--file", type=Path, metavar="FILE", help="queries, one a line; - is standard input; # begins a comment"
     )
     parser.add_argument(
         "--format", choices=("text", "csv", "json"), default="text", help="default: %(default)s; json has one a line"
     )
+    parser.add_argument("--where", default="", metavar="CONDITION", help="of numbers: only of the records that meet it")
+    parser.add_argument("--top", type=int, metavar="K", help="of numbers: only the K groups with the largest")
+    parser.add_argument("--percent", action="store_true", help="of sums and counts: parts of the total of all groups")
+    parser.add_argument("--cumulative", action="store_true", help="of sums and counts by one column: running totals")
+    parser.add_argument("--suppress", type=float, metavar="N", help="of numbers: none of groups of less than N records")
 
 
 def _queries(arguments: argparse.Namespace) -> list[str]:
@@ -40,7 +53,7 @@ def _queries(arguments: argparse.Namespace) -> list[str]:
             raise InvalidInput(f"{arguments.file} is not UTF-8 text") from None
     found = [*arguments.query, *(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))]
     if not found:
-        raise InvalidInput("there is no condition to answer: give some, or a --file of them")
+        raise InvalidInput("there is no condition or question to answer: give some, or a --file of them")
     return found
 
 
@@ -56,7 +69,9 @@ def _may_be(path: Path) -> bool:
 
 def _answer(arguments: argparse.Namespace) -> None:
     from qrelease.data.predicates import parse
+    from qrelease.queries.numeric import NumericQuestion
     from qrelease.release.manifest import MANIFEST
+    from qrelease.release.numbers import Options, table
     from qrelease.release.reader import load
 
     if not _may_be(arguments.release):
@@ -65,11 +80,69 @@ def _answer(arguments: argparse.Namespace) -> None:
         )
     release = load(arguments.release)
     queries = _queries(arguments)
-    for query in queries:  # all are understood, or none is answered
+    questions = [_question(release.domain, text, arguments.where) for text in queries if NumericQuestion.spells(text)]
+    conditions = [text for text in queries if not NumericQuestion.spells(text)]
+    for query in conditions:  # all are understood, or none is answered
         parse(query, release.domain)
+    options = Options(
+        arguments.top, percent=arguments.percent, cumulative=arguments.cumulative, suppress=arguments.suppress
+    )
+    if conditions and (arguments.where or options != Options()):
+        raise InvalidInput(
+            f"--where, --top, --percent, --cumulative and --suppress are for numbers, not {conditions[0]}"
+        )
+    if arguments.format == "csv" and questions and len(queries) > 1:
+        raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
+    tables = [(str(question), table(release, question, options)) for question in questions]
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
-    _print([(query, release.answer(query)) for query in queries], arguments.format)
+    if conditions:
+        _print([(query, release.answer(query)) for query in conditions], arguments.format)
+    for query, columns in tables:
+        _print_table(query, columns, arguments.format)
+
+
+def _question(domain: "Domain", text: str, where: str) -> "NumericQuestion":
+    """A question about numbers, of records that meet a further condition."""
+    from dataclasses import replace
+
+    from qrelease.queries.numeric import NumericQuestion
+
+    question = NumericQuestion.parse(domain, text)
+    if not where.strip():
+        return question
+    both = f"({question.where}) and ({where})" if question.where else where
+    return replace(question, where=both)
+
+
+def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
+    """A table of numbers: aligned for people, as CSV, or as JSON with an object a line."""
+    names = list(columns)
+    rows = list(zip(*(_cells(column) for column in columns.values()), strict=True))
+    if form == "json":
+        for row in rows:
+            print(json.dumps({"query": query, **dict(zip(names, row, strict=True))}, ensure_ascii=False))
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerows([names, *rows])
+    else:
+        lines = [names, *([_shown(cell) for cell in row] for row in rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
+        print(query)
+        for line in lines:
+            print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _cells(column: Any) -> list[Any]:
+    """Values of a column, None where one is missing."""
+    missing = [False] * len(column.values) if column.missing is None else column.missing.tolist()
+    return [None if gone else value for value, gone in zip(column.values.tolist(), missing, strict=True)]
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
 def _print(answers: Sequence[tuple[str, Any]], form: str) -> None:

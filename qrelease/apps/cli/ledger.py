@@ -7,10 +7,9 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import fsum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.shared import action, opened, told
+from qrelease.apps.cli.shared import action, ledger_place, opened, told
 from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
@@ -33,13 +32,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     show = action(actions, "show", _show, "What was spent, what is left, and the history.")
-    show.add_argument("ledger", type=Path)
+    show.add_argument("ledger", type=ledger_place)
     show.add_argument("--all", action="store_true", help="a line for each charge, also where a session makes many")
     show.add_argument(
         "--json", action="store_true", help="what may be published, as `qrelease verify --ledger` reads it"
     )
     more = action(actions, "raise", _raise, "Set a larger total: a decision about the people in the data.")
-    more.add_argument("ledger", type=Path)
+    more.add_argument("ledger", type=ledger_place)
     more.add_argument("--epsilon", type=float, required=True)
     more.add_argument(
         "--delta",

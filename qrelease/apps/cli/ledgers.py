@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from qrelease.apps.cli.shared import dataset_of, entropy_of
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
-    from qrelease.data.table import Table
+    from qrelease.data.source import Source
     from qrelease.privacy import Cost, Neighbours
     from qrelease.privacy.ledger import Ledger
     from qrelease.release.curator import Curator
@@ -36,7 +37,7 @@ def known_ledger(
     if arguments.insecure_seed is not None and arguments.ledger is None:
         return Ledger.open(None, total, dataset=dataset_of(arguments), neighbours=neighbours, person=person)
     path = ledger_path(arguments)
-    if path.exists():
+    if Ledger.exists(path):
         ledger = Ledger.open(path, dataset=dataset_of(arguments), neighbours=neighbours)
         if arguments.total_epsilon is not None and ledger.total != total:
             has = ledger.total
@@ -44,7 +45,7 @@ def known_ledger(
             raise InvalidInput(f"ledger {path} has a total of {has}, not {total}; `qrelease ledger raise` changes it")
         return ledger
     Filter(total).spend(cost)
-    if not path.parent.is_dir():
+    if isinstance(path, Path) and not path.parent.is_dir():
         raise LedgerError(f"ledger {path}: there is no folder {path.parent}")
     return None
 
@@ -66,7 +67,7 @@ def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours,
 
 
 def known_curator(
-    arguments: argparse.Namespace, table: Table, cost: Cost, neighbours: Neighbours, closing: ExitStack
+    arguments: argparse.Namespace, table: Source, cost: Cost, neighbours: Neighbours, closing: ExitStack
 ) -> Curator | None:
     """The table with its known ledger, told whether its records changed; None where there is no ledger yet.
 
@@ -82,7 +83,7 @@ def known_curator(
 
 
 def new_curator(
-    arguments: argparse.Namespace, table: Table, cost: Cost, neighbours: Neighbours, closing: ExitStack
+    arguments: argparse.Namespace, table: Source, cost: Cost, neighbours: Neighbours, closing: ExitStack
 ) -> Curator:
     """The table with a ledger of its own, see `new_ledger`."""
     from qrelease.release.curator import Curator
@@ -109,12 +110,13 @@ def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
     return cost
 
 
-def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:
+def _warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> None:
     """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
     from qrelease.data.sources.files import SUFFIXES, dataset_name
 
     data, parent = arguments.data.resolve(), getattr(arguments, "parent", None)
-    beside = sorted(p for p in data.parent.glob("*.ledger") if p != path.resolve())
+    own = path.resolve() if isinstance(path, Path) else None
+    beside = sorted(p for p in data.parent.glob("*.ledger") if p != own)
     mine = (data,) if parent is None else (data, parent.resolve())
     files: list[Path] = []
     with suppress(OSError):  # a folder that may be entered and not listed
@@ -130,13 +132,14 @@ def _warn_of_another(arguments: argparse.Namespace, path: Path) -> None:
         )
 
 
-def ledger_path(arguments: argparse.Namespace) -> Path:
-    """Beside the data, where whoever releases from them finds it; else nowhere without being told.
+def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
+    """What was named; else beside the data, where whoever releases from them finds it; else nowhere without being told.
 
     A place of the user's own would give each user who may read the data the whole budget.
     """
     if arguments.ledger is not None:
-        return Path(arguments.ledger)
+        named: Path | LedgerUrl = arguments.ledger
+        return named
     folder: Path = arguments.data.resolve().parent
     dataset = dataset_of(arguments)
     if not dataset or Path(dataset).name != dataset:

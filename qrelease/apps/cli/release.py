@@ -15,6 +15,7 @@ from qrelease.apps.cli.shared import (
     check_memory,
     cost_meant,
     cost_options,
+    counts_of,
     data_options,
     dataset_of,
     elapsed,
@@ -30,6 +31,7 @@ from qrelease.apps.cli.shared import (
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError
 
 if TYPE_CHECKING:
+    from qrelease.data.source import Source
     from qrelease.data.table import Table
     from qrelease.mechanisms.base import Mechanism
     from qrelease.privacy import Cost
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from qrelease.release.release import Release
 
 
+_SUMS = "sums"  # the mechanism of numbers, which measures the workload too
 _RED, _PLAIN = "\033[31m", "\033[0m"  # of a terminal
 _RULES = "the impossible rules of the schema are kept by --mechanism records alone"
 
@@ -50,7 +53,7 @@ _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=make, uncharged="nothing was charged")
-    data_options(parser)
+    data_options(parser, counted=True)
     _mechanism_options(parser)
     _output_options(parser)
     ledger_options(parser, "release")
@@ -71,10 +74,11 @@ def _mechanism_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mechanism",
         type=named,
-        choices=list(MECHANISMS),
+        choices=[*MECHANISMS, _SUMS],
         default=DEFAULT,
         help="default: %(default)s; auto takes the one with the least predicted error, and says why; laplace and"
-        " gaussian fit a table to their noisy answers, if the universe allows",
+        " gaussian fit a table to their noisy answers, if the universe allows; sums measures the workload together with"
+        " --numbers, in one plan",
     )
     cost_options(parser, "what this release may cost")
     parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
@@ -99,6 +103,26 @@ def _mechanism_options(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="of records: columns of the largest marginals that may be measured; default: 3",
     )
+    parser.add_argument(
+        "--numbers",
+        action="append",
+        metavar="Q",
+        help="sums, means, variances and shares by group, in the same charge, each with its interval: mean:COLUMN by"
+        " A*B where CONDITION, sum:, variance:, ratio:CONDITION, histogram:COLUMN, count; may be repeated",
+    )
+    parser.add_argument(
+        "--clip",
+        action="append",
+        metavar="COLUMN=LOW..HIGH",
+        help="bounds that values are clipped to in --numbers, from public knowledge; COLUMN=learn learns them from the"
+        " records, for a tenth of the cost; default: those of the schema",
+    )
+    parser.add_argument(
+        "--numbers-share",
+        type=float,
+        metavar="S",
+        help="of the cost, for --numbers; default: 0.5",
+    )
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +146,13 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 def make(arguments: argparse.Namespace) -> None:
     """One release, from the arguments of `options`."""
     check_memory()
+    if (arguments.data is None) == (arguments.counts is None):
+        raise InvalidInput("give either a table or --counts")
+    if arguments.counts is not None:
+        if arguments.parent is not None or arguments.query is not None:
+            raise InvalidInput("--counts goes without --parent and --query: they were counted")
+        arguments.data = arguments.counts
+    from qrelease.data.table import Table
     from qrelease.inference.synopsis import Fitted
     from qrelease.privacy import Neighbours
     from qrelease.release import sums, writer
@@ -138,10 +169,10 @@ def make(arguments: argparse.Namespace) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
-            table = table_of(arguments, undecided=True)
+            table: Source = table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger = cost, None
-            if table.domain.undecided:
+            if isinstance(table, Table) and table.domain.undecided:
                 cost = _check_open(arguments, mechanism, table, whole)
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
                 table = _learned(arguments, table, whole, ledger)
@@ -194,7 +225,47 @@ def _tell_misfit(misfit: float) -> None:
 
 def _mechanism(arguments: argparse.Namespace) -> Mechanism:
     """The one that was asked for, with its options."""
+    if arguments.numbers is None and arguments.mechanism == _SUMS:
+        raise InvalidInput("--mechanism sums measures --numbers, of which there are none")
+    counting = _counting(arguments)
+    if arguments.numbers is None:
+        assert counting is not None
+        if arguments.clip is not None or arguments.numbers_share is not None:
+            raise InvalidInput("--clip and --numbers-share are about --numbers, of which there are none")
+        return counting
+    from qrelease.mechanisms.number_sums import NumberSums
+
+    clip, learn = _clips(arguments.clip or [])
+    share = {} if arguments.numbers_share is None else {"share": arguments.numbers_share}
+    return NumberSums(tuple(arguments.numbers), clip, learn, counting, **share)
+
+
+def _clips(texts: list[str]) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
+    """The bounds of columns that are given, and the columns whose bounds are learned."""
+    clip: dict[str, tuple[float, float]] = {}
+    learn = []
+    for text in texts:
+        name, _, bounds = text.rpartition("=")
+        low, dots, high = bounds.partition("..")
+        if name and bounds.strip() == "learn":
+            learn.append(name.strip())
+            continue
+        try:
+            if not (name and dots):
+                raise ValueError
+            clip[name.strip()] = float(low), float(high)
+        except ValueError:
+            raise InvalidInput(f"--clip takes COLUMN=LOW..HIGH or COLUMN=learn, got {text!r}") from None
+    return clip, tuple(learn)
+
+
+def _counting(arguments: argparse.Namespace) -> Mechanism | None:
+    """What answers the workload; None where that is measured with the numbers."""
     options = {option: getattr(arguments, option) for option in OPTIONS}
+    if arguments.mechanism == _SUMS:
+        for name in (option for option, value in options.items() if value is not None):
+            raise InvalidInput(f"--{name.replace('_', '-')} belongs to {' and '.join(OPTIONS[name])}, sums has none")
+        return None
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import Auto
 
@@ -240,7 +311,7 @@ def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Le
     return table.viewed(learned.domain)
 
 
-def public_records(arguments: argparse.Namespace, table: Table) -> int | None:
+def public_records(arguments: argparse.Namespace, table: Source) -> int | None:
     """How many records there are, where that is public: told, or under replace-one the size of the table.
 
     Nothing that is said or refused before the release may come of their number where it is private.
@@ -262,7 +333,7 @@ def _rows_written(arguments: argparse.Namespace, public: int | None) -> int | No
 def _check(
     arguments: argparse.Namespace,
     mechanism: Mechanism,
-    table: Table,
+    table: Source,
     workload: Workload,
     cost: Cost,
     public: int | None,
@@ -316,6 +387,11 @@ def _foretell(
         return
     unit = Unit(Neighbours.parse(arguments.neighbours), workload.domain.at_most)
     cost = unit.of_a_record(cost)
+    if arguments.numbers is not None:
+        from qrelease.mechanisms.number_sums import NumberSums
+
+        if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
+            cost, mechanism = mechanism.of_counts(cost), mechanism.mechanism
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
@@ -341,7 +417,9 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     files = drawn + _LABEL * len(workload.domain) * rows + (_ANSWER * len(workload) if written else 0)
     needed = [(folder, files)]
     if arguments.insecure_seed is None or arguments.ledger is not None:
-        needed.append((ledger_path(arguments).resolve().parent, drawn))
+        ledger = ledger_path(arguments)
+        if isinstance(ledger, Path):
+            needed.append((ledger.resolve().parent, drawn))
     for place, size in needed:
         free = shutil.disk_usage(place).free
         if free < size:

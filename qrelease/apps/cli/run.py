@@ -10,6 +10,7 @@ from typing import Any
 
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger_url import is_address
 
 _COMMON = ("data", "schema", "parent", "ledger", "dataset", "neighbours", "columns", "total", "release")
 _PATHS = ("data", "schema", "parent", "ledger", "out", "sign")
@@ -51,8 +52,9 @@ def _check_total(jobs: list[argparse.Namespace]) -> None:
     from qrelease.apps.cli.ledgers import ledger_path
     from qrelease.apps.cli.shared import cost_given
     from qrelease.privacy import Filter
+    from qrelease.privacy.ledger import Ledger
 
-    if not jobs or ledger_path(jobs[0]).exists():
+    if not jobs or Ledger.exists(ledger_path(jobs[0])):
         return
     whole = Filter(cost_of(jobs[0].total_epsilon, jobs[0].total_delta))
     for job in jobs:
@@ -115,7 +117,7 @@ def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Name
             text = (
                 ",".join(map(str, value))
                 if isinstance(value, list)
-                else str(folder / value if name in _PATHS else value)
+                else str(folder / value if name in _PATHS and not is_address(value) else value)
             )
             words += [text] if name == "data" else [f"{option}={text}"]
     try:

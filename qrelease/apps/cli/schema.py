@@ -10,6 +10,7 @@ from qrelease.apps.cli.shared import (
     check_memory,
     check_weak,
     entropy_of,
+    ledger_place,
     protection_options,
     schema_options,
     table_of,
@@ -45,7 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     learn.add_argument("--epsilon", type=float, required=True, help="what learning may cost")
     learn.add_argument("--delta", type=float, help="needed where categories are to be learned")
     learn.add_argument("--out", type=Path, required=True, help="the completed schema, a new file")
-    learn.add_argument("--ledger", type=Path, help="default: DATASET.ledger beside the data")
+    learn.add_argument("--ledger", type=ledger_place, help="default: DATASET.ledger beside the data")
     learn.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this")
     learn.add_argument("--total-delta", type=float, help="likewise; default: that of this")
     learn.add_argument("--again", action="store_true", help="a new charge, although the same was learned before")

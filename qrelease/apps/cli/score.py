@@ -18,7 +18,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     shared.schema_options(parser)
     shared.cost_options(parser, "what the scores may cost, all together")
     parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: as of `qrelease release`")
-    parser.add_argument("--ledger", type=Path, help="that of the data; default: DATASET.ledger beside them")
+    parser.add_argument(
+        "--ledger", type=shared.ledger_place, help="that of the data; default: DATASET.ledger beside them"
+    )
     parser.add_argument("--json", action="store_true", help="one object")
     shared.protection_options(parser)
 

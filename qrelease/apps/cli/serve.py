@@ -11,6 +11,7 @@ from qrelease.apps.cli.shared import (
     check_memory,
     check_weak,
     dataset_of,
+    ledger_place,
     parent_option,
     schema_options,
     warn_of_delta,
@@ -25,7 +26,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help=DATA)
     parent_option(parser)
     schema_options(parser)
-    parser.add_argument("--ledger", type=Path, required=True, help="made with this budget as its total, if it is new")
+    parser.add_argument(
+        "--ledger",
+        type=ledger_place,
+        required=True,
+        help="a file, or for servers on many hosts postgresql://user@host/database?schema=people; made with this budget"
+        " as its total, if it is new",
+    )
     parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: from the file's name")
     parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0])
     parser.add_argument("--epsilon", type=float, required=True, help="what all answers together may cost")
@@ -78,7 +85,7 @@ def _serve(arguments: argparse.Namespace) -> None:
         data=str(arguments.data),
         schema=str(arguments.schema),
         columns=arguments.columns,
-        ledger=str(arguments.ledger),
+        ledger=arguments.ledger,
         dataset=dataset_of(arguments),
         neighbours=arguments.neighbours,
         epsilon=arguments.epsilon,

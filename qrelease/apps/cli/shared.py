@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
+    from qrelease.data.counts import Counts
     from qrelease.data.domain import Domain
     from qrelease.data.table import Table
     from qrelease.noise.entropy import Entropy
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger import Ledger
     from qrelease.queries.workload import Workload
 
-DATA = "CSV file (.gz, .xz, .bz2 too) or Parquet file (.parquet, .pq)"
+DATA = (
+    "CSV file (.gz, .xz, .bz2 too), or Parquet (.parquet), Arrow (.arrow), JSON lines (.jsonl) or DuckDB (.duckdb) by"
+    " its suffix; or a pattern of many in quotes"
+)
 
 SILENT = 2.0
 """Seconds after which what is at work shows that it is."""
@@ -44,10 +49,18 @@ def action(
     return parser
 
 
-def data_options(parser: argparse.ArgumentParser) -> None:
-    """A table, and what is asked about it."""
-    parser.add_argument("data", type=Path, help=DATA)
+def data_options(parser: argparse.ArgumentParser, *, counted: bool = False) -> None:
+    """A table, and what is asked about it.
+
+    counted  whether exact counts of it do
+    """
+    parser.add_argument("data", type=Path, help=DATA, nargs="?" if counted else None)
+    if counted:
+        parser.add_argument(
+            "--counts", type=Path, metavar="DIR", help="instead of a table, what `qrelease count` wrote of its shards"
+        )
     dataset_option(parser)
+    parser.add_argument("--query", metavar="SQL", help="of a DuckDB file: the select that gives the records")
     parent_option(parser)
     query_options(parser)
 
@@ -63,7 +76,7 @@ def ledger_options(parser: argparse.ArgumentParser, what: str) -> None:
     """The ledger that pays for an estimate or a release, and the total of a new one."""
     parser.add_argument(
         "--ledger",
-        type=Path,
+        type=ledger_place,
         help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
     )
     parser.add_argument("--total-epsilon", type=float, help=f"of a new ledger; default: the cost of this {what}")
@@ -84,6 +97,12 @@ def parent_option(parser: argparse.ArgumentParser) -> None:
 def query_options(parser: argparse.ArgumentParser) -> None:
     """A universe, what is asked about it, and what is protected."""
     schema_options(parser)
+    workload_option(parser)
+    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+
+
+def workload_option(parser: argparse.ArgumentParser) -> None:
+    """What is asked."""
     parser.add_argument(
         "--workload",
         action="append",
@@ -91,7 +110,6 @@ def query_options(parser: argparse.ArgumentParser) -> None:
         help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, boxes:a*b, where:CONDITION; may be"
         " repeated",
     )
-    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
 
 
 def schema_options(parser: argparse.ArgumentParser) -> None:
@@ -145,11 +163,27 @@ def check_memory() -> None:
     memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
 
 
+def counts_of(arguments: argparse.Namespace) -> Counts:
+    """The counts of `data_options`; `InvalidInput` where the schema is another than theirs."""
+    from qrelease.data.counts import Counts
+    from qrelease.data.schema import load
+    from qrelease.data.structural_zeros import narrowed
+
+    counts, domain = Counts.load(arguments.counts), load(arguments.schema)
+    names = arguments.columns or [name for name in counts.domain.names if name in domain.names]
+    if narrowed(domain, names).attributes != counts.domain.attributes:
+        raise InvalidInput(
+            f"{arguments.counts} was counted with another schema, or other columns, than {arguments.schema}"
+        )
+    return counts
+
+
 def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table:
     """The table of `data_options`; `InvalidInput` for a schema that leaves something to be learned, unless it may."""
     from qrelease.data.table import Table
 
-    table = Table.read(arguments.data, arguments.schema, arguments.columns, getattr(arguments, "parent", None))
+    parent, query = (getattr(arguments, option, None) for option in ("parent", "query"))
+    table = Table.read(arguments.data, arguments.schema, arguments.columns, parent, query)
     if not undecided:
         table.domain.check_decided()
     return table
@@ -217,13 +251,21 @@ def dataset_of(arguments: argparse.Namespace) -> str:
     return dataset_name(arguments.data)
 
 
-def opened(path: Path) -> Ledger:
+def ledger_place(text: str) -> Path | LedgerUrl:
+    """The type of an option that names a ledger: a file, or the address of one on a server."""
+    try:
+        return LedgerUrl.of(text) or Path(text)
+    except InvalidInput as error:  # argparse would repeat the text, which may have a password
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def opened(place: Path | LedgerUrl) -> Ledger:
     """A ledger that is there already."""
     from qrelease.privacy.ledger import Ledger
 
-    if not path.exists():
-        raise LedgerError(f"there is no ledger {path}")
-    return Ledger.open(path)
+    if not Ledger.exists(place):
+        raise LedgerError(f"there is no ledger {place}")
+    return Ledger.open(place)
 
 
 def _epsilon_of(rho: float) -> float:

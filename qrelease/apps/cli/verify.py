@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qrelease.apps.cli.shared import check_memory, opened
+from qrelease.apps.cli.shared import check_memory, ledger_place, opened
 from qrelease.errors import InvalidInput
+from qrelease.privacy.ledger_url import LedgerUrl
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release", type=Path, help="the folder that `qrelease release` wrote")
     parser.add_argument("--key", type=Path, help="the holder's public key: the release has to be signed by it")
     parser.add_argument(
-        "--ledger", type=Path, help="the holder's ledger, or what `qrelease ledger show --json` printed of it"
+        "--ledger", type=ledger_place, help="the holder's ledger, or what `qrelease ledger show --json` printed of it"
     )
     parser.add_argument("--json", action="store_true", help="one object")
 
@@ -33,16 +34,18 @@ def _verify(arguments: argparse.Namespace) -> int:
     return 0 if found.holds else 1
 
 
-def _public_part(file: Path) -> Mapping[str, Any]:
+def _public_part(file: Path | LedgerUrl) -> Mapping[str, Any]:
     """Of a ledger, or of the JSON that was printed of one."""
     from qrelease.privacy.draws import public_part
 
     try:
-        with file.open("rb") as content:
-            listed = content.read(1) == b"{"
+        listed = False
+        if isinstance(file, Path):
+            with file.open("rb") as content:
+                listed = content.read(1) == b"{"
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
-    if not listed:
+    if not isinstance(file, Path) or not listed:
         with opened(file) as ledger:
             return public_part(ledger)
     try:

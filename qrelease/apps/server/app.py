@@ -41,7 +41,7 @@ from qrelease.apps.server.openapi import (
 )
 from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
 from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
-from qrelease.apps.server.questions import MAX_ANSWERS, PublicFacts, Question, read_question
+from qrelease.apps.server.questions import MAX_ANSWERS, NumberQuestion, PublicFacts, Question, read_question
 from qrelease.apps.server.rate_limit import Rates, network
 from qrelease.apps.server.synthetic import records
 from qrelease.apps.server.transactions import Busy, Fault, Transactions
@@ -126,7 +126,7 @@ class Handlers:
         self._transactions, self._door, self._public, self._limits = transactions, door, public, limits
         self._rates = Rates(limits.rate, limits.burst)
         self._holders: dict[str, tuple[Analyst, float]] = {}
-        self._conditions: dict[str, Question] = {}
+        self._conditions: dict[str, Question | NumberQuestion] = {}
         self._drawing = asyncio.Semaphore(1)
 
     def route(self, endpoint: Endpoint) -> Route:
@@ -159,7 +159,7 @@ class Handlers:
 
     async def _given(self, endpoint: Endpoint, request: Request) -> dict[str, Any]:
         """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
-        given: dict[str, Any] = {} if endpoint.public else {"analyst": self._analyst(request, endpoint)}
+        given: dict[str, Any] = {} if endpoint.public else {"analyst": await self._analyst(request, endpoint)}
         try:
             for name, schema in (endpoint.parameters or {}).items():
                 text = request.path_params.get(name, request.query_params.get(name))
@@ -173,7 +173,7 @@ class Handlers:
             raise Problem(400, str(error)) from None
         return given
 
-    def _analyst(self, request: Request, endpoint: Endpoint) -> Analyst:
+    async def _analyst(self, request: Request, endpoint: Endpoint) -> Analyst:
         """Who asks. What has a body is asked at the desk, where a token that was revoked is refused again."""
         match = _BEARER.fullmatch(_only(request, "authorization"))
         token = match.group(1) if match else ""
@@ -181,7 +181,7 @@ class Handlers:
         analyst, until = self._holders.get(hashed, (None, 0.0))
         if time.monotonic() > until or not endpoint.body:
             self._holders.pop(hashed, None)
-            analyst = self._door.holder(token) if token else None
+            analyst = await self._read(lambda: self._door.holder(token)) if token else None
             if analyst is None:
                 _vouch(request, trusted=False)
                 self._count(_address(request))
@@ -191,6 +191,14 @@ class Handlers:
         _vouch(request, trusted=True)
         self._count(f"by {analyst.name}")
         return analyst
+
+    async def _read(self, look: Callable[[], _T]) -> _T:
+        """What is in the ledger: in a thread, since a ledger on a server may keep who asks waiting, and nobody else."""
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await asyncio.to_thread(look)
+        except TimeoutError:
+            raise Busy("the ledger does not answer") from None
 
     def _count(self, whose: str, things: int = 1) -> None:
         if not self._rates.take(whose, things):
@@ -243,7 +251,7 @@ class Handlers:
                 await self._do(lambda service: service.ask(analyst.name, key, request, questions, most))
             )
 
-    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question]:
+    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question | NumberQuestion]:
         """What the queries mean, ready for a transaction, which shall not wait for what can be done here."""
         self._count(f"by {analyst.name}", len(bodies) - 1)  # the first is counted already
         found = [self._question(body) for body in bodies]
@@ -254,10 +262,11 @@ class Handlers:
                 f"the queries of a request span at most {MAX_REQUEST_CELLS:,} cells; ask for fewer at a time"
             )
         for question in found:
-            _ = question.group, question.texts
+            if isinstance(question, Question):
+                _ = question.group, question.texts
         return found
 
-    def _question(self, body: dict[str, Any]) -> Question:
+    def _question(self, body: dict[str, Any]) -> Question | NumberQuestion:
         """`read_question`, remembered for conditions, which are asked again and again."""
         text = body.get("where")
         if text is None:
@@ -278,13 +287,13 @@ class Handlers:
 
     async def history(self, analyst: Analyst, first: int, count: int) -> Response:
         """The analyst's requests."""
-        found = self._door.requests(analyst.name, first, count)
+        found = await self._read(lambda: self._door.requests(analyst.name, first, count))
         listed = [{"number": r.number, "key": r.key, "time": r.time, **json.loads(r.request)} for r in found]
         return json_response({"requests": listed, "next": first + count if len(found) == count else None})
 
     async def history_one(self, analyst: Analyst, number: int) -> Response:
         """The bytes of one answer."""
-        found = self._door.requests(analyst.name, number, 1)
+        found = await self._read(lambda: self._door.requests(analyst.name, number, 1))
         if not found:
             raise Problem(404, "you have made fewer requests")
         return bytes_response(found[0].response)

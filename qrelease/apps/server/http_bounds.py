@@ -31,7 +31,7 @@ HEAD_SECONDS: Final = 10.0
 """For them to arrive, from the first byte on, or from the beginning of the connection."""
 
 MAX_CONNECTIONS: Final = 1000
-"""Of one worker at a time; further ones are told to try again."""
+"""Of one worker at a time, by default; further ones are told to try again."""
 
 MAX_STRANGERS: Final = 64
 """Of one address, or of the first 64 bits of one of IPv6, without a good token, by default."""
@@ -61,6 +61,9 @@ class ImpatientProtocol(H11Protocol):
     strangers = MAX_STRANGERS
     """Connections without a good token that one address may have."""
 
+    most = MAX_CONNECTIONS
+    """Connections at a time."""
+
     trusted = False
     """Whether a good token came over it."""
 
@@ -79,7 +82,7 @@ class ImpatientProtocol(H11Protocol):
         mine = [c for c in others if c.origin == self.origin]
         if len(mine) >= self.strangers:
             self._replace(mine)
-        elif len(self.connections) > MAX_CONNECTIONS:
+        elif len(self.connections) > self.most:
             self._replace(others)
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
@@ -132,10 +135,13 @@ class ImpatientProtocol(H11Protocol):
             self._late.cancel()
 
 
-def configured(app: ASGIApp, grace: int, strangers: int = MAX_STRANGERS) -> uvicorn.Config:
+def configured(
+    app: ASGIApp, grace: int, strangers: int = MAX_STRANGERS, connections: int = MAX_CONNECTIONS
+) -> uvicorn.Config:
     """How uvicorn serves an application, which has so many seconds to finish what it began when it is told to stop.
 
-    strangers  connections without a good token that one address may have
+    strangers    connections without a good token that one address may have
+    connections  connections at a time
 
     It logs its own troubles, and not its clients': of those there are as many as a client likes.
     """
@@ -148,7 +154,7 @@ def configured(app: ASGIApp, grace: int, strangers: int = MAX_STRANGERS) -> uvic
         server_header=False,
         lifespan="off",
         ws="none",
-        http=type("Configured", (ImpatientProtocol,), {"strangers": strangers}),
+        http=type("Configured", (ImpatientProtocol,), {"strangers": strangers, "most": connections}),
         backlog=1,
         timeout_graceful_shutdown=grace,
     )

@@ -66,11 +66,13 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Query": {
         "description": "What to count: the records of a condition, of a range of one column, or of every cell of a"
-        " marginal.",
+        " marginal; or numbers by group, as `mean:age by sex where income = '>50K'`: sum, mean, variance,"
+        " quantile(.5,.9) or ratio of a column, or count.",
         "oneOf": [
             _object(where={"type": "string", "minLength": 1, "maxLength": MAX_TEXT}),
             _object(marginal=_list(_TEXT, 1, 16)),
             _object(range=_object(column=_TEXT, low=_TEXT, high=_TEXT)),
+            _object(numbers={"type": "string", "minLength": 1, "maxLength": MAX_TEXT}),
         ],
     },
     "Queries": _object(queries=_list(_ref("Query"), 1, MAX_BATCH)),
@@ -79,12 +81,17 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         "type": ["object", "null"],
         "additionalProperties": _NUMBER,
     },
-    "Answer": _object(
-        query={"type": "string", "description": "the condition, in its one fixed spelling"},
-        value={"type": "number", "description": "a count"},
-        error={"type": "number", "description": "with probability 1 - beta the true count is this close"},
-        source={"type": "string", "enum": SOURCES},
-        cost=_ref("Cost"),
+    "Answer": _may_have(
+        _object(
+            query={"type": "string", "description": "the condition, in its one fixed spelling"},
+            value={"type": "number", "description": "a count; of numbers a sum, a mean, and so on"},
+            error={"type": "number", "description": "with probability 1 - beta the true count is this close"},
+            source={"type": "string", "enum": SOURCES},
+            cost=_ref("Cost"),
+        ),
+        low={"type": "number", "description": "of numbers: what the answer lies between, as far as its counts hold"},
+        high=_NUMBER,
+        rank_error={"type": "number", "description": "of a quantile: how far its rank may be off, a count"},
     ),
     "Answered": _object(answers=_list(_ref("Answer"))),
     "Quote": _object(
@@ -185,7 +192,12 @@ _MOST: Final[Mapping[str, Schema]] = {
 
 _EXAMPLE: Final = {"where": "age in 30..39 and income = '>50K'"}
 _EXAMPLES: Final = {
-    "queries": [_EXAMPLE, {"marginal": ["sex", "income"]}, {"range": {"column": "age", "low": "30", "high": "39"}}]
+    "queries": [
+        _EXAMPLE,
+        {"marginal": ["sex", "income"]},
+        {"range": {"column": "age", "low": "30", "high": "39"}},
+        {"numbers": "mean:age by sex"},
+    ]
 }
 
 ENDPOINTS: Final = (

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from qrelease.apps.server.rate_limit import Rates
 from qrelease.errors import InvalidInput, QReleaseError, RowsChangedWarning, TooLarge
+from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
     from qrelease.apps.server.app import Handlers
@@ -66,7 +67,7 @@ class Settings:
 
     data: str
     schema: str
-    ledger: str
+    ledger: Path | LedgerUrl
     epsilon: float
     delta: float | None
     alpha: float
@@ -193,7 +194,7 @@ def _check_known(settings: Settings, table: Table) -> None:
     from qrelease.privacy.ledger import Ledger
     from qrelease.release.curator import Curator
 
-    if not Path(settings.ledger).exists():
+    if not Ledger.exists(settings.ledger):
         return
     with Ledger.open(settings.ledger, dataset=settings.dataset, neighbours=settings.neighbours) as ledger:
         curator = Curator(table, ledger)
@@ -242,8 +243,8 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
 
     loaded.rehearse(Neighbours.parse(settings.neighbours))
     table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
-    path = Path(settings.ledger)
-    total = None if path.exists() else cost
+    path = settings.ledger
+    total = None if Ledger.exists(path) else cost
     with ExitStack() as closing:
         # Two connections: one for the transactions, and one for what is read without waiting for them.
         ledger, door = (
@@ -261,7 +262,9 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
             opened[:] = [curator.open(mechanism, cost, key=settings.session, changed_rows=settings.changed_rows)]
             return Service(opened[0], Analysts(ledger))
 
-        transactions = Transactions(ledger, service, path.with_name(f"{path.name}-turn"))
+        # On a server they take turns by its lock, which wakes who waits.
+        turn = path.with_name(f"{path.name}-turn") if isinstance(path, Path) else None
+        transactions = Transactions(ledger, service, turn)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RowsChangedWarning)  # it was said
             transactions.start()

@@ -15,7 +15,9 @@ from qrelease.data.predicates import Predicate, parse
 from qrelease.errors import TooLarge
 from qrelease.mechanisms.online import hypothesis
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+from qrelease.mechanisms.online.numbers import check_online
 from qrelease.queries.families import Vectors
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ MAX_CONDITION_CELLS: Final = 1 << 16
 
 MAX_ANSWERS: Final = 1000
 """Answers to one request."""
+
+
+MAX_NUMBER_ENTRIES: Final = 1 << 18
+"""Groups of a question about numbers, times the cells of its columns."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,24 @@ class Question:
         return (str(self.meant),) if isinstance(self.meant, Predicate) else tuple(self.meant.texts())
 
 
-def read_question(domain: Domain, query: Mapping[str, Any]) -> Question:
+@dataclass(frozen=True)
+class NumberQuestion:
+    """What a query of the API means that asks for numbers by group."""
+
+    asked: NumericQuestion
+
+    @property
+    def cells(self) -> int:
+        """Cells of the marginal that it is about."""
+        return self.asked.domain.cells(self.asked.axes)
+
+    @property
+    def answers(self) -> int:
+        """How many answers it has: of each group, or each of its quantiles."""
+        return self.asked.groups * max(len(self.asked.probabilities), 1)
+
+
+def read_question(domain: Domain, query: Mapping[str, Any]) -> Question | NumberQuestion:
     """What a query of the API means.
 
     `InvalidInput` for one that means nothing, `TooLarge` for one about too many cells.
@@ -110,12 +133,25 @@ def read_question(domain: Domain, query: Mapping[str, Any]) -> Question:
         if cells > MAX_ANSWERS:
             raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
         return Question(domain, Workload.marginals(domain, [query["marginal"]]))
+    if "numbers" in query:
+        return _read_numbers(domain, query["numbers"])
     found = Question(domain, parse(query["where"] if "where" in query else _range_text(**query["range"]), domain))
     if found.cells > MAX_CONDITION_CELLS:
         raise TooLarge(
             f"the columns of the condition span {found.cells:,} cells; at most {MAX_CONDITION_CELLS:,} are allowed"
         )
     return found
+
+
+def _read_numbers(domain: Domain, text: str) -> NumberQuestion:
+    asked = NumberQuestion(NumericQuestion.parse(domain, text))
+    check_online(asked.asked)
+    entries = asked.cells * asked.asked.groups
+    if entries > MAX_NUMBER_ENTRIES:
+        raise TooLarge(
+            f"its groups times the cells of its columns come to {entries:,}; at most {MAX_NUMBER_ENTRIES:,} are allowed"
+        )
+    return asked
 
 
 def _range_text(column: str, low: str, high: str) -> str:

@@ -18,18 +18,19 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from qrelease.apps.server.problems import KeyReused, NoRoom
-from qrelease.apps.server.questions import Question
+from qrelease.apps.server.questions import NumberQuestion, Question
 from qrelease.errors import BudgetExceeded, StreamHalted
+from qrelease.mechanisms.online import numbers
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
 from qrelease.privacy.costs import six_digits
 
 if TYPE_CHECKING:
     from qrelease.inference.histogram import Histogram
-    from qrelease.mechanisms.online.canonical_group import CanonicalGroup
-    from qrelease.mechanisms.online.quotes import Purse
+    from qrelease.mechanisms.online.quotes import Purse, Quote
     from qrelease.mechanisms.online.session import OnlineSession
     from qrelease.queries.canonical import CanonicalQuery
+    from qrelease.queries.numeric import NumericQuestion
 
 
 class _RequestPurse:
@@ -62,7 +63,7 @@ class _RequestPurse:
         return next(iter(taken.values())) if taken else math.inf
 
 
-def _so_far(taken: float, found: int, questions: Sequence[Question]) -> str:
+def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuestion]) -> str:
     """What a request took that ends in the middle, and how many answers it found: as public as they are."""
     if not found and not taken:
         return "nothing was charged"
@@ -91,29 +92,45 @@ class Service:
         """Learn one thing that was put off; whether there was any."""
         return self._session.learn()
 
-    def quote(self, analyst: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    def quote(self, analyst: str, questions: Sequence[Question | NumberQuestion]) -> list[dict[str, Any]]:
         """What each query would cost the analyst now, at most; also if that is more than is left."""
-        quoted: dict[tuple[CanonicalQuery, ...], dict[str, Any]] = {}  # many are alike, and others cost the same
+        # Many are alike, and others cost the same.
+        quoted: dict[tuple[CanonicalQuery, ...] | NumericQuestion, dict[str, Any]] = {}
         with self._analysts.account(analyst) as account:
             takes = cache(account.takes)
             for question in questions:
-                if question.group.queries not in quoted:
-                    quoted[question.group.queries] = self._quote(question.group, account, takes)
-        return [quoted[question.group.queries] for question in questions]
+                if _asked(question) not in quoted:
+                    quoted[_asked(question)] = self._quote(question, account, takes)
+        return [quoted[_asked(question)] for question in questions]
 
     def _quote(
-        self, group: CanonicalGroup, purse: Purse, takes: Callable[[Cost], dict[str, float] | None]
+        self, question: Question | NumberQuestion, purse: Purse, takes: Callable[[Cost], dict[str, float] | None]
     ) -> dict[str, Any]:
         try:
-            quote = self._session.quote(group, purse)
+            quote = self._quoted(question, purse)
             source, cost, affordable = quote.source, quote.cost, True
         except BudgetExceeded:
-            source, cost, affordable = "measured", self._session.price(group), False
+            source, cost, affordable = "measured", self._price(question), False
         raised = None if cost is None else takes(cost)
         return {"source": source, "cost": costs(cost), "takes": raised, "affordable": affordable}
 
+    def _quoted(self, question: Question | NumberQuestion, purse: Purse | None = None) -> Quote:
+        if isinstance(question, NumberQuestion):
+            return numbers.quote(self._session, question.asked, purse)
+        return self._session.quote(question.group, purse)
+
+    def _price(self, question: Question | NumberQuestion) -> Cost | None:
+        if isinstance(question, NumberQuestion):
+            return numbers.price(self._session, question.asked)
+        return self._session.price(question.group)
+
     def ask(
-        self, analyst: str, key: str, request: str, questions: Sequence[Question], most: float | None = None
+        self,
+        analyst: str,
+        key: str,
+        request: str,
+        questions: Sequence[Question | NumberQuestion],
+        most: float | None = None,
     ) -> bytes:
         """The answers, as the bytes that are sent, and sent again for the same key.
 
@@ -146,11 +163,17 @@ class Service:
                 account.record(key, request, response)
             return response
 
-    def _known(self, question: Question) -> bool:
-        quote = self._session.quote(question.group)
+    def _known(self, question: Question | NumberQuestion) -> bool:
+        quote = self._quoted(question)
         return quote.cost is None and quote.source != "measured"
 
-    def _answers(self, purse: Purse, question: Question) -> Iterator[dict[str, Any]]:
+    def _answers(self, purse: Purse, question: Question | NumberQuestion) -> Iterator[dict[str, Any]]:
+        if isinstance(question, NumberQuestion):
+            for n in numbers.answer(self._session, question.asked, purse):
+                told = {"query": n.text, "value": n.value, "error": n.error, "source": n.source, "cost": costs(n.cost)}
+                rank = {} if n.rank_error is None else {"rank_error": n.rank_error}
+                yield {**told, "low": n.low, "high": n.high, **rank}
+            return
         if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
             self._session.quote(question.group, purse)
         found = self._session.answers(question.group, purse)
@@ -171,6 +194,11 @@ class Service:
     def synopsis(self) -> Histogram:
         """The hypothesis: what is made of it needs no transaction, since later answers do not change it."""
         return self._session.synopsis
+
+
+def _asked(question: Question | NumberQuestion) -> tuple[CanonicalQuery, ...] | NumericQuestion:
+    """What tells questions apart."""
+    return question.asked if isinstance(question, NumberQuestion) else question.group.queries
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

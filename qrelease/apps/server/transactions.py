@@ -10,6 +10,7 @@ wrote, to tidy the ledger up. It would hold up replies: this thread and the loop
 
 Several workers take turns by a lock on a file beside the ledger: SQLite's own lock is what keeps them apart, but it
 is waited for by sleeping, and wakes nobody. The lock goes with the process that holds it, also when that is killed.
+A ledger on a server needs none of that: its lock wakes who waits, on whatever host.
 """
 
 from __future__ import annotations
@@ -85,10 +86,11 @@ class Transactions:
     open_service
         Makes the service from what is in the ledger, at the start and after a failure.
     turn
-        The file by whose lock several workers take turns.
+        The file by whose lock several workers take turns; None where the ledger's own lock is waited for without
+        sleeping, as on a server.
     """
 
-    def __init__(self, ledger: Ledger, open_service: Callable[[], Service], turn: Path) -> None:
+    def __init__(self, ledger: Ledger, open_service: Callable[[], Service], turn: Path | None) -> None:
         self._ledger, self._open, self._turn = ledger, open_service, turn
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting: deque[_Job] = deque()  # taken from the queue, and not done yet
@@ -144,7 +146,7 @@ class Transactions:
             raise Busy("it takes too long") from None
 
     def _work(self) -> None:
-        descriptor = os.open(self._turn, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = None if self._turn is None else os.open(self._turn, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             while self._fill():
                 outcomes = self._round([*self._waiting], descriptor)
@@ -153,7 +155,8 @@ class Transactions:
                     done[0].loop.call_soon_threadsafe(_deliver, done, outcomes)
                 self._rounds += 1
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _fill(self) -> bool:
         """Take all the work that waits, and wait for some if there is none; False at the end."""
@@ -179,7 +182,7 @@ class Transactions:
                 else min(2 * pause, SETTINGS.max_pause_seconds)
             )
 
-    def _round(self, jobs: Sequence[_Job], descriptor: int) -> list[_Outcome]:
+    def _round(self, jobs: Sequence[_Job], descriptor: int | None) -> list[_Outcome]:
         """Do the first of the jobs, and as many more as there is time for, in one transaction: what came of each."""
         outcomes: list[_Outcome] = []
         try:
@@ -233,8 +236,11 @@ class Transactions:
         return learned
 
     @contextlib.contextmanager
-    def _turn_of(self, descriptor: int) -> Iterator[None]:
+    def _turn_of(self, descriptor: int | None) -> Iterator[None]:
         """This worker's turn; while another has it, there is time to learn, which else is done in the turn."""
+        if descriptor is None:
+            yield
+            return
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

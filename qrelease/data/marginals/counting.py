@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util import memory
 from qrelease._util.parallel import cores, in_parallel
 from qrelease._util.typing import Axes, Ints
 from qrelease.data.marginals import kernels
@@ -23,6 +24,8 @@ class CountingSettings:
     """Cells of the largest table from which several marginals are read: it stays in a core's first cache."""
     block_bytes: int = 1 << 18
     """Bytes of codes and cell numbers handled at a time: they stay in a core's second cache."""
+    blocks_mapped: int = 1 << 12
+    """Blocks after which what was read of mapped files is let go of."""
     private_table_cells: int = 1 << 23
     """Cells, over all cores together, up to which each core counts into tables of its own."""
     per_table: float = 0.6
@@ -108,12 +111,15 @@ def count_records(
         np.array([*tables.values()], np.int64),
     )
     arrays = [np.asarray(columns[a]) for a in used]
+    maps = [columns[a] for a in used]
     narrow = np.result_type(np.uint8, *arrays)
     step = max(SETTINGS.block_bytes // (len(used) * narrow.itemsize + 4), 1)
 
     def work(_: int, cut: slice) -> Ints:
         counts, index = np.zeros(cells, np.int64), np.empty(step, np.uint32)
-        for first in range(cut.start, cut.stop, step):
+        for number, first in enumerate(range(cut.start, cut.stop, step)):
+            if number % SETTINGS.blocks_mapped == 0:
+                memory.forget(maps)
             rows = slice(first, min(first + step, cut.stop))
             codes = np.empty((len(used), rows.stop - first), narrow)
             for row, array in zip(codes, arrays, strict=True):

@@ -42,12 +42,13 @@ _SHARED_TEXT = "those that sets can share are looked for, and taken where they c
 class Node:
     """A table over `axes` of a universe of this `shape`, and the `wanted` sets (with their offsets) read from it.
 
-    What is below it is planned when it is asked for.
+    What is below it is planned when it is asked for. With at most `direct_work` cells times sets it is summed directly.
     """
 
     shape: tuple[int, ...]
     axes: Axes
     wanted: dict[Axes, int]
+    direct_work: int = MAX_DIRECT_WORK
 
     @cached_property
     def cells(self) -> int:
@@ -57,7 +58,7 @@ class Node:
     @cached_property
     def _runs(self) -> tuple[Axes, ...]:
         """The axes as four blocks, if the table is divided."""
-        if len(self.axes) < 4 or len(self.wanted) < 3 or self.cells * len(self.wanted) <= MAX_DIRECT_WORK:
+        if len(self.axes) < 4 or len(self.wanted) < 3 or self.cells * len(self.wanted) <= self.direct_work:
             return ()
         return choose_blocks(self.shape, self.axes, tuple(self.wanted)) or ()
 
@@ -86,7 +87,8 @@ class Node:
     def children(self) -> "tuple[Node, ...]":
         """The tables that drop one block each."""
         kept = [tuple(a for a in self.axes if a not in run) for run in self._runs]
-        return tuple(Node(self.shape, axes, share) for axes, share in zip(kept, self._shares, strict=False))
+        shares = zip(kept, self._shares, strict=False)
+        return tuple(Node(self.shape, axes, share, self.direct_work) for axes, share in shares)
 
     def __str__(self) -> str:
         blocks = f" in blocks of {' x '.join(map(str, self.blocks))}" if self.blocks else ""
@@ -150,10 +152,13 @@ class MarginalPlan:
     """How the marginals on `sets` are read from, and written into, a table of the given shape, or counted from records.
 
     The marginals lie one after another in a flat vector, in the order of the sets, each in C order.
+
+    direct_work  cells times sets up to which a table is summed directly, since a further level would cost more
     """
 
     shape: tuple[int, ...]
     sets: tuple[Axes, ...]
+    direct_work: int = MAX_DIRECT_WORK
 
     @classmethod
     def choose(cls, shape: Sequence[int], sets: Sequence[Axes]) -> "MarginalPlan":
@@ -174,7 +179,7 @@ class MarginalPlan:
 
     @cached_property
     def _root(self) -> Node:
-        return Node(self.shape, tuple(range(len(self.shape))), self._wanted)
+        return Node(self.shape, tuple(range(len(self.shape))), self._wanted, self.direct_work)
 
     @cached_property
     def _direct(self) -> tuple[Ints, Ints, Ints]:
@@ -182,12 +187,14 @@ class MarginalPlan:
         return np.array(self.shape, np.int64), _strides(self.shape, self._root), _ints(self._root.direct.values())
 
     @cached_property
-    def _tree(self) -> kernels.Tree:
+    def tree(self) -> kernels.Tree:
+        """The tables below the histogram, as kernels take them."""
         return _laid_out(self.shape, self._root.children)
 
     @property
-    def _tree_cells(self) -> int:
-        return int(self._tree.begins[-1] + self._tree.cells[-1]) if self._root.children else 0
+    def tree_cells(self) -> int:
+        """Of all tables below the histogram."""
+        return int(self.tree.begins[-1] + self.tree.cells[-1]) if self._root.children else 0
 
     def marginals(self, table: npt.NDArray[Any]) -> Floats:
         """All marginals of a table (|X|,), flat, one after another. `InvalidInput` for a table of another size."""
@@ -198,7 +205,7 @@ class MarginalPlan:
         out = np.zeros(self.offsets[-1])
         kernels.project_many(y, *self._direct, out)
         if self._root.children:
-            kernels.collect(self._tree, self._pass(y, None), out)
+            kernels.collect(self.tree, self._pass(y, None), out)
         return out
 
     def scale(self, table: Reals, factors: Floats) -> Floats:
@@ -215,9 +222,9 @@ class MarginalPlan:
         out = np.zeros(self.offsets[-1])
         kernels.expand_many(table, *self._direct, factors)
         if self._root.children:
-            by = parallel.filled(self._tree_cells, 1.0)
-            kernels.spread(self._tree, by, factors)
-            kernels.collect(self._tree, self._pass(table, by), out)
+            by = parallel.filled(self.tree_cells, 1.0)
+            kernels.spread(self.tree, by, factors)
+            kernels.collect(self.tree, self._pass(table, by), out)
         kernels.project_many(table, *self._direct, out)
         return out
 
@@ -227,13 +234,13 @@ class MarginalPlan:
         In tiles along the first two blocks, of which those that share neither are passed over at once: so no two
         write to the same cell, and what is added to a cell comes in one order, on however many cores.
         """
-        blocks, begins = self._root.blocks, self._tree.begins[:4]
+        blocks, begins = self._root.blocks, self.tree.begins[:4]
         shapes = [blocks[:i] + blocks[i + 1 :] for i in range(4)]
 
         def views(tables: Floats) -> list[Floats]:
             return [tables[b : b + prod(s)].reshape(s) for b, s in zip(begins, shapes, strict=True)]
 
-        y, sums = table.reshape(blocks), parallel.filled(self._tree_cells, 0.0)
+        y, sums = table.reshape(blocks), parallel.filled(self.tree_cells, 0.0)
         tables = [*(() if by is None else views(by)), *views(sums)]
         kernel: Callable[..., None] = kernels.sum_blocks if by is None else kernels.scale_and_sum_blocks
         most = min(blocks[0], blocks[1], _MAX_TILES)
@@ -251,7 +258,7 @@ class MarginalPlan:
     def scratch_cells(self) -> int:
         """Reals of float64 that one pass needs beside the histogram: factors and sums."""
         flat = 8 * self.offsets[-1]  # factors, sums, logarithms and what callers derive from them
-        return flat + 2 * (self._tree_cells + parallel.PAGE_BYTES)
+        return flat + 2 * (self.tree_cells + parallel.PAGE_BYTES)
 
     def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], names: Sequence[str]) -> Ints:
         """All marginals of records, flat, int64: d columns of codes (n,), with their names.
@@ -288,7 +295,8 @@ class MarginalPlan:
         """Sets that fit a small table together share it."""
         wanted, found = self._wanted, [*counting.gathered(self.shape, self.sets)]
         alone = {s: wanted[s] for _, held in found if len(held) == 1 for s in held}
-        shared = [Node(self.shape, axes, {s: wanted[s] for s in held}) for axes, held in found if len(held) > 1]
+        groups = [(axes, held) for axes, held in found if len(held) > 1]
+        shared = [Node(self.shape, axes, {s: wanted[s] for s in held}, self.direct_work) for axes, held in groups]
         return CountingTables(self.shape, alone, tuple(shared), self.offsets[-1], counting.searching(len(self.sets)))
 
     def __str__(self) -> str:

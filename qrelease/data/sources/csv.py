@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, final
 
@@ -19,6 +20,10 @@ from qrelease.errors import InvalidInput
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from qrelease._util.typing import Codes
+    from qrelease.data.persons import PersonReader
+    from qrelease.data.sources.encoder import Encoder
 
 CHUNK = 512
 """Records held as text at a time: they stay in a core's cache, which is three times faster than 2^14 of them."""
@@ -54,6 +59,7 @@ class CsvReader:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.files: tuple[Path, ...] = (self.path,)
         with self._records() as records:
             names = next(records, None)
         if names is None:
@@ -63,18 +69,21 @@ class CsvReader:
         if twice is not None:
             raise InvalidInput(f"{self.path} line 1: column {twice!r} appears twice")
 
-    def check_commas(self, known: Collection[str] = ()) -> None:
+    def check_header(self, known: Collection[str] = ()) -> None:
         """Refuse a header that other marks than commas seem to separate, unless it is the name of a known column."""
         only = self.header[0] if len(self.header) == 1 else ""
         other = next((mark for mark in _OTHER_SEPARATORS if mark in only), None)
         if other is not None and only not in known:
             raise InvalidInput(f"{self.path} line 1: columns are separated by {other!r}; save it with commas")
 
-    def chunks(self) -> Iterator[Chunk]:
-        """The records below the header, at most `CHUNK` at a time, each as long as the header."""
-        first, width = 0, len(self.header)
+    def chunks(self, after: int = 0) -> Iterator[Chunk]:
+        """The records below the header, at most `CHUNK` at a time, each as long as the header.
+
+        after  how many of them are left out, the first ones
+        """
+        first, width = after, len(self.header)
         with self._records() as records, reading_bar() as bar:
-            next(records)
+            next(islice(records, after, None))  # the header, or the last record that is left out
             while rows := list(islice(records, CHUNK)):
                 if set(map(len, rows)) != {width}:
                     wrong = next(i for i, row in enumerate(rows) if len(row) != width)
@@ -85,6 +94,12 @@ class CsvReader:
                 yield Chunk(first, rows)
                 first += len(rows)
                 bar.update(len(rows))
+
+    def pieces(self, columns: Sequence[str], after: int = 0) -> Iterator[CsvPiece]:
+        """The records, which have all columns, a chunk at a time; `after` as in `chunks`."""
+        places = {name: self.header.index(name) for name in columns}
+        for chunk in self.chunks(after):
+            yield CsvPiece(self, chunk, places)
 
     def texts(self) -> Iterator[Iterator[tuple[str, ...]]]:
         """All columns of each chunk."""
@@ -131,6 +146,35 @@ class CsvReader:
                     byte = line[found.start]
                     return f"{self.path} line {number}: byte 0x{byte:02x} is not UTF-8; save it as UTF-8"
         return f"{self.path} is not UTF-8: {error.reason}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CsvPiece:
+    """A chunk of text to codes; a value without a place is an error with its line.
+
+    places  where each column stands in a row
+    """
+
+    reader: CsvReader
+    chunk: Chunk
+    places: Mapping[str, int]
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column."""
+        rows, at = self.chunk.rows, itemgetter(self.places[column])
+        try:
+            return encoder.codes(map(at, rows), len(rows))
+        except InvalidInput:
+            position, error = encoder.fault(map(at, rows))
+            raise InvalidInput(f"{self._where(position)}: {error}") from None
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names."""
+        return reader.text_codes(map(itemgetter(self.places[column]), self.chunk.rows), self._where)
+
+    def _where(self, position: int) -> str:
+        return f"{self.reader.path} line {self.reader.line(self.chunk.first + position)}"
 
 
 def _rows(reader: Iterator[list[str]]) -> Iterator[list[str]]:

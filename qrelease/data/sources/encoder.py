@@ -7,8 +7,9 @@ from datetime import datetime, time
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 
-from qrelease._util.typing import Codes
+from qrelease._util.typing import Codes, Mask
 from qrelease.data.attribute import MAX_KEYS, Attribute
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
@@ -111,3 +112,28 @@ class Encoder(dict[str, int]):
             except InvalidInput as error:
                 return position, error
         raise LookupError("every value has a code")
+
+
+def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Codes, Mask]:
+    """The codes (n,) of the numbers that are plainly inside, 0 for the others, and which ones these are, (n,).
+
+    The same codes as `Encoder.code` gives to the numbers, and `Attribute.encode` to their numerals, for all of these
+    compare floats. Not plain are numbers outside of the bins, fractions among whole numbers, and those that a missing
+    mark may stand for.
+    """
+    attribute = encoder.attribute
+    with np.errstate(invalid="ignore"):
+        if attribute.grid is not None:
+            places = attribute.grid.places(numbers)
+        elif attribute.edges:
+            places = np.searchsorted(attribute.edges, numbers, side="right") - 1
+        else:
+            places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
+        plain = (places >= 0) & (places < attribute.values)
+        if attribute.whole:
+            plain &= np.floor(numbers) == numbers
+    for mark in attribute.missing:
+        means = meaning(mark.strip())
+        if isinstance(means, float):  # not a word: a number is none
+            plain &= numbers != means
+    return np.where(plain, places, 0).astype(encoder.dtype), plain

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
+from qrelease.data.sources.arrow import Misplaced, distinct_codes, is_looked_up
 from qrelease.data.sources.csv import CHUNK
-from qrelease.data.sources.encoder import Encoder
+from qrelease.data.sources.encoder import Encoder, plain_codes
 from qrelease.data.sources.progress import reading_bar
-from qrelease.data.spelling import meaning, shown
+from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.persons import PersonReader
 
 
 def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes:
@@ -29,6 +34,9 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
     `first` is the number of rows before this piece, so that an error can name the row, counted from 0.
     """
     try:
+        column = _arrow_column(series)
+        if column is not None:
+            return _of_arrow(encoder, column, first)
         null = series.is_null()
         if series.dtype.is_float():
             null = null | series.is_nan()
@@ -54,6 +62,26 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
     return _values(encoder, values, first, of_texts=series.dtype == nw.String and not some)
 
 
+def _arrow_column(series: nw.Series[Any]) -> Any:
+    """A column of texts or days as pyarrow has it, where it is one of pyarrow's or of polars'; else None."""
+    if series.implementation.is_pyarrow():
+        column = series.to_native()
+    elif (
+        series.implementation.is_polars() and series.dtype in (nw.String, nw.Date) and find_spec("pyarrow") is not None
+    ):
+        column = series.to_arrow()
+    else:
+        return None
+    return column if is_looked_up(column.type) else None
+
+
+def _of_arrow(encoder: Encoder, column: Any, first: int) -> Codes:
+    try:
+        return distinct_codes(encoder, column)
+    except Misplaced as error:
+        raise InvalidInput(f"row {first + error.position} (from 0): {error}") from None
+
+
 def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
     """A column of numbers as floats (n,), whole numbers past 2^53 rounded; what stands for a null is arbitrary."""
     if series.dtype.is_integer():  # Arrow refuses to cast what it would have to round
@@ -62,26 +90,8 @@ def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
 
 
 def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range) -> Codes:
-    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts.
-
-    The same codes as `Encoder.code` gives, for both compare floats.
-    """
-    attribute = encoder.attribute
-    with np.errstate(invalid="ignore"):
-        if attribute.grid is not None:
-            places = attribute.grid.places(numbers)
-        elif attribute.edges:
-            places = np.searchsorted(attribute.edges, numbers, side="right") - 1
-        else:
-            places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
-        plain = (places >= 0) & (places < attribute.values)
-        if attribute.whole:
-            plain &= np.floor(numbers) == numbers
-    for mark in attribute.missing:
-        means = meaning(mark.strip())
-        if isinstance(means, float):  # not a word: a number is none
-            plain &= numbers != means
-    codes = np.where(plain, places, 0).astype(encoder.dtype)
+    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
+    codes, plain = plain_codes(encoder, numbers)
     rest = np.flatnonzero(~plain)
     codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest)
     return codes
@@ -117,23 +127,62 @@ def _values(encoder: Encoder, values: Sequence[Any], first: int, *, of_texts: bo
 
 
 @final
+class FramePiece:
+    """Some rows of a data frame to codes; a value without a place is an error with its row, counted from 0.
+
+    names   by the names of the header, those of the frame, which need not be texts
+    first   the number of rows before it
+    source  what errors call it
+    """
+
+    def __init__(self, frame: nw.DataFrame[Any], names: Mapping[str, Any], first: int, source: str) -> None:
+        self._frame, self._names, self._first, self._source = frame, names, first, source
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column."""
+        try:
+            return encode_series(encoder, self._frame.get_column(self._names[column]), self._first)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._source} {error}") from None
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names."""
+        keys = self._frame.get_column(self._names[column])
+        fine = isinstance(keys.dtype, nw.Datetime) and keys.dtype.time_unit == "ns"
+        if (fine and self._frame.implementation.is_polars()) or keys.dtype == nw.Time:  # nanoseconds would be cut off
+            raise InvalidInput(f"{self._source}: person column {column!r}: give moments with nanoseconds as text")
+        return reader.codes(keys.to_list(), lambda row: f"{self._source} row {self._first + row} (from 0)")
+
+
+@final
 class FrameReader:
-    """A pandas or polars data frame or a pyarrow table, read as a file is: `header` and `texts()`."""
+    """A pandas or polars data frame or a pyarrow table, read as a file is."""
 
     path = Path("the frame")
+    files: tuple[Path, ...] = ()
 
     def __init__(self, frame: Any) -> None:
         try:
             self._frame = nw.from_native(frame, eager_only=True)
+            self._columns = self._frame.columns
         except TypeError:
             kind = type(frame).__name__
-            raise InvalidInput(f"a file, or a pandas, polars or pyarrow table is needed, got {kind}") from None
-        self.header: tuple[str, ...] = tuple(map(str, self._frame.columns))
+            raise InvalidInput(f"a pandas, polars or pyarrow table is needed, got {kind}") from None
+        except nw.exceptions.DuplicateError as error:
+            raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
+        self.header: tuple[str, ...] = tuple(map(str, self._columns))
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Nothing separates the names of a frame."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[FramePiece]:
+        """All rows at once."""
+        yield FramePiece(self._frame, dict(zip(self.header, self._columns, strict=True)), 0, str(self.path))
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of some rows as texts, a missing value as the empty one."""
         with reading_bar() as bar:
             for first in range(0, len(self._frame), CHUNK):
                 piece = self._frame[first : first + CHUNK]
-                yield [[shown(value) for value in piece[name].to_list()] for name in self._frame.columns]
+                yield [[shown(value) for value in piece[name].to_list()] for name in self._columns]
                 bar.update(len(piece))

@@ -2,10 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
+import narwhals.stable.v2 as nw
+
+from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
@@ -23,6 +26,7 @@ class ParquetReader:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.files: tuple[Path, ...] = (self.path,)
         with self._file() as file:
             self.header: tuple[str, ...] = tuple(file.schema_arrow.names)
 
@@ -30,10 +34,20 @@ class ParquetReader:
         """The records, at most `BATCH` at a time, in all columns or the ones named."""
         import pyarrow as pa
 
-        with self._file() as file, reading_bar() as bar:
+        with self._file(columns) as file, reading_bar() as bar:
             for batch in file.iter_batches(BATCH, columns=None if columns is None else list(columns)):
                 yield pa.Table.from_batches([batch])
                 bar.update(len(batch))
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Nothing separates the names of a Parquet file."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[FramePiece]:
+        """The records, in the columns named, a batch at a time."""
+        first, names = 0, dict(zip(columns, columns, strict=True))
+        for batch in self.batches(columns):
+            yield FramePiece(nw.from_native(batch, eager_only=True), names, first, str(self.path))
+            first += len(batch)
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
@@ -41,7 +55,8 @@ class ParquetReader:
             yield [[shown(value) for value in column.to_pylist()] for column in batch.columns]
 
     @contextlib.contextmanager
-    def _file(self) -> Iterator[Any]:
+    def _file(self, texts: Sequence[str] | None = None) -> Iterator[Any]:
+        """The file, of which columns of texts, among those named, keep the dictionary that they are stored with."""
         try:
             import pyarrow as pa
             from pyarrow import parquet
@@ -49,6 +64,12 @@ class ParquetReader:
             raise InvalidInput(f"{self.path}: Parquet needs pyarrow: pip install pyarrow") from None
         try:
             with parquet.ParquetFile(self.path) as file:
+                kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+                listed = [name for name in texts or () if pa.types.is_string(kinds[name])]
+                if not listed:
+                    yield file
+                    return
+            with parquet.ParquetFile(self.path, read_dictionary=listed) as file:
                 yield file
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, final
 
@@ -132,7 +132,8 @@ class PurchasePolicy:
     def __init__(self, prices: Prices, cap: Cost, declared: Conjunctions | None, *, has_hypothesis: bool) -> None:
         self.prices = prices
         self.synopsis_share = POLICY.synopsis_share_in_rho if isinstance(cap, ApproxDP) else POLICY.synopsis_share
-        self._domain, self._cap, self._declared, self._has_hypothesis = prices.domain, cap, declared, has_hypothesis
+        self._domain, self._cap, self._has_hypothesis = prices.domain, cap, has_hypothesis
+        self._declared = None if declared is None else replace(declared, weighted=True)
         self._bought_so_far = 0  # synopses and sparse vectors
         self._thresholds: dict[tuple[Axes, int], float] = {}  # by columns and order, the rent at which to buy
         self._offer = lru_cache(POLICY.cached_prices)(self._price_offer)
@@ -311,7 +312,13 @@ class PurchasePolicy:
 
     def _class(self, order: int) -> QueryClass:
         widest = len(self._domain)
-        return Conjunctions(max(order, 1)) if order <= widest else Parities() if order == widest + 1 else Everything()
+        return (
+            Conjunctions(max(order, 1), weighted=True)
+            if order <= widest
+            else Parities()
+            if order == widest + 1
+            else Everything()
+        )
 
     def _forget_prices(self) -> None:
         self._thresholds.clear()

@@ -51,8 +51,10 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHal
 from qrelease.inference.histogram import Histogram
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import hypothesis as hypotheses
+from qrelease.mechanisms.online import numbers
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup, QueryReader
 from qrelease.mechanisms.online.draws import PrivateDraws
+from qrelease.mechanisms.online.numbers import NumberAnswer
 from qrelease.mechanisms.online.prices import Offer
 from qrelease.mechanisms.online.purchasing import Purchase
 from qrelease.mechanisms.online.quotes import Purse, Quote, total_cost
@@ -63,6 +65,7 @@ from qrelease.privacy.filters import Tally, after, remaining, spent
 from qrelease.privacy.ledger import SharedJournal
 from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 
 _as_json: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -261,6 +264,21 @@ class OnlineSession:
         """
         return [a for group in self._reader.read(workload) for a in self._serve(group, purse)]
 
+    def numbers(self, question: str | NumericQuestion, purse: Purse | None = None) -> list[NumberAnswer]:
+        """Sums, means, variances, quantiles or shares by group, one answer a group or quantile: `mean:age by sex`.
+
+        They are made of linear queries, which are priced, remembered and learned from as others are: see
+        `mechanisms.online.numbers`. Raises as `answer` does; what was bought before a budget ended is kept.
+        """
+        return numbers.answer(self, self._question(question), purse)
+
+    def quote_numbers(self, question: str | NumericQuestion, purse: Purse | None = None) -> Quote:
+        """The most that the answers of `numbers` would cost now, in all."""
+        return numbers.quote(self, self._question(question), purse)
+
+    def _question(self, question: str | NumericQuestion) -> NumericQuestion:
+        return NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
+
     def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
         """The most that answering would cost now, in all. Nothing is spent or written, and no news is read.
 
@@ -279,6 +297,11 @@ class OnlineSession:
         """What answers cost that are measured by themselves, whether or not that is covered."""
         with self._lock:
             return self._unit.of_the_unit(self._state.policy.alone(group).cost)
+
+    def missing(self, group: CanonicalGroup) -> bool:
+        """Whether the answer to some query of a group is not known, so that it would have to be bought."""
+        with self._lock:
+            return self._state.missing(group)
 
     # What is known of it
 

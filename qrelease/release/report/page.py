@@ -27,6 +27,7 @@ from qrelease.queries.families import Cells, Intervals, Queries, Vectors
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MOST_ANSWERS
 from qrelease.release.report.figures import figures
+from qrelease.release.report.numbers import numbers
 from qrelease.release.report.svg import bar, count, text
 from qrelease.release.report.tables import LISTED, folded, pairs, table
 
@@ -46,7 +47,7 @@ def html(release: Release, page: bool = True) -> str:
     head = f"{_alarm(release)}{_missed(release)}<h1>{_title(release)}</h1>{_lead(release)}{_facts(release)}"
     if not page:
         return f'<style>{_css()}</style><div class="qrelease">{head}</div>'
-    parts = (_accuracy, _promise, _limits, _asked, figures, _budget, _measured, _made)
+    parts = (_accuracy, _promise, _limits, _asked, numbers, figures, _budget, _measured, _made)
     return document(_title(release), head + "".join(part(release) for part in parts))
 
 

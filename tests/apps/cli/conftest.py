@@ -7,8 +7,7 @@ from commands import ROWS, SCHEMA
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "people.csv").write_text("sex,age,city\n" + ROWS)
-    (tmp_path / "people.toml").write_text(SCHEMA)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(in_folder: Path) -> Path:
+    (in_folder / "people.csv").write_text("sex,age,city\n" + ROWS)
+    (in_folder / "people.toml").write_text(SCHEMA)
+    return in_folder

@@ -49,8 +49,50 @@ def test_conditions_come_from_a_file_and_answers_as_csv_or_json(
     assert [float(row["answer"]) for row in found] == [row["answer"] for row in rows[1:]]
     assert [float(row["model_95"]) for row in found] == [row["model_95"] for row in rows[1:]]
     for command, words in [
-        (["answer", "out"], "no condition"),
+        (["answer", "out"], "no condition or question"),
         (["answer", "out", "--file", "no"], "no cannot be read"),
     ]:
         assert main(command) == 2
         assert words in capsys.readouterr().err
+
+
+def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--delta", "1e-6") == 0
+    capsys.readouterr()
+    assert main(["answer", "out", "mean:age by sex", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert list(rows[0]) == ["sex", "value", "low_95", "high_95", "unbiased", "n", "source"]
+    assert all(float(row["low_95"]) <= float(row["value"]) <= float(row["high_95"]) for row in rows)
+    assert main(["answer", "out", "mean:age by sex", "sex = F", "--format", "json"]) == 0
+    first, *others = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert first["query"] == "sex = F"
+    assert [str(row["value"]) for row in others] == [row["value"] for row in rows]
+    assert main(["answer", "out", "count by sex", "--where", "age >= 30", "--percent", "--top", "1"]) == 0
+    query, header, line = capsys.readouterr().out.splitlines()
+    assert query.startswith("count by sex where age")
+    assert header.split()[:2] == ["sex", "value"]
+    assert 50 <= float(line.split()[1]) <= 100
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["mean:agee"], "no column 'agee' (did you mean 'age'?)"),
+        (["mean:sex"], "column 'sex' holds texts and has no mean"),
+        (["quantile(1.2):age"], "a quantile is of a probability from 0 to 1, got 1.2"),
+        (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
+        (["mean:age", "--percent"], "part of the total"),
+        (["sex = F", "--top", "3"], "are for numbers, not sex = F"),
+        (["mean:age", "count by sex", "--format", "csv"], "one CSV table each"),
+    ],
+)
+def test_bad_questions_are_told_in_one_line(
+    asked: list[str], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release() == 0
+    capsys.readouterr()
+    assert main(["answer", "out", *asked]) == 2
+    found = capsys.readouterr()
+    assert not found.out
+    assert told in found.err
+    assert found.err.count("\n") == 1

@@ -142,9 +142,8 @@ _WHOSE = '[person]\ncolumn = "who"\nat_most = 1\n'
 
 
 @pytest.fixture
-def asked(tmp_path, monkeypatch, capsys):
+def asked(in_folder, capsys):
     """Runs a command on so many records, each a value: its exit code, and its lines on standard error."""
-    monkeypatch.chdir(tmp_path)
     for name, schema in (("plain", _PLAIN), ("open", _OPEN), ("persons", _PLAIN + _WHOSE)):
         Path(f"{name}.toml").write_text(schema)
     Path("fake.csv").write_text("a\n1\n2\n")

@@ -290,15 +290,13 @@ def test_the_first_release_of_nobody_leaves_a_ledger_only_with_its_charge(
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_a_refused_first_release_leaves_no_file(
-    neighbours: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    neighbours: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise TooLarge("it is refused")
-
-    for where in ("qrelease.mechanisms.auto.foretold", "qrelease.apps.cli.release._check_disk"):
-        with monkeypatch.context() as patched:
-            patched.setattr(where, refuse)
-            assert release("--neighbours", neighbours) == 2
+    """For want of memory, of a disk, of a delta."""
+    too_many = ("--mechanism", "records", "--delta", "1e-6", "--weighted-records", str(1 << 45))
+    for given in (too_many, ("--mechanism", "laplace", "--rows", str(1 << 44)), ("--mechanism", "gaussian")):
+        assert release("--neighbours", neighbours, *given) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
         assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
 
 
@@ -390,8 +388,7 @@ def test_a_table_that_cannot_be_is_refused_before_the_charge(
     assert not (folder / "people.ledger").exists()
 
 
-def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
-    monkeypatch.setattr("qrelease.release.writer.LISTED_ANSWERS", 1000)
+def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"c{i}" for i in range(24)]
     rows = "".join(",".join(str((i * j) % 4) for j in range(24)) + "\n" for i in range(200))
     (folder / "wide.csv").write_text(",".join(names) + "\n" + rows)
@@ -405,7 +402,6 @@ def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.Capture
     assert "no answers.csv: not wanted; the release gives each answer that is asked for" in said
     assert main(["answer", "few", "c1 = 3 and c7 = 2 and c9 in 1..3"]) == 0
     assert "±" in capsys.readouterr().out
-    monkeypatch.setattr("qrelease.release.writer.MOST_ANSWERS", 1000)
     command[command.index("--total-epsilon") :] = ["--out", "many", "--answers"]
     assert main(command) == 0
     with (folder / "many" / "answers.csv").open() as file:
@@ -499,16 +495,71 @@ def test_a_full_disk_is_one_line_and_says_that_the_charge_stays(
     assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.ledger", "people.toml"]
 
 
-def test_why_there_is_no_table(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qrelease.inference.histogram.MAX_HISTOGRAM_CELLS", 20)
-    assert release("--mechanism", "laplace") == 0
-    assert "no synthetic.csv: the universe has 24 cells" in capsys.readouterr().out
-    files = sorted(f.name for f in (folder / "out").iterdir())
-    assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html"]
+def test_why_there_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "wide.csv").write_text("a,b\n1,2\n3,4\n")
+    (folder / "wide.json").write_text('{"a": 20000, "b": 20000}')
+    command = ["release", "wide.csv", "--schema", "wide.json", "--mechanism", "laplace", "--workload", "marginals:1"]
+    assert main([*command, "--epsilon", "1", "--out", "out"]) == 0
+    assert "no synthetic.csv: the universe has 400,000,000 cells" in capsys.readouterr().out
+    files = {f.name for f in (folder / "out").iterdir()}
+    assert files == {"SHA256SUMS", "answers.csv", "measurements.npy", "release.json", "report.html", "synopsis.npz"}
 
 
 def test_the_folder_has_a_default_name(folder: Path) -> None:
     assert main(["release", "people.csv", "--schema", "people.toml", "--epsilon", "1"]) == 0
     assert (folder / "people-release" / "synthetic.csv").exists()
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_hours(folder):
+    rows = "".join(f"{'FM'[i % 2]},{'' if i % 20 == 7 else 20 + i % 37}\n" for i in range(600))
+    (folder / "hours.csv").write_text("sex,hours\n" + rows)
+    (folder / "hours.toml").write_text(
+        '[[attribute]]\nname = "sex"\nkind = "category"\ncategories = ["F", "M"]\n\n'
+        '[[attribute]]\nname = "hours"\nkind = "number"\nwithin = [0, 99]\nstep = 1\nbins = [0, 20, 40, 60, 100]\n'
+        'missing = [""]\n'
+    )
+    return folder
+
+
+def numbers(*options):
+    command = ["release", "hours.csv", "--schema", "hours.toml", "--epsilon", "2", "--ledger", "hours.ledger"]
+    return main([*command, "--out", "out", *options])
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "sums", "maxent"])
+def test_numbers_come_in_one_charge_with_the_workload(with_hours, mechanism, capsys):
+    asked = ["--numbers", "mean:hours by sex", "--numbers", "ratio:hours >= 40 by sex", "--clip", "hours=10..60"]
+    assert numbers("--mechanism", mechanism, "--numbers-share", "0.6", *asked) == 0
+    lines = (with_hours / "out" / "numbers.csv").read_text().splitlines()
+    assert lines[0].startswith("question,group,value,low,high,unbiased")
+    assert len(lines) == 5
+    assert "clipped to 10..60" in lines[1]
+    assert main(["verify", "out"]) == 0
+    assert "epsilon=2 of epsilon=2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--numbers", "mean:hors by sex"], "no column 'hors'"),
+        (["--numbers", "mean:sex"], "holds texts"),
+        (["--numbers", "quantile(1.2):hours"], "from 0 to 1"),
+        (["--numbers", "mean:hours", "--clip", "hours=60..10"], "a lower and a higher"),
+        (["--numbers", "mean:hours", "--clip", "hours"], "--clip takes"),
+        (["--numbers", "mean:hours", "--clip", "hours=a..b"], "--clip takes"),
+        (["--numbers", "mean:hours", "--numbers-share", "1.2"], "share must be"),
+        (["--clip", "hours=learn"], "about --numbers"),
+        (["--mechanism", "sums"], "--numbers, of which there are none"),
+        (["--mechanism", "sums", "--numbers", "mean:hours", "--rounds", "3"], "sums has none"),
+    ],
+)
+def test_numbers_that_are_refused_cost_nothing(with_hours, options, said, capsys):
+    assert numbers(*options) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (with_hours / "hours.ledger").exists()

@@ -13,12 +13,12 @@ from qrelease.apps.server.http_bounds import MAX_HEAD_BYTES, BoundedServer, conf
 WOMEN = {"where": "sex = 'F'"}
 
 
-def over_sockets(app, *requests):
+def over_sockets(app, *requests, **bounds):
     """What a server says to requests, each on a connection of its own, until it or the request ends that."""
 
     async def talk():
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = BoundedServer(configured(app, 1))
+            serving = BoundedServer(configured(app, 1, **bounds))
             task = asyncio.create_task(serving.serve(sockets=[listening]))
             found = []
             for request in requests:
@@ -80,16 +80,14 @@ def test_what_is_said_twice_is_not_heard(path):
     problem(two_keys, 400)
 
 
-def test_too_many_connections_are_told_to_come_again(path, monkeypatch):
-    monkeypatch.setattr("qrelease.apps.server.http_bounds.MAX_CONNECTIONS", 0)
+def test_too_many_connections_are_told_to_come_again(path):
     with worker(path) as app:
-        (reply,) = over_sockets(app, head())
+        (reply,) = over_sockets(app, head(), connections=0)
     assert "too many connections" in problem(reply, 503)
 
 
-def test_idle_connections_of_one_address_lock_nobody_out(path, monkeypatch, caplog):
+def test_idle_connections_of_one_address_lock_nobody_out(path, caplog):
     """However many are open: the oldest idle one without a good token makes room; one with a good token is kept."""
-    monkeypatch.setattr("qrelease.apps.server.http_bounds.MAX_CONNECTIONS", 8)
 
     async def talk(app, token):
         async def asked(reader, writer):
@@ -101,7 +99,7 @@ def test_idle_connections_of_one_address_lock_nobody_out(path, monkeypatch, capl
             return status
 
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = BoundedServer(configured(app, 1, strangers=3))
+            serving = BoundedServer(configured(app, 1, strangers=3, connections=8))
             task = asyncio.create_task(serving.serve(sockets=[listening]))
             where = listening.getsockname()
             known = await asyncio.open_connection(*where)

@@ -1,6 +1,7 @@
 """The server: tokens, budgets, keys, limits, and what is on disk after whatever goes wrong."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -8,28 +9,33 @@ import sqlite3
 import threading
 import time
 from dataclasses import astuple, replace
+from functools import partial
+from hashlib import sha256
 from importlib.resources import files
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from instead import Instead
 from replies import problem, read
 from serving import CAP, GENEROUS, TABLE, Client, admit, spent, worker
-from worlds import PEOPLE, PROPERTY
+from worlds import PEOPLE, PROPERTY, coded, random_table
 
 from qrelease.apps.cli import main
+from qrelease.apps.server.openapi import MAX_VALUES
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
 from qrelease.apps.server.service import Service
-from qrelease.apps.server.transactions import SETTINGS, Transactions
+from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
-from qrelease.mechanisms.online.session import Online, OnlineSession
+from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP, analyst_store, ledger_store
-from qrelease.privacy.analyst_store import RequestRow
-from qrelease.privacy.analysts import AnalystAccount, Analysts, Revoked
+from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
+from qrelease.privacy.analysts import MAX_STORED_BYTES, Analysts, Revoked
 from qrelease.privacy.costs import six_digits
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_store import digest_of
 from qrelease.queries.classes import Conjunctions
 from qrelease.release.curator import Curator
 
@@ -45,13 +51,69 @@ def test_queries_are_conditions_ranges_and_marginals(server):
     assert women["query"] == "sex = 'F'"
     assert women["source"] == "measured"
     assert women["cost"]["epsilon"] > 0
-    assert abs(women["value"] - 10_000) < 10_000
+    exact = np.bincount(TABLE.columns[0], minlength=2)[0]
+    assert abs(women["value"] - exact) <= women["error"] < 0.1 * len(TABLE)
     (young,) = server.ask(YOUNG).json["answers"]
     assert young["query"] == "age in 0..39"
+    assert abs(young["value"] - np.isin(TABLE.columns[1], (0, 1)).sum()) <= young["error"] < 0.1 * len(TABLE)
     cells = server.ask({"marginal": ["age", "sex"]}).json["answers"]
     assert len(cells) == 8
     assert cells[0]["query"] == "sex = 'F' and age in 0..19"
+    counts = np.bincount(4 * TABLE.columns[0].astype(int) + TABLE.columns[1], minlength=8)
+    assert all(abs(c["value"] - n) <= c["error"] < 0.1 * len(TABLE) for c, n in zip(cells, counts, strict=True))
     assert sum(cell["cost"] is not None for cell in cells) <= 1  # one record is in one cell
+
+
+MEANS = {"numbers": "mean:age by sex where grade < 2"}
+
+
+def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
+    (quote,) = server.post("/v1/quote", {"queries": [MEANS]}).json["quotes"]
+    assert spent(path) == 0
+    assert quote["affordable"]
+    answers = server.ask(MEANS).json["answers"]
+    assert [a["query"] for a in answers] == [f"mean:age where sex = '{sex}' and grade in {{0, 1}}" for sex in "FM"]
+    assert all(a["low"] <= a["value"] <= a["high"] for a in answers)
+    assert answers[0]["cost"]["epsilon"] <= quote["cost"]["epsilon"] * 1.001
+    assert answers[1]["cost"] is None
+    other = Client(server.app, admit(path, "bob"))
+    again = other.ask(MEANS).json["answers"]
+    assert [a["value"] for a in again] == [a["value"] for a in answers]
+    assert other.get("/v1/budget").json["analyst"]["spent"] is None
+    (median,) = server.ask({"numbers": "quantile(.5):grade"}).json["answers"]
+    assert median["query"] == "quantile(0.5):grade"
+    assert median["rank_error"] > 0
+    assert server.get("/v1/history").json["requests"][0]["queries"] == [MEANS]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mean:agee", "no column 'agee' (did you mean 'age'?)"),
+        ("mean:sex", "column 'sex' holds texts and has no mean"),
+        ("quantile(1.2):age", "a quantile is of a probability from 0 to 1, got 1.2"),
+        ("mean:age by sex*sex", "grouped by twice"),
+        ("histogram:age", "ask for the marginal"),
+        ("average:age", "a question is sum:COLUMN"),
+        ("mean:age where grade", "predicate, position 6"),
+    ],
+)
+def test_bad_questions_about_numbers_are_problems_and_cost_nothing(server, path, text, told):
+    for reply in (server.ask({"numbers": text}), server.post("/v1/quote", {"queries": [{"numbers": text}]})):
+        problem(reply, 422)
+        assert told in reply.json["detail"]
+    assert spent(path) == 0
+
+
+def test_numbers_beyond_a_budget_are_refused_before_anything_is_asked(path):
+    with worker(path) as app:
+        poor = Client(app, admit(path, "poor", 1e-6))
+        (quote,) = poor.post("/v1/quote", {"queries": [MEANS]}).json["quotes"]
+        assert not quote["affordable"]
+        assert quote["cost"]["epsilon"] > 0
+        before = spent(path)
+        problem(poor.ask(MEANS), 402)
+        assert spent(path) == before
 
 
 def test_a_query_that_was_asked_before_is_free_for_everybody(server, path):
@@ -98,13 +160,40 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
         assert takes[0]["epsilon"] > 1.5 * takes[1]["epsilon"] > 0  # the root of a sum
 
 
-def test_alike_queries_are_quoted_once(server, monkeypatch):
+def with_accounts(change):
+    """A service whose analysts' accounts are changed."""
+
+    def service_of(session, analysts):
+        @contextlib.contextmanager
+        def account(name):
+            with analysts.account(name) as found:
+                yield change(found)
+
+        return Service(session, Instead(analysts, account=account))
+
+    return service_of
+
+
+def with_answers(answers):
+    """A service whose session answers so: `answers(session, group, purse)`."""
+    return lambda session, analysts: Service(Instead(session, answers=partial(answers, session)), analysts)
+
+
+def test_alike_queries_are_quoted_once(path):
     """Of a request: a batch of repetitions keeps nobody waiting, and what a price takes is worked out once."""
-    quote, takes, seen = OnlineSession.quote, AnalystAccount.takes, []
-    monkeypatch.setattr(OnlineSession, "quote", lambda *a: (seen.append("quote"), quote(*a))[1])
-    monkeypatch.setattr(AnalystAccount, "takes", lambda *a: (seen.append("takes"), takes(*a))[1])
-    spellings = ["sex = 'F'", "not sex = 'M'", "sex in {'F'}", "grade = 1"]
-    quotes = server.post("/v1/quote", {"queries": [{"where": s} for s in spellings] * 10}).json["quotes"]
+    seen = []
+
+    def counted(name, method):
+        return lambda *a: (seen.append(name), method(*a))[1]
+
+    def service_of(session, analysts):
+        of = with_accounts(lambda account: Instead(account, takes=counted("takes", account.takes)))
+        return of(Instead(session, quote=counted("quote", session.quote)), analysts)
+
+    with worker(path, service_of=service_of) as app:
+        ada = Client(app, admit(path, "ada"))
+        spellings = ["sex = 'F'", "not sex = 'M'", "sex in {'F'}", "grade = 1"]
+        quotes = ada.post("/v1/quote", {"queries": [{"where": s} for s in spellings] * 10}).json["quotes"]
     assert seen.count("quote") == 2
     assert seen.count("takes") == 1
     assert len(quotes) == 40
@@ -140,15 +229,21 @@ def test_a_history_is_ones_own(server, path):
     assert "bob" not in json.dumps([server.get(p).json for p in ("/v1/history", "/v1/budget", "/v1/schema")])
 
 
-def test_a_query_for_which_there_is_no_memory_is_undone_and_tells_nothing(server, path, monkeypatch):
-    def full(*_):
-        raise OutOfMemory("64 MiB are free")
+def test_a_query_for_which_there_is_no_memory_is_undone_and_tells_nothing(path):
+    failing = [True]
 
-    with monkeypatch.context() as patch:
-        patch.setattr("qrelease.mechanisms.online.session.OnlineSession.answers", full)
-        assert problem(server.ask(WOMEN), 503) == "not now; ask again, under the same key"
-    assert spent(path) == 0
-    assert server.ask(WOMEN).status == 200
+    def full(session, *asked):
+        answered = session.answers(*asked)
+        if failing.pop():
+            raise OutOfMemory("64 MiB are free")
+        return answered
+
+    with worker(path, service_of=with_answers(full)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert problem(ada.ask(WOMEN), 503) == "not now; ask again, under the same key"
+        assert spent(path) == 0
+        failing.append(False)
+        assert ada.ask(WOMEN).status == 200
 
 
 # --- keys
@@ -357,17 +452,20 @@ def test_a_session_is_gone_on_with_whatever_number_of_records_is_given(path):
         assert (again.value, again.source) == (first.value, "cached")
 
 
-def test_the_cells_of_a_request_are_bounded(server, path, monkeypatch):
-    monkeypatch.setattr("qrelease.apps.server.app.MAX_REQUEST_CELLS", 10)
-    assert server.post("/v1/quote", {"queries": [{"marginal": ["age", "sex"]}, WOMEN]}).status == 200
-    refused = server.post("/v1/batch", {"queries": [{"marginal": ["age", "sex"]}, WOMEN, WOMEN]})
-    assert "span at most 10 cells" in problem(refused, 422)
+def test_the_cells_of_a_request_are_bounded(path):
+    """Each condition on both columns is about their 2^16 cells: four are a request's 2^18."""
+    cells = [{"where": f"a = {i} and b = 0"} for i in range(5)]
+    with worker(path, table=random_table(coded(256, 256), 20_000, 0)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert ada.post("/v1/quote", {"queries": cells[:4]}).status == 200
+        assert "span at most 262,144 cells" in problem(ada.post("/v1/batch", {"queries": cells}), 422)
     assert spent(path) == 0
 
 
-def test_what_is_kept_for_an_analyst_is_bounded(server, path, monkeypatch):
+def test_what_is_kept_for_an_analyst_is_bounded(server, path):
     server.ask(WOMEN, "k")
-    monkeypatch.setattr("qrelease.privacy.analysts.MAX_STORED_BYTES", 600)
+    with Ledger.open(path) as ledger, Analysts(ledger).account("ada") as account:
+        account.record("long", "{}", bytes(MAX_STORED_BYTES - 600))
     server.ask(WOMEN, "l")
     sizes = []
     for i in range(5):
@@ -383,23 +481,44 @@ def test_what_is_kept_for_an_analyst_is_bounded(server, path, monkeypatch):
     assert server.ask(YOUNG).json["answers"][0]["cost"] is None  # known by now
 
 
-def test_the_hypothesis_learns_while_nobody_asks(server, monkeypatch):
-    seen = []
-    monkeypatch.setattr(Service, "learn", lambda _: seen.append(1) or len(seen) % 3)
-    server.ask(WOMEN)
-    deadline = time.monotonic() + 5
-    while len(seen) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(seen) >= 3
-    monkeypatch.setattr(Service, "learn", lambda _: 1 / 0)
-    assert server.ask(YOUNG).status == 200
-    assert server.ask(YOUNG).json["answers"][0]["source"] == "cached"  # it is opened again from the ledger
+def test_the_hypothesis_learns_while_nobody_asks(path):
+    seen, failing = [], []
+
+    def learn():
+        seen.append(1)
+        if failing:
+            raise ZeroDivisionError
+        return len(seen) % 3
+
+    with worker(path, service_of=lambda *given: Instead(Service(*given), learn=learn)) as app:
+        ada = Client(app, admit(path, "ada"))
+        ada.ask(WOMEN)
+        deadline = time.monotonic() + 5
+        while len(seen) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(seen) >= 3
+        failing.append(1)
+        assert ada.ask(YOUNG).status == 200
+        assert ada.ask(YOUNG).json["answers"][0]["source"] == "cached"  # it is opened again from the ledger
 
 
-def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
+def test_nothing_is_learned_while_a_request_is_on_its_way(path):
     """From when its body is there until its reply: one that trickles in keeps nobody from learning."""
-    seen, do = [], Transactions.do
-    with worker(path) as app:
+    seen, holding = [], []
+
+    class Held(Transactions):
+        async def do(self, *arguments):
+            if holding:
+                arrived, going = holding
+                arrived.set()
+                await going.wait()
+            return await super().do(*arguments)
+
+    def service_of(*given):
+        service = Service(*given)
+        return Instead(service, learn=lambda: seen.append(1) or service.learn())
+
+    with worker(path, service_of=service_of, transactions_of=Held) as app:
         ada = Client(app, admit(path, "ada"))
         assert ada.ask(WOMEN).status == 200
 
@@ -410,19 +529,12 @@ def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
             return bool(seen)
 
         async def slowly():
-            arrived, going = asyncio.Event(), asyncio.Event()
-
-            async def held(*arguments):
-                arrived.set()
-                await going.wait()
-                return await do(*arguments)
-
-            monkeypatch.setattr(Transactions, "do", held)
+            holding[:] = arrived, going = asyncio.Event(), asyncio.Event()
             headers = {"content-type": "application/json", "idempotency-key": "k"}
             coming = asyncio.create_task(ada.exchange("POST", "/v1/query", [json.dumps(YOUNG).encode()], headers))
             await arrived.wait()
             await asyncio.sleep(0.1)  # for what was begun before
-            monkeypatch.setattr(Service, "learn", lambda _: seen.append(1))
+            seen.clear()
             await asyncio.sleep(0.3)
             assert not seen
             going.set()
@@ -442,17 +554,28 @@ def test_nothing_is_learned_while_a_request_is_on_its_way(path, monkeypatch):
         asyncio.run(never())
 
 
-def test_health_does_not_wait_for_the_desk(path, monkeypatch):
-    done, going = [], threading.Event()
+def test_health_does_not_wait_for_the_desk(path):
+    done, going, gone = [], threading.Event(), []
 
     def slow(*_):
         done.append("begun")
         going.wait(60)
         done.append("ended")
 
-    with worker(path) as app:
+    def failing(method):
+        def tried(*arguments):
+            if gone:
+                raise LedgerError("gone")
+            return method(*arguments)
+
+        return tried
+
+    def service_of(*given):
+        service = Service(*given)
+        return Instead(service, budget=slow, catch_up=failing(service.catch_up))
+
+    with worker(path, service_of=failing(service_of)) as app:
         ada = Client(app, admit(path, "ada"))
-        monkeypatch.setattr(Service, "budget", slow)
 
         async def both():
             waiting = asyncio.create_task(ada.exchange("GET", "/v1/budget", [b""], {}))
@@ -464,20 +587,23 @@ def test_health_does_not_wait_for_the_desk(path, monkeypatch):
             await waiting
 
         asyncio.run(both())
-        with monkeypatch.context() as patch:
-            patch.setattr(ledger_store.Store, "writing", lambda *_: (_ for _ in ()).throw(LedgerError("gone")))
-            problem(ada.ask(WOMEN), 503)
-            problem(ada.get("/health"), 503)
+        gone.append(1)
+        problem(ada.ask(WOMEN), 503)
+        problem(ada.get("/health"), 503)
+        gone.clear()
         deadline = time.monotonic() + 10
         while ada.get("/health").status != 200 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert ada.get("/health").status == 200  # though nobody asked
 
 
-def test_a_response_holds_so_many_values(server, monkeypatch):
-    monkeypatch.setattr("qrelease.apps.server.app.MAX_VALUES", 3 * len(PEOPLE))
-    assert len(server.get("/v1/synthetic?rows=3").json["rows"]) == 3
-    assert problem(server.get("/v1/synthetic?rows=4"), 400).endswith("ask for 3 rows")
+def test_a_response_holds_so_many_values(path):
+    columns = 32
+    with worker(path, table=random_table(coded(2, *[1] * (columns - 1)), 20_000, 0)) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert len(ada.get(f"/v1/synthetic?rows={MAX_VALUES // columns}").json["rows"]) == MAX_VALUES // columns
+        refused = problem(ada.get(f"/v1/synthetic?rows={MAX_VALUES // columns + 1}"), 400)
+        assert refused.endswith(f"ask for {MAX_VALUES // columns:,} rows")
 
 
 JSON = st.recursive(
@@ -516,61 +642,41 @@ def test_no_body_makes_it_fail(tmp_path):
 # --- troubles
 
 
-def test_what_cannot_be_written_down_is_not_charged_nor_shown(server, path, monkeypatch, caplog):
-    with monkeypatch.context() as patch:
-        patch.setattr(AnalystAccount, "record", lambda *_: 1 / 0)
-        assert "same key" in problem(server.ask(WOMEN, "k"), 500)
-        patch.setattr(Service, "budget", lambda *_: 1 / 0)
-        assert problem(server.get("/v1/budget"), 500) == "a fault of the server; ask again"
-    assert spent(path) == 0
-    first = server.ask(WOMEN, "k").json["answers"][0]
-    assert first["source"] == "measured"
-    assert spent(path) == first["cost"]["epsilon"]
+def test_what_cannot_be_written_down_is_not_charged_nor_shown(path, caplog):
+    full = [1]
+
+    def service_of(session, analysts):
+        of = with_accounts(lambda account: Instead(account, record=lambda *_: 1 / 0) if full else account)
+        service = of(session, analysts)
+        return Instead(service, budget=lambda name: 1 / 0 if full else service.budget(name))
+
+    with worker(path, service_of=service_of) as app:
+        ada = Client(app, admit(path, "ada"))
+        assert "same key" in problem(ada.ask(WOMEN, "k"), 500)
+        assert problem(ada.get("/v1/budget"), 500) == "a fault of the server; ask again"
+        assert spent(path) == 0
+        full.clear()
+        first = ada.ask(WOMEN, "k").json["answers"][0]
+        assert first["source"] == "measured"
+        assert spent(path) == first["cost"]["epsilon"]
     assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
 
 
-def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path, monkeypatch):
-    answers = OnlineSession.answers
+def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path):
+    waits = [0.3]
 
     def slow(session, *asked):
-        time.sleep(0.3)
-        return answers(session, *asked)
+        time.sleep(waits.pop() if waits else 0)
+        return session.answers(*asked)
 
-    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
+    with worker(path, limits=replace(GENEROUS, seconds=0.1), service_of=with_answers(slow)) as app:
         ada = Client(app, admit(path, "ada"))
-        with monkeypatch.context() as patch:
-            patch.setattr(OnlineSession, "answers", slow)
-            reply = ada.ask(WOMEN, "k")
-            problem(reply, 503)
-            assert reply.headers["retry-after"] == "1"
-            time.sleep(0.4)
+        reply = ada.ask(WOMEN, "k")
+        problem(reply, 503)
+        assert reply.headers["retry-after"] == "1"
+        time.sleep(0.4)
         assert ada.ask(WOMEN, "k").json["answers"][0]["source"] == "measured"
         assert ada.get("/v1/budget").json["requests"] == 1
-
-
-def test_who_waited_in_vain_is_passed_over(path, monkeypatch):
-    def slow(*_):
-        time.sleep(0.3)
-        return {}
-
-    with worker(path, limits=replace(GENEROUS, seconds=0.1)) as app:
-        ada = Client(app, admit(path, "ada"))
-        assert ada.ask(WOMEN).status == 200
-
-        async def both():
-            return await asyncio.gather(*(ada.exchange("GET", "/v1/budget", [b""], {}) for _ in range(2)))
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Service, "budget", slow)
-            assert [reply.status for reply in asyncio.run(both())] == [503, 503]
-            time.sleep(0.5)
-        assert ada.get("/v1/budget").status == 200
-
-
-def test_a_queue_has_an_end(path, monkeypatch):
-    monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, max_waiting=0))
-    with worker(path) as app:
-        problem(Client(app, admit(path, "ada")).ask(WOMEN), 503)
 
 
 @pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])
@@ -603,22 +709,22 @@ def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
         assert poor.ask({"where": "grade = 1"}).json["answers"][0]["cost"] is None
 
 
-def test_what_an_analyst_turns_out_not_to_cover_is_undone(server, path, monkeypatch):
-    monkeypatch.setattr(AnalystAccount, "admits", lambda *_: None)
-    poor = Client(server.app, admit(path, "poor", 1e-9))
-    problem(poor.ask(WOMEN), 500)
-    assert spent(path) == 0
-    assert poor.get("/v1/budget").json["server"]["spent"] is None
+def test_what_an_analyst_turns_out_not_to_cover_is_undone(path):
+    with worker(path, service_of=with_accounts(lambda account: Instead(account, admits=lambda *_: None))) as app:
+        poor = Client(app, admit(path, "poor", 1e-9))
+        problem(poor.ask(WOMEN), 500)
+        assert spent(path) == 0
+        assert poor.get("/v1/budget").json["server"]["spent"] is None
 
 
-def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
-    answers, bad = OnlineSession.answers, read_question(PEOPLE, {"where": "grade = 1"}).group
+def test_one_requests_fault_is_not_the_others(path):
+    bad = read_question(PEOPLE, {"where": "grade = 1"}).group
 
     def failing(session, group, purse):
-        found = answers(session, group, purse)
+        found = session.answers(group, purse)
         return 1 / 0 if group.queries == bad.queries else found
 
-    async def together():
+    async def together(server):
         bodies = [{"where": f"grade = {i}"} for i in range(3)]
         headers = [{"content-type": "application/json", "idempotency-key": str(i)} for i in range(3)]
         asked = zip(bodies, headers, strict=True)
@@ -626,8 +732,8 @@ def test_one_requests_fault_is_not_the_others(server, path, monkeypatch):
             *(server.exchange("POST", "/v1/query", [json.dumps(b).encode()], h) for b, h in asked)
         )
 
-    monkeypatch.setattr(OnlineSession, "answers", failing)
-    replies = asyncio.run(together())
+    with worker(path, service_of=with_answers(failing)) as app:
+        replies = asyncio.run(together(Client(app, admit(path, "ada"))))
     assert [r.status for r in replies] == [200, 500, 200]
     costs = [r.json["answers"][0]["cost"] for r in (replies[0], replies[2])]
     assert spent(path) == pytest.approx(sum(c["epsilon"] for c in costs))
@@ -642,13 +748,21 @@ def test_nothing_of_a_request_is_logged(server, caplog):
     assert not [w for w in (server.token, "secret", "sex", "ada") if w in text]
 
 
-def test_a_fault_tells_nothing(server, monkeypatch, caplog):
+def test_a_fault_tells_nothing(path, caplog):
+    """Neither one in the thread of the loop nor one in a transaction."""
+
     def fail(*_):
         raise RuntimeError("a private number: 17")
 
-    monkeypatch.setattr("qrelease.apps.server.app.read_question", fail)
-    assert "17" not in problem(server.ask({"where": "grade = 2"}), 500)
-    assert caplog.messages == ["a fault: RuntimeError"]
+    class Failing(Transactions):
+        async def do(self, *_):
+            fail()
+
+    for broken in ({"transactions_of": Failing}, {"service_of": with_answers(fail)}):
+        with worker(path.with_name(f"{len(caplog.messages)}.ledger"), **broken) as app:
+            ada = Client(app, admit(path.with_name(f"{len(caplog.messages)}.ledger"), "ada"))
+            assert "17" not in problem(ada.ask({"where": "grade = 2"}), 500)
+    assert caplog.messages == ["a fault: RuntimeError"] * 2
 
 
 def test_a_damaged_ledger_is_noticed(path):
@@ -657,9 +771,9 @@ def test_a_damaged_ledger_is_noticed(path):
         ada.ask(WOMEN, "k")
         ada.ask(YOUNG, "l")
     with Ledger.open(path) as ledger:
-        before, forged = Analysts(ledger).requests("ada", 1, 2)
-    links = [analyst_store._link("", 1, RequestRow(*astuple(before)))]
-    links.append(analyst_store._link(links[0], 1, RequestRow(*astuple(replace(forged, response=b"{}")))))
+        (forged,) = Analysts(ledger).requests("ada", 2, 1)
+        ((first,),) = ledger.store.execute("SELECT digest FROM requests WHERE number = 1").fetchall()
+    linked = digest_of(first, 1, *astuple(forged)[:-1], sha256(b"{}").hexdigest())
     for change in (
         'UPDATE analysts SET tally = \'["0", "0", "0", null]\'',
         "UPDATE analysts SET budget = '{\"epsilon\": 9.0}'",
@@ -667,7 +781,7 @@ def test_a_damaged_ledger_is_noticed(path):
         "DELETE FROM requests WHERE number = 1",
         "DELETE FROM requests WHERE number = 2",
         "UPDATE requests SET response = x'7b7d' WHERE number = 1",
-        f"UPDATE requests SET response = x'7b7d', digest = '{links[1]}' WHERE number = 2",
+        f"UPDATE requests SET response = x'7b7d', digest = '{linked}' WHERE number = 2",
         "UPDATE registry SET analysts = 2",
     ):
         copy = path.with_name("copy")
@@ -685,33 +799,32 @@ def test_a_damaged_ledger_is_noticed(path):
         copy.unlink()
 
 
-def test_an_answers_path_does_not_depend_on_its_noise(path, monkeypatch):
+def test_an_answers_path_does_not_depend_on_its_noise(path):
     """The same statements in the same order, whatever the noise: what takes time is the same."""
-    # Else it reads what other workers wrote, now and then.
-    monkeypatch.setattr("qrelease.apps.server.transactions.SETTINGS", replace(SETTINGS, pause_seconds=3600.0))
     found = {}
     for seed in range(6):
-        seen, connect = [], ledger_store._connect
+        seen, made = [], []
 
-        def traced(*where, seen=seen, connect=connect):
-            connection = connect(*where)
+        def traced(ledger, *rest, seen=seen, made=made):
+            connection = ledger.store.execute("SELECT 1").connection
             connection.set_trace_callback(lambda text: seen.append(" ".join(text.split()[:5])))
-            return connection
+            made.append(Transactions(ledger, *rest))
+            return made[0]
 
-        with monkeypatch.context() as patch:
-            patch.setattr(ledger_store, "_connect", traced)
-            file = path.with_name(f"{seed}.ledger")
-            with worker(file, seed=seed) as app:
-                ada = Client(app, admit(file, "ada"))
+        file = path.with_name(f"{seed}.ledger")
+        with worker(file, seed=seed, transactions_of=traced) as app:
+            ada = Client(app, admit(file, "ada"))
+            with made[0].coming():  # else it reads what other workers wrote, now and then
+                time.sleep(0.05)
                 seen.clear()
                 value = ada.ask(WOMEN).json["answers"][0]["value"]
                 found[value] = tuple(seen)
     assert len(found) > 3
     assert len(set(found.values())) == 1
     statements = found.popitem()[1]
-    assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") - 1 == 1  # the token is read apart
+    assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
     assert sum(text.startswith("INSERT INTO journal ") for text in statements) == 2
-    for once in ("INSERT OR REPLACE INTO head", "INSERT OR REPLACE INTO journals", "UPDATE analysts"):
+    for once in ("UPDATE head SET tally =", "INSERT INTO journals VALUES", "UPDATE analysts"):
         assert sum(text.startswith(once) for text in statements) == 1  # the last, that has all of it
 
 
@@ -738,10 +851,9 @@ def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
             pass
 
 
-def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path, monkeypatch):
+def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path):
     """A worker may take the token for good a moment longer, but nothing is bought with it."""
-    monkeypatch.setattr("qrelease.apps.server.app.TOKEN_SECONDS", 3600.0)
-    assert server.ask(WOMEN).status == 200
+    assert server.ask(WOMEN).status == 200  # from here on its hash is known for a second
     before = spent(path)
     with Ledger.open(path) as ledger:
         Analysts(ledger).revoke("ada")

@@ -12,7 +12,6 @@ from worlds import PROPERTY, SHAPES
 
 from qrelease._util import parallel as parallel_module
 from qrelease.data.marginals import counting
-from qrelease.data.marginals import plan as plan_module
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput
 
@@ -52,10 +51,9 @@ def test_counts_are_exact(parallel, way, shape, k, rows, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
         patch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=2560))
-        patch.setattr(plan_module, "MAX_DIRECT_WORK", 1 << 8)
         sets = tuple(s for i in range(k + 1) for s in combinations(range(len(shape)), i))
         columns = records(shape, rows, seed)
-        flat = getattr(MarginalPlan(shape, sets), way).count(columns, names(shape))
+        flat = getattr(MarginalPlan(shape, sets, 1 << 8), way).count(columns, names(shape))
     assert flat.dtype == np.int64
     np.testing.assert_array_equal(flat, np.concatenate([twin(columns, shape, s) for s in sets]))
 

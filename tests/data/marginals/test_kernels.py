@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from worlds import PROPERTY, SHAPES
 
 from qrelease.data.marginals import kernels
-from qrelease.data.marginals import plan as plan_module
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.data.marginals.support import Support
 
@@ -301,11 +300,8 @@ def test_single_precision_is_summed_in_double(name):
 @PROPERTY
 def test_trees_agree_with_their_twins(shape, seed, k):
     sets = [s for i in range(k + 1) for s in combinations(range(len(shape)), i)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "MAX_DIRECT_WORK", 0)
-        plan = MarginalPlan(shape, tuple(sets))
-        tree, length = plan._tree, plan.offsets[-1]
-        cells = plan._tree_cells
+    plan = MarginalPlan(shape, tuple(sets), 0)
+    tree, length, cells = plan.tree, plan.offsets[-1], plan.tree_cells
     rng = np.random.default_rng(seed)
     if not cells:
         return

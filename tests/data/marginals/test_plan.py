@@ -42,10 +42,12 @@ def expand(factors, shape, sets):
     return product.reshape(-1)
 
 
-def assert_reads_and_writes(shape, sets, seed=0):
+def assert_reads_and_writes(shape, sets, direct_work=None, seed=0):
     """Sums of whole numbers are exact; those after scaling are of positive numbers, so their error is relative."""
     rng = np.random.default_rng(seed)
     plan = MarginalPlan.choose(shape, sets)
+    if direct_work is not None:
+        plan = MarginalPlan(plan.shape, plan.sets, direct_work)
     table = rng.integers(0, 100, prod(shape)).astype(float)
     before = table.copy()
     found = plan.marginals(table)
@@ -81,9 +83,8 @@ def plans(draw):
 @PROPERTY
 def test_reads_and_writes_every_marginal(direct, parallel, plan):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "MAX_DIRECT_WORK", direct)
         patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
-        assert_reads_and_writes(*plan)
+        assert_reads_and_writes(*plan, direct)
 
 
 def test_a_large_table_goes_through_the_tree():
@@ -141,9 +142,8 @@ def test_a_plan_for_few_marginals_names_the_tables_they_share(monkeypatch):
 
 @pytest.mark.parametrize("shape", [(2,) * 14, ADULT_LIKE])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_all_marginals_of_an_order(monkeypatch, shape, k):
-    monkeypatch.setattr(plan_module, "MAX_DIRECT_WORK", 1 << 8)
-    assert_reads_and_writes(shape, subsets(len(shape), k))
+def test_all_marginals_of_an_order(shape, k):
+    assert_reads_and_writes(shape, subsets(len(shape), k), 1 << 8)
 
 
 @pytest.mark.slow

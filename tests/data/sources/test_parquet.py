@@ -9,7 +9,7 @@ from pyarrow import parquet
 from sources import CODES, PEOPLE, TEXT, codes
 
 from qrelease.data.domain import Domain
-from qrelease.data.sources import parquet as parquet_module
+from qrelease.data.sources.parquet import BATCH
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -25,8 +25,11 @@ def test_read_parquet(tmp_path, monkeypatch):
     path = tmp_path / "people.parquet"
     parquet.write_table(pa.table(FRAME), path)
     assert codes(Table.read_parquet(path, PEOPLE)) == CODES
-    monkeypatch.setattr(parquet_module, "BATCH", 2)
-    assert codes(Table.read_parquet(path, PEOPLE, columns=["sex"])) == [CODES[1]]
+    parquet.write_table(pa.table({"sex": ["F"] * (BATCH - 1) + ["M", "F"]}), path)  # two batches
+    assert codes(Table.read_parquet(path, PEOPLE, columns=["sex"])) == [[0] * (BATCH - 1) + [1, 0]]
+    parquet.write_table(pa.table({"sex": ["F"] * (BATCH + 2) + ["X"]}), path)
+    with pytest.raises(InvalidInput, match=rf"people\.parquet row {BATCH + 2} \(from 0\): column 'sex': value 'X'"):
+        Table.read_parquet(path, PEOPLE, columns=["sex"])
     parquet.write_table(pa.table(FRAME | {"sex": ["F", "M", "X"]}), path)
     with pytest.raises(InvalidInput, match=r"people\.parquet row 2 \(from 0\): column 'sex': value 'X'"):
         Table.read_parquet(path, PEOPLE)

@@ -19,7 +19,6 @@ from qrelease.evaluation.attacks.membership import (
 )
 from qrelease.evaluation.attacks.scores import ModelLikelihood, NearestNeighbour, Shadow, Tracing
 from qrelease.mechanisms.base import Mechanism
-from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Filter, Neighbours
 
@@ -64,9 +63,7 @@ class Overspending:
 
     def release(self, private, workload, cost):
         spent = qr.ZCDP(64 * cost.rho) if isinstance(cost, qr.ZCDP) else replace(cost, epsilon=8 * cost.epsilon)
-        return self.mechanism.release(
-            Private(private._table, private.neighbours, Filter(spent), private.entropy), workload, spent
-        )
+        return self.mechanism.release(replace(private, filter=Filter(spent), spends=[]), workload, spent)
 
 
 def test_the_bound_is_that_of_the_theorem():

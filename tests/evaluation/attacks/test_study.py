@@ -76,12 +76,11 @@ def test_the_command_prints_and_draws_under_the_notice(folder, tmp_path, capsys)
         (["--secret", "sex", "--picture", "nowhere/attack.svg"], "no folder nowhere"),
     ],
 )
-def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys, options, said):
-    monkeypatch.chdir(tmp_path)
+def test_mistakes_are_one_line(folder, in_folder, capsys, options, said):
     assert main(["attack", str(ADULT_CSV), "--release", str(folder), *options]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
-    assert not list(tmp_path.iterdir())
+    assert not list(in_folder.iterdir())
 
 
 def test_no_picture_is_drawn_into_a_release(folder, capsys):

@@ -611,7 +611,9 @@ def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge(monkeyp
 
 def test_negative_mass_is_fine_where_none_was_promised():
     state = Answering(lambda w: np.full(len(w), -3.0), has_table=False)
-    rounds_of(Turning(state, state), Select("query"), ASKED, rounds=3)
+    last, _, found = rounds_of(Turning(state, state), Select("query"), ASKED, rounds=3)
+    assert last is state
+    assert sum(m.repeats for m in found) == 3
 
 
 class Dear(Endless):

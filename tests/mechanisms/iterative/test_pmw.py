@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from instead import Instead
 from streams import worst
 from worlds import BOTH, PEOPLE, SpyEntropy, coded, mixed, neighbouring, private, random_table
 
@@ -15,6 +16,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted
 from qrelease.evaluation.audit import audit
 from qrelease.inference.measurement import Measurement
+from qrelease.inference.update_rules import Hedge
 from qrelease.mechanisms.iterative import pmw_accuracy
 from qrelease.mechanisms.iterative.pmw import PMWSession, PrivateMultiplicativeWeights
 from qrelease.noise.entropy import Entropy
@@ -45,6 +47,13 @@ EXACT = TABLE.histogram()
 def curator(cost=ONE, neighbours=SWAP, table=TABLE, entropy=None, path=None):
     ledger = Ledger.open(path, cost, neighbours=neighbours)
     return Curator(table, ledger, Entropy.insecure(1) if entropy is None else entropy)
+
+
+def opening(ledger, mechanism=PrivateMultiplicativeWeights(), entropy=None, **changed):  # noqa: B008  frozen
+    """A session as a curator opens it, with its door to the table; parts of its journal may be changed."""
+    journal = ledger.journal(ledger.charge(ledger.total, "session", "k"))
+    door = private(TABLE, ledger.total, ledger.neighbours, entropy)
+    return mechanism.open(door, ledger.total, Instead(journal, **changed) if changed else journal), door
 
 
 def query(row, domain=DOMAIN):
@@ -181,29 +190,30 @@ def test_nothing_is_drawn_before_the_charge(neighbours):
 
 
 def test_a_session_spends_exactly_its_charge():
-    source = curator(neighbours=Neighbours.ADD_REMOVE)
-    session = source.open(PrivateMultiplicativeWeights(), ONE)
+    session, door = opening(Ledger.open(None, ONE))
     session.answer("a = 0")
-    spends = session._private.spends
-    assert [s.what for s in spends] == ["count the records", "compare by sparse vector"]
-    assert session._private.filter.remaining is None or session._private.filter.remaining.epsilon < 1e-15
+    assert [s.what for s in door.spends] == ["count the records", "compare by sparse vector"]
+    assert door.filter.remaining is None or door.filter.remaining.epsilon < 1e-15
 
 
-def test_what_is_not_durable_is_not_shown(monkeypatch):
-    source = curator()
-    session = source.open(PrivateMultiplicativeWeights(), ONE, key="k")
+def test_what_is_not_durable_is_not_shown():
+    ledger, full = Ledger.open(None, ONE, neighbours=SWAP), []
+    journal = ledger.journal(ledger.charge(ONE, "session", "k"))
+
+    def append(entry):
+        if full:
+            raise LedgerError("the disk is full")
+        journal.append(entry)
+
+    session, _ = opening(ledger, append=append)
     first = session.answer("a = 0")
-
-    def full(entry):
-        raise LedgerError("the disk is full")
-
-    monkeypatch.setattr(session._journal, "append", full)
+    full.append(1)
     assert session.answer("a = 0") == first
     with pytest.raises(LedgerError, match="full"):
         session.answer("a = 1")
     with pytest.raises(StreamHalted, match="closed; open it again under its key 'k'"):
         session.answer("a = 0")
-    again = source.open(PrivateMultiplicativeWeights(), ONE, key="k")
+    again, _ = opening(ledger)
     assert again.queries_left == 9_999
     assert again.answer("a = 0") == first
 
@@ -227,13 +237,14 @@ def test_a_session_goes_on_where_it_ended(neighbours, tmp_path):
     asked = subsets(40)
     with curator(neighbours=neighbours, path=path).open(mechanism, ONE, key="stream") as session:
         before = [session.answer(q) for q, _ in asked]
-    source = curator(neighbours=neighbours, path=path, entropy=SpyEntropy(9))
+    spy = SpyEntropy(9)
+    source = curator(neighbours=neighbours, path=path, entropy=spy)
     again = source.open(mechanism, ONE, key="stream")
     assert (again.alpha, again.records, again.updates) == (session.alpha, session.records, session.updates)
     np.testing.assert_allclose(again.synopsis.values, session.synopsis.values, rtol=1e-12)
     assert [again.answer(q) for q, _ in asked] == before
     assert (again.queries_left, again.updates_left) == (20, session.updates_left)
-    assert source._entropy.taken == 0  # nothing was drawn so far, and nothing charged twice
+    assert spy.taken == 0  # nothing was drawn so far, and nothing charged twice
     assert source.ledger.spent == ONE
     for q, row in subsets(60)[40:]:
         answer = again.answer(q)
@@ -243,12 +254,11 @@ def test_a_session_goes_on_where_it_ended(neighbours, tmp_path):
 def test_going_on_takes_an_update():
     """The threshold noise is new: one of the c runs of AboveThreshold is over."""
     source, mechanism = curator(), PrivateMultiplicativeWeights()
-    c = source.open(mechanism, ONE, key="k").updates
+    c, measured = source.open(mechanism, ONE, key="k").updates, 0
     for resumed in range(3):
         session = source.open(mechanism, ONE, key="k")
-        session.answer(f"a = {resumed} and b = 3")
-        measured = sum(a.source == "measured" for a in session._answers.values())
-        assert session.updates_left == c - (resumed + 1) - measured == session._stream.left
+        measured += session.answer(f"a = {resumed} and b = 3").source == "measured"
+        assert session.updates_left == c - (resumed + 1) - measured
     # A process that only looks takes none.
     assert source.open(mechanism, ONE, key="k").updates_left == session.updates_left
 
@@ -319,13 +329,14 @@ def test_a_session_is_not_gone_on_with_as_another(tmp_path):
 
 
 def test_an_alpha_out_of_reach_of_a_private_number_costs_nothing_but_the_count():
-    source = curator(neighbours=Neighbours.ADD_REMOVE, entropy=SpyEntropy(3))
+    spy = SpyEntropy(3)
+    source = curator(neighbours=Neighbours.ADD_REMOVE, entropy=spy)
     with pytest.raises(InvalidInput, match=r"alpha=0.01 is out of reach.* the least is 0\.\d+; the charge stands.*'k'"):
         source.open(PrivateMultiplicativeWeights(alpha=0.01), ONE, key="k")
     assert source.ledger.spent == ONE
-    drawn = source._entropy.taken
+    drawn = spy.taken
     with source.open(PrivateMultiplicativeWeights(alpha=0.4), ONE, key="k") as session:
-        assert source._entropy.taken == drawn  # the count is the same one
+        assert spy.taken == drawn  # the count is the same one
         assert session.answer("a = 0").error > 0
     assert source.ledger.spent == ONE
     with pytest.raises(LedgerError, match=r"was opened with alpha=0\.4"):
@@ -493,9 +504,8 @@ PAID = PureDP(20.0)
 def streams(cost=PAID, neighbours=SWAP):
     """The sparse vector of a session of thirteen updates, and the share of the cost that is its."""
     session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(alpha=0.9), cost)
-    session.answer("a = 0")
     share = 1.0 if neighbours is SWAP else 1 - pmw_accuracy.COUNT_SHARE
-    return session._stream, PureDP(cost.epsilon * share)
+    return session.terms.stream(Entropy.insecure(2), 0), PureDP(cost.epsilon * share)
 
 
 def loss(calibration):
@@ -529,25 +539,25 @@ def test_half_the_sensitivity_or_a_forgotten_half_of_epsilon_would_show(twin, ne
 @pytest.mark.parametrize("neighbours", BOTH)
 @pytest.mark.parametrize("cost", [ONE, APPROX, PAID])
 def test_the_sparse_vector_is_the_one_that_the_charge_pays_for(cost, neighbours):
-    session = curator(cost, neighbours).open(PrivateMultiplicativeWeights(), cost)
+    session, door = opening(Ledger.open(None, cost, neighbours=neighbours))
     session.answer("a = 0")
     paid = cost if neighbours is SWAP else replace(cost, epsilon=session.terms.cost.epsilon)
     assert paid.epsilon == pytest.approx(cost.epsilon * (1.0 if neighbours is SWAP else 1 - pmw_accuracy.COUNT_SHARE))
-    assert session._stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw_accuracy.STEPS)
-    assert session._private.spends[-1].cost == paid
+    stream = session.terms.stream(Entropy.insecure(2), 0)
+    assert stream.calibration == NumericSparse.calibrate(paid, session.updates, pmw_accuracy.STEPS)
+    assert door.spends[-1].cost == paid
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
-def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours, monkeypatch):
+def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours):
     """Queries of every kind, on all neighbours of a table; what is public is the same on both."""
     asked, widest, seen = [], 0, []
     for group in mixed().groups:
         asked += [Workload(PEOPLE, (single(group, i),)) for i in range(group.queries.count)]
 
-    def ask_many(stream, values, threshold):
+    def ask_many(values, threshold):
         seen.append((np.array(values), threshold))
 
-    monkeypatch.setattr(NumericSparse, "ask_many", ask_many)
     setting = pmw_accuracy.PMWSetting.of(PEOPLE, 100, 0.05, ONE, neighbours, 10**9)
     terms = replace(setting.terms(0.5), records=8)
 
@@ -555,8 +565,10 @@ def test_one_record_moves_no_asked_value_further_than_the_sensitivity(neighbours
         seen.clear()
         with Ledger.open(None, ONE, neighbours=neighbours) as ledger:
             journal = ledger.journal(ledger.charge(ONE, "session", "k"))
-            session = PMWSession(private(table, ONE, neighbours), terms, journal, [], resumed=False)
-            session._rule.update(session._state, [Measurement(asked[3].groups[0], np.array([7.0]), terms.noise)])
+            asking = Instead(terms, stream=lambda *given: Instead(terms.stream(*given), ask_many=ask_many))
+            session = PMWSession(private(table, ONE, neighbours), asking, journal, [], resumed=False)
+            measured = Measurement(asked[3].groups[0], np.array([7.0]), terms.noise)
+            Hedge(terms.alpha).update(session.synopsis, [measured])
             for q in asked:
                 session.answer(q)
         return np.array([values for values, _ in seen]), {threshold for _, threshold in seen}

@@ -6,7 +6,8 @@ import pytest
 
 import qrelease as qr
 from qrelease.apps.cli import main
-from qrelease.data.domain import OTHER, Attribute, Domain
+from qrelease.data.attribute import OTHER
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema import load, to_toml
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
@@ -170,11 +171,10 @@ def test_no_rule_is_about_what_is_to_be_learned():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(in_folder):
     frame(400).to_csv("towns.csv", index=False)
-    (tmp_path / "draft.toml").write_text(to_toml(OPEN))
-    return tmp_path
+    (in_folder / "draft.toml").write_text(to_toml(OPEN))
+    return in_folder
 
 
 LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]

@@ -1,10 +1,10 @@
 """Online sessions that pay as they go: promises, prices, one journal for many processes, and what a crash leaves."""
 
+import contextlib
 import itertools
 import json
 import math
 import multiprocessing
-import sqlite3
 from collections import Counter
 from dataclasses import replace
 
@@ -269,7 +269,7 @@ class Crash(Entropy):
 
     def __new__(cls, after=0):
         made = object.__new__(cls)
-        made._inner, made._after = Entropy.insecure(9), after
+        made.inner, made._after = Entropy.insecure(9), after
         return made
 
     def __init__(self, after=0):
@@ -283,7 +283,7 @@ class Crash(Entropy):
         self._after -= 1
         if self._after < 0:
             raise KeyboardInterrupt
-        return self._inner.words(n)
+        return self.inner.words(n)
 
 
 @pytest.mark.parametrize("cap", CAPS)
@@ -358,7 +358,10 @@ def test_what_was_charged_before_a_crash_is_delivered_after_it(tmp_path, declare
 
 def _long(session, count):
     """Append so many paid answers to the journal, as if they had been asked: what they say, and their steps."""
-    rng, state, journal = np.random.default_rng(0), state_of(session), session._journal
+    rng, state, ledger = np.random.default_rng(0), state_of(session), ledger_of(session)
+    (entry,) = (e for e in ledger.history() if e.kind == "session")
+    journal = Ledger.open(ledger.store.path).session(entry.cost, entry.label, "s")
+    journal.read()
     first = len(state.purchases)
     rows = rng.integers(0, 1 << 24, count)
     cost = state.prices.cost(state.prices.alone).to_json()
@@ -372,7 +375,7 @@ def _long(session, count):
             lines = [json.dumps(entry).encode() for entry in (bought, found)]
             for line in lines:
                 journal.append(line)
-            session._replay(lines)
+    session.catch_up()
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
@@ -609,19 +612,18 @@ def test_nothing_is_answered_in_a_transaction_of_the_callers(tmp_path):
     assert session.answer("a = 0").cost is not None
 
 
-class Full:
-    """A connection to a disk that is full when something is to be written there."""
-
-    def __init__(self, inner):
-        self._inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-    def execute(self, statement, *values):
-        if statement == "COMMIT":
-            raise sqlite3.OperationalError("database or disk is full")
-        return self._inner.execute(statement, *values)
+@contextlib.contextmanager
+def commits_fail(store):
+    """Each transaction that writes to a journal breaks a rule that SQLite looks at when it is committed."""
+    store.execute("PRAGMA foreign_keys = ON")
+    store.execute("CREATE TEMP TABLE few (number INTEGER PRIMARY KEY)")
+    store.execute("CREATE TEMP TABLE many (number REFERENCES few DEFERRABLE INITIALLY DEFERRED)")
+    store.execute("CREATE TEMP TRIGGER fails AFTER INSERT ON main.journal BEGIN INSERT INTO many VALUES (1); END")
+    try:
+        yield
+    finally:
+        for what in ("TRIGGER fails", "TABLE many", "TABLE few"):
+            store.execute(f"DROP {what}")
 
 
 def test_what_could_not_be_committed_was_not_bought(tmp_path):
@@ -629,17 +631,12 @@ def test_what_could_not_be_committed_was_not_bought(tmp_path):
     source = Curator(TABLE, ledger, Entropy.insecure(1))
     session = source.open(ONLINE, CAPS[0], key="s")
     first = session.answer("a = 0")
-    good = ledger.store._connection
-    ledger.store._connection = Full(good)
-    with pytest.raises(LedgerError):
+    with commits_fail(ledger.store), pytest.raises(LedgerError):
         session.answer("b = 0")
-    ledger.store._connection = good
     assert (session.spent, session.answer("a = 0").value) == (first.cost, first.value)
     assert session.answer("b = 0").cost == first.cost
-    ledger.store._connection = Full(good)
-    with pytest.raises(LedgerError), session.together():
+    with commits_fail(ledger.store), pytest.raises(LedgerError), session.together():
         session.answer("c = 0")
-    ledger.store._connection = good
     with pytest.raises(LedgerError, match="was undone; open it again"):
         session.answer("a = 0")
     again = source.open(ONLINE, CAPS[0], key="s")

@@ -189,11 +189,6 @@ def test_a_release_that_misses_its_own_measurements_says_so():
     assert "<strong>This release misses its own measurements.</strong> Only" in html(replace(found, measurements=wrong))
 
 
-def test_answers_that_are_not_written_can_be_asked_for(monkeypatch):
-    monkeypatch.setattr("qrelease.release.report.page.MOST_ANSWERS", 3)
-    assert "unless <code>--answers</code> asks for it" in html(mwem())
-
-
 def test_bins_of_unequal_width_are_drawn_by_density():
     domain = Domain((Attribute("age", "number", edges=(0, 10, 20, 40), integer=True),))
     release = released(Laplace(), Workload.marginals(domain, 1), PureDP(1e6))

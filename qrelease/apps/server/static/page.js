@@ -1,6 +1,6 @@
 // The analyst's page: no framework, no build step, nothing from anywhere else. All text goes in as text, never as HTML.
 
-import { chart, plain } from "/static/chart.js";
+import { chart, plain, spread } from "/static/chart.js";
 
 const SHOWN = 20; // answers in the chart
 const one = (id) => document.getElementById(id);
@@ -57,13 +57,17 @@ async function enter() {
   const ordered = columns.filter((c) => c.ordered);
   one("term-column").replaceChildren(...columns.map((c) => new Option(c.name)));
   one("range-column").replaceChildren(...ordered.map((c) => new Option(c.name)));
-  const boxes = columns.map((c) => {
+  const boxes = () => columns.map((c) => {
     const label = make("label"), box = make("input");
     Object.assign(box, { type: "checkbox", value: c.name });
     label.append(box, ` ${c.name}`);
     return label;
   });
-  one("form-marginal").replaceChildren(make("legend", "Columns"), ...boxes);
+  one("form-marginal").replaceChildren(make("legend", "Columns"), ...boxes());
+  one("measure-by").replaceChildren(make("legend", "By"), ...boxes());
+  const numeric = columns.filter((c) => ["number", "coded"].includes(c.kind));
+  one("measure-column").replaceChildren(...numeric.map((c) => new Option(c.name)));
+  measured();
   offerCells();
   one("entry").hidden = true;
   one("desk").hidden = false;
@@ -106,7 +110,7 @@ async function remember(requests) {
 
 // The fields of the chosen form, and no others.
 function form() {
-  for (const name of ["where", "range", "marginal"]) one(`form-${name}`).hidden = name !== formed();
+  for (const name of ["where", "range", "marginal", "numbers"]) one(`form-${name}`).hidden = name !== formed();
 }
 
 const formed = () => document.querySelector("input[name=form]:checked").value;
@@ -118,8 +122,29 @@ function query() {
     const [column, low, high] = ["range-column", "range-low", "range-high"].map((id) => one(id).value);
     return column && low && high ? { range: { column, low, high } } : null;
   }
+  if (form === "numbers") return numbers();
   const chosen = [...one("form-marginal").querySelectorAll("input:checked")].map((box) => box.value);
   return chosen.length ? { marginal: chosen } : null;
+}
+
+// A question about numbers, as the server reads it: the measure, its column, the groups and the condition.
+function numbers() {
+  const measure = one("measure").value, column = one("measure-column").value;
+  const by = [...one("measure-by").querySelectorAll("input:checked")].map((box) => name(box.value));
+  const met = one("measure-met").value.trim(), where = one("measure-where").value.trim();
+  if (measure === "ratio" && !met) return null;
+  if (!["ratio", "count"].includes(measure) && !column) return null;
+  const asked = measure === "ratio" ? `:${met}` : measure === "count" ? "" : `:${name(column)}`;
+  const groups = by.length ? ` by ${by.join("*")}` : "";
+  return { numbers: `${measure}${asked}${groups}${where ? ` where ${where}` : ""}` };
+}
+
+const name = (column) => `"${column.replaceAll('"', '""')}"`;
+
+function measured() {
+  const measure = one("measure").value;
+  one("measure-of").hidden = ["ratio", "count"].includes(measure);
+  one("measure-if").hidden = measure !== "ratio";
 }
 
 // A price is said in its own line, a problem with it too: it comes when it comes, and may not wipe what the last act said.
@@ -182,10 +207,12 @@ async function ask(event) {
 
 function show(reply) {
   answers = [...reply.answers, ...answers];
-  one("chart").replaceChildren(chart(answers.slice(0, SHOWN)));
+  // Numbers of one question have an axis of their own; counts share one.
+  const drawn = reply.answers[0]?.low === undefined ? answers.filter((a) => a.low === undefined) : reply.answers;
+  one("chart").replaceChildren(chart(drawn.slice(0, SHOWN)));
   one("answers").tBodies[0].replaceChildren(
     ...answers.slice(0, 200).map((a) =>
-      row(make("td", a.query), make("td", plain(a.value), "number"), make("td", `± ${plain(a.error)}`, "number"),
+      row(make("td", a.query), make("td", plain(a.value), "number"), make("td", spread(a), "number"),
         make("td", a.source), make("td", priced(a.cost)))),
   );
 }
@@ -208,6 +235,7 @@ function leave() {
   show({ answers: (answers = []) });
   one("compose").reset();
   form();
+  measured();
   price();
   one("desk").hidden = true;
   one("entry").hidden = false;
@@ -234,6 +262,7 @@ for (const radio of document.querySelectorAll("input[name=form]")) {
   });
 }
 one("term-column").addEventListener("change", offerCells);
+one("measure").addEventListener("change", measured);
 one("term-add").addEventListener("click", () => {
   const text = one("where").value.trim(), term = one("term-cell").value;
   one("where").value = text ? `${text} and ${term}` : term;

@@ -1,0 +1,206 @@
+"""What reading records into codes takes beside polars and pyarrow reading the same, and all marginals of a large file.
+
+    python -m benchmarks.scale [--quick] [--rows N] [--json]
+
+A made-up table of 15 columns (six of texts, six of whole numbers, two of decimals, one of days; `--quick` 300,000 rows,
+else 2,000,000) is written to a temporary folder in each format and read by each library with its own defaults, and by
+this engine into codes. All of them on one core.
+
+    cpu       seconds of processor time, the least of three runs that take turns
+    rows/s    by that
+    ratio     over the fastest of the others
+
+Exit code 1 where a ratio of CSV or Parquet is above 1.5. The others encode nothing.
+
+`--rows N` makes a Parquet file of N rows and 10 columns instead, row group by row group, and counts all of its two- and
+three-way marginals in a process of its own: seconds, and the most memory that the process held. The file is deleted.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
+
+MOST = 1.5
+ROWS, QUICK_ROWS = 2_000_000, 300_000
+REPEATS = 3
+GROUP = 1 << 20
+SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+DAYS = 1000
+FIRST_DAY = 18_262
+
+
+def domain() -> Domain:
+    """Of the table that is read."""
+    texts = [_category(f"c{i}", 5 + 3 * i) for i in range(6)]
+    whole = [Attribute(f"n{i}", "number", edges=tuple(range(0, 101, 10)), integer=True) for i in range(6)]
+    decimals = [Attribute(f"x{i}", "number", edges=(0, 100, 200, 500, 1000)) for i in range(2)]
+    return Domain((*texts, *whole, *decimals, Attribute("d", "date", edges=(18_262, 18_400, 18_700, 19_300))))
+
+
+def _category(name: str, size: int) -> Attribute:
+    return Attribute(name, "category", categories=tuple(f"kind {k}" for k in range(size)))
+
+
+def made(rows: int, rng: np.random.Generator) -> Any:
+    """The table, as pyarrow has it."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    for i in range(6):
+        columns[f"c{i}"] = np.array([f"kind {k}" for k in range(5 + 3 * i)])[rng.integers(5 + 3 * i, size=rows)]
+    columns |= {f"n{i}": rng.integers(0, 100, rows) for i in range(6)}
+    columns |= {f"x{i}": np.round(rng.random(rows) * 999, 2) for i in range(2)}
+    columns["d"] = np.datetime64(FIRST_DAY, "D") + rng.integers(0, DAYS, rows)
+    return pa.table(columns)
+
+
+def readers(folder: Path, table: Any) -> Iterator[tuple[str, dict[str, Callable[[], object]]]]:
+    """By format, what reads it: this engine first."""
+    import duckdb
+    import polars as pl
+    from pyarrow import csv, parquet
+
+    universe, plain, packed = domain(), folder / "t.csv", folder / "t.csv.gz"
+    csv.write_csv(table, plain, csv.WriteOptions(quoting_style="needed"))
+    with open(plain, "rb") as source, gzip.open(packed, "wb", compresslevel=1) as target:
+        shutil.copyfileobj(source, target)
+    parquet.write_table(table, folder / "t.parquet")
+    with duckdb.connect(folder / "t.duckdb") as connection:
+        connection.register("given", table)
+        connection.execute("create table t as select * from given")
+    frame = pl.from_arrow(table)
+
+    def rows_of_duckdb() -> object:
+        with duckdb.connect(folder / "t.duckdb", read_only=True, config={"threads": "1"}) as connection:
+            return connection.sql("select * from t").to_arrow_table()
+
+    def ours(name: str, query: str | None = None) -> Callable[[], object]:
+        return lambda: Table.read(folder / name, universe, query=query)
+
+    for path in (plain, packed):
+        others = {"polars": lambda path=path: pl.read_csv(path), "pyarrow": lambda path=path: csv.read_csv(path)}
+        yield path.name, {"qrelease": ours(path.name), **others}
+    yield (
+        "t.parquet",
+        {
+            "qrelease": ours("t.parquet"),
+            "polars": lambda: pl.read_parquet(folder / "t.parquet"),
+            "pyarrow": lambda: parquet.read_table(folder / "t.parquet", use_threads=False),
+        },
+    )
+    yield "t.duckdb", {"qrelease": ours("t.duckdb", "select * from t"), "duckdb": rows_of_duckdb}
+    yield "a polars frame", {"qrelease": lambda: Table.from_frame(frame, universe)}
+
+
+def compared(rows: int) -> list[dict[str, Any]]:
+    """A line for each format and reader."""
+    lines: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        for source, found in readers(Path(name), made(rows, np.random.default_rng(0))):
+            spent = {reader: [] for reader in found}  # type: dict[str, list[float]]
+            for _ in range(REPEATS):
+                for reader, read in found.items():
+                    before = time.process_time()
+                    read()
+                    spent[reader].append(time.process_time() - before)
+            least = {reader: min(seconds) for reader, seconds in spent.items()}
+            fastest = min((least[reader] for reader in found if reader != "qrelease"), default=None)
+            for reader, seconds in least.items():
+                ratio = None if fastest is None or reader != "qrelease" else seconds / fastest
+                lines.append(
+                    {"source": source, "reader": reader, "cpu": seconds, "rows/s": rows / seconds, "ratio": ratio}
+                )
+    return lines
+
+
+def large(rows: int) -> dict[str, Any]:
+    """All two- and three-way marginals of a made-up Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rng, names = np.random.default_rng(0), [f"a{i}" for i in range(len(SIZES))]
+    with tempfile.TemporaryDirectory() as folder:
+        path, left = Path(folder) / "t.parquet", rows
+        with parquet.ParquetWriter(path, pa.schema([(name, pa.int8()) for name in names])) as writer:
+            while left:
+                count = min(left, GROUP)
+                columns = [pa.array(rng.integers(size, size=count, dtype=np.int8)) for size in SIZES]
+                writer.write_table(pa.table(dict(zip(names, columns, strict=True))), row_group_size=GROUP)
+                left -= count
+        command = [sys.executable, "-m", "benchmarks.scale", "--count", str(path)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        found: dict[str, Any] = json.loads(run.stdout)
+        return {"rows": rows, "megabytes_of_parquet": path.stat().st_size / 1e6, **found}
+
+
+def count(path: str) -> dict[str, float]:
+    """Read and count, in a process of its own."""
+    from qrelease.queries.workload import Workload
+
+    universe = Domain.coded({f"a{i}": size for i, size in enumerate(SIZES)})
+    asked = Workload.marginals(universe, 2).sets + Workload.marginals(universe, 3).sets
+    before = time.process_time(), time.perf_counter()
+    table = Table.read(path, universe)
+    between = time.perf_counter()
+    table.counts(asked)
+    after = time.perf_counter()
+    return {
+        "sets": len(asked),
+        "read_seconds": between - before[1],
+        "count_seconds": after - between,
+        "cpu": time.process_time() - before[0],
+        "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }
+
+
+def main() -> int:
+    """Print what was measured; 1 where it is too slow."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--count", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.count:
+        print(json.dumps(count(arguments.count)))
+        return 0
+    if arguments.rows:
+        found = large(arguments.rows)
+        print(
+            json.dumps(found)
+            if arguments.json
+            else "\n".join(f"{key:22} {value:14,.6g}" for key, value in found.items())
+        )
+        return 0
+    lines = compared(QUICK_ROWS if arguments.quick else ROWS)
+    if arguments.json:
+        print(json.dumps(lines))
+    else:
+        print(f"{'source':16} {'reader':10} {'cpu s':>8} {'rows/s':>12} {'ratio':>6}")
+        for line in lines:
+            ratio = "" if line["ratio"] is None else f"{line['ratio']:6.2f}"
+            print(f"{line['source']:16} {line['reader']:10} {line['cpu']:8.2f} {line['rows/s']:12,.0f} {ratio:>6}")
+    return int(
+        any(line["ratio"] and line["ratio"] > MOST for line in lines if line["source"] in ("t.csv", "t.parquet"))
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    sys.exit(main())

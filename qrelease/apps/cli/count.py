@@ -1,0 +1,38 @@
+"""`qrelease count`."""
+
+import argparse
+import os
+from pathlib import Path
+
+from qrelease.apps.cli.shared import DATA, check_memory, schema_options, workload_of, workload_option
+from qrelease.errors import InvalidInput
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    parser.set_defaults(run=_count)
+    parser.add_argument("data", type=Path, nargs="+", metavar="SHARD", help=f"{DATA}, with records that no other has")
+    schema_options(parser)
+    workload_option(parser)
+    parser.add_argument("--out", type=Path, required=True, help="a folder, to which a file for each shard is added")
+
+
+def _count(arguments: argparse.Namespace) -> None:
+    check_memory()
+    from qrelease.data.counts import SUFFIX, Counts, check_countable
+    from qrelease.data.table import Table
+
+    files = [arguments.out / f"{shard.name}{SUFFIX}" for shard in arguments.data]
+    twice = next((file for i, file in enumerate(files) if file in files[:i] or file.exists()), None)
+    if twice is not None:
+        raise InvalidInput(f"{twice} is there already: a shard is counted once")
+    try:
+        arguments.out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"{arguments.out} cannot be made: {error.strerror}") from None
+    for shard, file in zip(arguments.data, files, strict=True):
+        table = Table.read(shard, arguments.schema, arguments.columns)
+        check_countable(table.domain)
+        Counts.of(table, workload_of(arguments, table.domain).sets).save(file)
+        print(f"wrote {file}")
+    print(f"PRIVATE: exact counts; qrelease release --counts {os.fspath(arguments.out)} releases from them")

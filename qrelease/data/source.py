@@ -1,0 +1,69 @@
+"""`Source`: what a curator holds. Exact counts, the number of records and a keyed digest; perhaps the records too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Codes
+from qrelease.data.domain import Domain
+
+
+class Source(Protocol):
+    """Private records over a public domain, or exact counts of them: `Table` is one, and `Counts` another.
+
+    A mechanism asks a source for its domain, for exact counts and for the number of records, so anything that has
+    these can be released from. What needs the code of each record (statistics, sessions, a schema that is learned, the
+    records that are kept of each person) needs a source that `keeps_records`.
+    """
+
+    @property
+    def domain(self) -> Domain:
+        """The public universe."""
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether there are codes of single records; public."""
+
+    @property
+    def knows_persons(self) -> bool:
+        """Whether it is known whose records they are; public."""
+
+    @property
+    def person_column(self) -> str | None:
+        """The column that says whose records they are, where a person is the unit; public."""
+
+    @property
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """For each column whose categories are to be learned, the text that each of its codes stands for. Private."""
+
+    @property
+    def points(self) -> tuple[Codes | None, ...]:
+        """For each column the points of its records on its grid, where they are kept beside its bins. Private."""
+
+    def __len__(self) -> int:
+        """The number of records. Private under add-remove."""
+
+    def counts(self, sets: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.int64]]:
+        """The exact marginal on each set of columns, flat in C order. Private.
+
+        `InvalidInput` for a position that is no column, and for a set that cannot be had.
+        """
+
+    def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
+        """Raise whatever `counts` would, before anything is charged; what it raises depends on public things."""
+
+    def check_bounded(self) -> None:
+        """`OutOfMemory` where `bounded` would not fit in memory."""
+
+    def bounded(self, key: bytes) -> Source:
+        """The records that are kept of each person for a charge; the source itself where each record is a unit."""
+
+    def codes(self, axis: int) -> Codes:
+        """The code of each record in a column, (n,); `InvalidInput` where none are kept. Private."""
+
+    def fingerprint(self, key: bytes) -> tuple[str, str]:
+        """Keyed digests of the schema and of the records, for the ledger that has the key."""

@@ -1,0 +1,118 @@
+"""Texts and days in Arrow's columns to codes, each distinct one looked up once. pyarrow is imported on first need.
+
+The codes are those that `Encoder` gives to each text by itself. Arrow finds which texts are equal, and, where a column
+of numbers has many distinct ones, reads those that are plain numerals as the floats that they spell; all others are
+looked up one by one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Codes
+from qrelease.data.sources.encoder import Encoder, plain_codes
+from qrelease.errors import InvalidInput
+
+_MANY = 64
+"""Distinct texts of a piece from which on those of numbers are read all at once."""
+
+_NUMERAL = r"^-?[0-9]{1,300}(\.[0-9]{1,300})?$"
+
+
+def is_looked_up(kind: Any) -> bool:
+    """Whether a column of a pyarrow type is read by `distinct_codes`: texts, dictionary-encoded or not, and days."""
+    import pyarrow as pa
+
+    return _is_texts(kind.value_type if pa.types.is_dictionary(kind) else kind) or bool(pa.types.is_date32(kind))
+
+
+def _is_texts(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+class Distinct:
+    """A column (n,), with nulls: its distinct values in the order in which they first come.
+
+    distinct  a pyarrow array of them, (m,)
+    firsts    where each comes first, (m,)
+    places    which of them each record has, (n,); m for a null
+    """
+
+    def __init__(self, column: Any) -> None:
+        import pyarrow as pa
+
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        listed, indices = column.dictionary, column.indices
+        count, null = len(listed), bool(indices.null_count)
+        places = (indices.fill_null(count) if null else indices).to_numpy(zero_copy_only=False).astype(np.int64)
+        firsts = np.full(count + 1, -1)
+        firsts[places[::-1]] = np.arange(len(places) - 1, -1, -1)  # the last that is written is the first that comes
+        used = np.flatnonzero(firsts[:count] >= 0)  # a dictionary may list what no record has
+        used = used[np.argsort(firsts[used])]
+        number = np.full(count + 1, len(used))
+        number[used] = np.arange(len(used))
+        self.distinct = listed.take(pa.array(used))
+        self.firsts, self.places = firsts[used], number[places]
+        self.first_null = int(firsts[count])
+
+
+def distinct_codes(encoder: Encoder, column: Any) -> Codes:
+    """The codes (n,) of a pyarrow column of texts, dictionary-encoded or not, or of days.
+
+    Raises `Misplaced` for the first record whose text has no code.
+    """
+    texts = Distinct(column)
+    found = np.zeros(len(texts.distinct) + 1, encoder.dtype)
+    left = _numerals(encoder, texts.distinct, found)
+    values: list[object] = texts.distinct.take(left).to_pylist()
+    places, firsts = left.tolist(), texts.firsts[left].tolist()
+    if texts.first_null >= 0:  # in its order too, by which texts that are to be learned are numbered
+        at = bisect_left(firsts, texts.first_null)
+        values.insert(at, None)
+        places.insert(at, len(texts.distinct))
+        firsts.insert(at, texts.first_null)
+    for place, first, value in zip(places, firsts, values, strict=True):
+        try:
+            found[place] = encoder.code(value)
+        except InvalidInput as error:
+            raise Misplaced(first, error) from None
+    codes: Codes = found[texts.places]
+    return codes
+
+
+class Misplaced(InvalidInput):
+    """A value without a code, and the position of its record in a piece."""
+
+    def __init__(self, position: int, error: InvalidInput) -> None:
+        super().__init__(str(error))
+        self.position = position
+
+
+def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.intp]:
+    """Codes of the plain numerals among many distinct texts, written to their places; the places that are left."""
+    from pyarrow import ArrowInvalid, compute
+
+    everything = np.arange(len(distinct))
+    numeric = encoder.attribute.kind in ("coded", "number") and _is_texts(distinct.type)
+    if not numeric or len(distinct) < _MANY:
+        return everything
+    try:
+        numerals, numbers = everything, distinct.cast("float64").to_numpy(zero_copy_only=False)
+    except ArrowInvalid:  # some are no numerals to Arrow
+        spelled = compute.match_substring_regex(distinct, _NUMERAL).to_numpy(zero_copy_only=False)
+        numerals = np.flatnonzero(spelled)
+        numbers = distinct.take(numerals).cast("float64").to_numpy(zero_copy_only=False)
+    codes, plain = plain_codes(encoder, numbers)
+    found[numerals[plain]] = codes[plain]
+    left = np.ones(len(distinct), np.bool_)
+    left[numerals[plain]] = False
+    return np.flatnonzero(left)

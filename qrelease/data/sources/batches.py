@@ -1,0 +1,202 @@
+"""Sources whose values have types of their own, a batch of rows at a time: Arrow files, queries, lazy frames.
+
+A value's code is that of its text, as in a data frame (`data.spelling`), whatever the type of its column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, final
+
+import narwhals.stable.v2 as nw
+
+from qrelease.data.sources.frames import FramePiece
+from qrelease.data.sources.progress import reading_bar
+from qrelease.data.spelling import shown
+from qrelease.errors import InvalidInput
+
+BATCH: Final = 1 << 18
+"""Rows that are held decoded at a time."""
+
+_ROW_BY_ROW: Final = frozenset(
+    {
+        "SEQ_SCAN",
+        "TABLE_SCAN",
+        "PROJECTION",
+        "FILTER",
+        "UNION",
+        "ORDER_BY",
+        "EMPTY_RESULT",
+        "CROSS_PRODUCT",
+        "HASH_JOIN",
+    }
+    | {"NESTED_LOOP_JOIN", "BLOCKWISE_NL_JOIN", "PIECEWISE_MERGE_JOIN", "IE_JOIN"}
+)
+"""Steps of DuckDB's plans each of whose rows is made of one row of every table."""
+
+_MEMORY: Final = "512MB"
+
+
+@final
+class BatchReader:
+    """Batches of rows, as pyarrow tables or polars frames, read as a file is.
+
+    path     what errors call it
+    files    the files that it reads
+    header   the names of its columns
+    batches  gives all rows, in order, in the columns named
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        files: tuple[Path, ...],
+        header: Sequence[str],
+        batches: Callable[[Sequence[str]], Iterator[Any]],
+    ) -> None:
+        self.path, self.files, self.header = path, files, tuple(header)
+        self._batches = batches
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Nothing separates the names."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[FramePiece]:
+        """All rows, a batch at a time."""
+        first, names = 0, {name: name for name in columns}
+        with reading_bar() as bar:
+            for batch in self._batches(list(names)):
+                yield FramePiece(nw.from_native(batch, eager_only=True), names, first, str(self.path))
+                first += len(batch)
+                bar.update(len(batch))
+
+    def texts(self) -> Iterator[list[list[str]]]:
+        """All columns of each batch as texts, a missing value as the empty one."""
+        for batch in self._batches(self.header):
+            frame = nw.from_native(batch, eager_only=True)
+            yield [[shown(value) for value in frame.get_column(name).to_list()] for name in self.header]
+
+
+def arrow_reader(path: Path) -> BatchReader:
+    """The reader of an Arrow file (IPC, or Feather of its second version). Needs pyarrow."""
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise InvalidInput(f"{path}: an Arrow file needs pyarrow: pip install pyarrow") from None
+        try:
+            with pa.memory_map(str(path)) as raw:
+                yield pa.ipc.open_file(raw)
+        except (OSError, pa.ArrowException) as error:
+            raise InvalidInput(f"{path} cannot be read: {_line(error)}") from None
+
+    def batches(columns: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        with opened() as file:
+            for number in range(file.num_record_batches):
+                whole = pa.Table.from_batches([file.get_batch(number)]).select(list(columns))
+                for first in range(0, len(whole), BATCH):
+                    yield whole.slice(first, BATCH)
+
+    with opened() as file:
+        header = file.schema.names
+    return BatchReader(path, (path,), header, batches)
+
+
+def query_reader(path: Path, query: str) -> BatchReader:
+    """The reader of the rows that a query gives of a DuckDB file. Needs duckdb.
+
+    The file is opened for reading, and nothing but it. What a query does to rows comes before anything that is promised
+    here, which is of the rows that it gives: so a query that counts, sorts out or compares rows, by which one record
+    would change others, is refused, as far as the steps of its plan show it.
+
+    Raises `InvalidInput` for what is no single select, or not row by row.
+    """
+
+    @contextmanager
+    def asked() -> Iterator[Any]:
+        try:
+            import duckdb
+        except ImportError:
+            raise InvalidInput(f"{path}: a query needs duckdb: pip install duckdb") from None
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "enable_external_access": "false",
+            "memory_limit": _MEMORY,
+        }
+        try:
+            if not path.exists():
+                raise InvalidInput(f"{path} cannot be read: there is no such file")
+            with duckdb.connect(str(path), read_only=True, config=settings) as connection:
+                statements = connection.extract_statements(query)
+                if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                    raise InvalidInput(f"{path}: --query takes one select")
+                _check_plan(connection, query, str(path))
+                yield connection.sql(query)
+        except duckdb.Error as error:
+            raise InvalidInput(f"{path}: {_line(error)}") from None
+
+    def batches(columns: Sequence[str]) -> Iterator[Any]:
+        with asked() as rows:
+            yield from _arrow_batches(rows.to_arrow_reader(BATCH), columns)
+
+    with asked() as rows:
+        header = rows.columns
+    return BatchReader(path, (path,), header, batches)
+
+
+def _check_plan(connection: Any, query: str, path: str) -> None:
+    """`InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
+    import json
+
+    def steps(plan: list[Any]) -> Iterator[str]:
+        for step in plan:
+            yield str(step["name"]).strip()
+            yield from steps(step["children"])
+
+    for setting in ("disable_optimizer", "enable_optimizer"):
+        connection.execute(f"pragma {setting}")
+        (_, plan), *_ = connection.execute(f"explain (format json) {query}").fetchall()
+        mixing = sorted(set(steps(json.loads(plan))) - _ROW_BY_ROW)
+        if mixing:
+            raise InvalidInput(
+                f"{path}: the query has a step {mixing[0]}, in which one record may change others: a query selects"
+                " columns, filters rows and joins tables; of persons, [person.derive] of the schema counts and sums"
+            )
+
+
+def is_lazy(frame: Any) -> bool:
+    """Whether it is a lazy frame of polars' or a relation of DuckDB's."""
+    kind = type(frame)
+    return (kind.__module__.split(".")[0], kind.__name__) in {
+        ("polars", "LazyFrame"),
+        ("duckdb", "DuckDBPyRelation"),
+        ("_duckdb", "DuckDBPyRelation"),
+    }
+
+
+def lazy_reader(frame: Any) -> BatchReader:
+    """The reader of a lazy frame, which is never whole in memory."""
+    name = Path("the frame")
+    if type(frame).__name__ == "LazyFrame":
+
+        def batches(columns: Sequence[str]) -> Iterator[Any]:
+            yield from frame.select(list(columns)).collect_batches(chunk_size=BATCH, maintain_order=True)
+
+        return BatchReader(name, (), frame.collect_schema().names(), batches)
+    return BatchReader(name, (), frame.columns, lambda columns: _arrow_batches(frame.to_arrow_reader(BATCH), columns))
+
+
+def _arrow_batches(reader: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """The batches of pyarrow's reader as tables."""
+    import pyarrow as pa
+
+    for batch in reader:
+        yield pa.Table.from_batches([batch]).select(list(columns))
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

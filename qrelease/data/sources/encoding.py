@@ -1,0 +1,217 @@
+"""From a source to codes: whatever a reader reads, piece by piece, its columns are encoded and collected here.
+
+A reader of a kind of source gives pieces of records, and each piece the codes of its columns. What is in memory is one
+piece and the codes, and these only while they are small: then they go to temporary files, which are mapped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util import memory
+from qrelease._util.typing import Codes
+from qrelease.data import schema as schemas
+from qrelease.data.domain import Domain
+from qrelease.data.persons import NOBODY, PersonReader, Persons
+from qrelease.data.points import any_of, binned, has_points
+from qrelease.data.sources.encoder import Encoder, code_type
+from qrelease.data.structural_zeros import narrowed
+from qrelease.errors import InvalidInput
+
+Schema = Domain | str | os.PathLike[str]
+
+_MEMORY_FRACTION = 4  # codes that take more than a fourth of the free memory are kept in temporary files
+
+
+_MOST_BYTES = 1 << 28  # and codes that take more than this
+
+
+class Piece(Protocol):
+    """Some consecutive records of a source. Errors name the source, the line or row, the column and the value."""
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column, each a function of its own value alone."""
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names; `NOBODY` where it names none."""
+
+
+class Reader(Protocol):
+    """A source of records.
+
+    path    what errors call it
+    files   the files that it reads
+    header  the names of its columns
+    """
+
+    path: Path
+    files: tuple[Path, ...]
+    header: tuple[str, ...]
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """`InvalidInput` for a header that seems to be separated in another way, and is none of the known names."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """All records, in order, with at least these columns of the header."""
+
+    def texts(self) -> Iterator[Iterable[Iterable[str]]]:
+        """All columns of some records as texts, for a draft."""
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoded:
+    """The records of a source over a domain, as `Table` takes them. Private."""
+
+    domain: Domain
+    columns: tuple[Codes, ...]
+    persons: Persons | None
+    points: tuple[Codes | None, ...]
+    texts: Mapping[str, Sequence[str]]
+
+
+def encoded(reader: Reader, domain: Domain) -> Encoded:
+    """All records of a source.
+
+    Raises `InvalidInput` for a column that the source has not or has twice, and for a value that the domain has not.
+    """
+    reader.check_header(domain.names)
+    names = _found(reader, domain)
+    person = domain.person
+    key = None if person is None else _person_column(reader, person.column)
+    encoders, persons = [Encoder(attribute.fine) for attribute in domain], None
+    if person is not None:
+        persons = PersonReader(person)
+    whose: list[npt.NDArray[np.int64]] = []
+    columns = _Columns(domain)
+    for piece in reader.pieces([*names, *([] if key is None else [key])]):
+        codes = [piece.codes(encoder, name) for encoder, name in zip(encoders, names, strict=True)]
+        if persons is not None and key is not None:
+            found = piece.persons(persons, key)
+            mine = found != NOBODY
+            if not mine.all():
+                found, codes = found[mine], [column[mine] for column in codes]
+            whose.append(found)
+        columns.add(codes)
+    of_whom = None if persons is None else Persons(np.concatenate([np.empty(0, np.int64), *whose]), persons.digests())
+    return columns.whole(of_whom, _texts(encoders))
+
+
+def _found(reader: Reader, domain: Domain) -> list[str]:
+    """The names that a source has for the columns of a domain."""
+    names = [name.strip() for name in reader.header]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InvalidInput(f"{reader.path}: column {twice!r} appears twice")
+    absent = [name for name in domain.names if name.strip() not in names]
+    if absent:
+        raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(names)}")
+    return [reader.header[names.index(name.strip())] for name in domain.names]
+
+
+def _person_column(reader: Reader, column: str) -> str:
+    """The name that a source has for the column that says whose records they are."""
+    names = [name.strip() for name in reader.header]
+    if column not in names:
+        raise InvalidInput(f"{reader.path} has no person column {column!r}; it has {', '.join(names)}")
+    return reader.header[names.index(column)]
+
+
+def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
+    """The texts of the columns whose categories are to be learned."""
+    return {e.attribute.name: tuple(e.texts) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
+
+
+def selected(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> Domain:
+    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
+    domain = schema if isinstance(schema, Domain) else schemas.load(schema, undecided=True)
+    for listed in domain.code_lists:
+        with suppress(OSError):  # a list that is gone by now was read
+            if any(os.path.samefile(listed, file) for file in reader.files):
+                raise InvalidInput(
+                    f"the schema takes categories from {listed}, which is the file of the private records: its values"
+                    " would become public; take a list that is public knowledge"
+                )
+    if columns is None:
+        of_data = not isinstance(schema, Domain) and set(domain.names) <= set(reader.header)
+        columns = [name for name in reader.header if name in domain.names] if of_data else domain.names
+    try:
+        return narrowed(domain, columns)
+    except InvalidInput as error:
+        raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
+
+
+def records_of(domain: Domain) -> Domain:
+    """Of the records that the columns of a domain are derived from."""
+    assert domain.person is not None
+    person = replace(domain.person, derive=(), records=())
+    records = Domain(domain.person.records, code_lists=domain.code_lists, person=person)
+    records.check_decided()
+    return records
+
+
+class _Columns:
+    """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._pointed = [axis for axis, attribute in enumerate(domain) if has_points(attribute)]
+        kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
+        self._limit = min(memory.free() // _MEMORY_FRACTION, _MOST_BYTES)
+        self._types = [code_type(attribute) for attribute in kept]
+        self._pieces: list[list[Codes]] = [[] for _ in kept]
+        self._files: list[IO[bytes]] = []
+        self._bytes = 0  # in memory
+
+    def add(self, piece: Sequence[Codes]) -> None:
+        """The codes of `Attribute.fine` of the next records."""
+        bins = list(piece)
+        for axis in self._pointed:
+            bins[axis] = binned(self._domain.attributes[axis], piece[axis])
+        for pieces, codes in zip(self._pieces, [*bins, *(piece[axis] for axis in self._pointed)], strict=True):
+            pieces.append(codes)
+            self._bytes += codes.nbytes
+        if self._bytes > self._limit:
+            self._spill()
+
+    def _spill(self) -> None:
+        """What is in memory goes to the files."""
+        if not self._files:
+            self._files = [TemporaryFile() for _ in self._pieces]  # noqa: SIM115
+        for file, pieces in zip(self._files, self._pieces, strict=True):
+            for codes in pieces:
+                file.write(codes.tobytes())
+            pieces.clear()
+        self._bytes = 0
+
+    def whole(self, persons: Persons | None, texts: Mapping[str, Sequence[str]]) -> Encoded:
+        """The records; none where there are none, which is as private as any number of them."""
+        found = self._mapped() if self._files else list(map(self._joined, self._pieces, self._types))
+        points: list[Codes | None] = [None] * len(self._domain)
+        for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
+            points[axis] = codes
+        return Encoded(self._domain, tuple(found[: len(points)]), persons, any_of(points), texts)
+
+    def _joined(self, pieces: list[Codes], dtype: np.dtype[Any]) -> Codes:
+        """The whole column, of which nothing is kept here."""
+        whole = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, dtype), *pieces])
+        pieces.clear()
+        return whole
+
+    def _mapped(self) -> list[Codes]:
+        self._spill()
+        found: list[Codes] = []
+        for file, dtype in zip(self._files, self._types, strict=True):
+            file.flush()
+            found.append(np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype))
+            file.close()  # the map keeps it
+        return found

@@ -1,0 +1,68 @@
+"""Many files as one source, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Codes
+from qrelease.data.persons import PersonReader
+from qrelease.data.sources.encoder import Encoder
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.sources.encoding import Piece, Reader
+
+
+@final
+class ManyReader:
+    """The records of several files that have the same columns, in any order."""
+
+    def __init__(self, path: Path, readers: Sequence[Reader]) -> None:
+        self.path = path
+        self._readers = list(readers)
+        self.files: tuple[Path, ...] = tuple(file for reader in readers for file in reader.files)
+        self.header = tuple(name.strip() for name in self._readers[0].header)
+        for reader in self._readers[1:]:
+            if sorted(name.strip() for name in reader.header) != sorted(self.header):
+                raise InvalidInput(f"{reader.path} has other columns than {self._readers[0].path}")
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """As each file does."""
+        for reader in self._readers:
+            reader.check_header(known)
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """The records of all files, by the names that the first one has."""
+        for reader in self._readers:
+            names = {name.strip(): name for name in reader.header}
+            for piece in reader.pieces([names[column] for column in columns]):
+                yield _Named(piece, names)
+
+    def texts(self) -> Iterator[Iterable[Iterable[str]]]:
+        """All columns of some records as texts, in the order of the header."""
+        for reader in self._readers:
+            order = [[name.strip() for name in reader.header].index(name) for name in self.header]
+            for chunk in reader.texts():
+                columns = list(chunk)
+                yield [columns[place] for place in order]
+
+
+@final
+class _Named:
+    """A piece of a file whose columns have names with spaces around them."""
+
+    def __init__(self, piece: Piece, names: dict[str, str]) -> None:
+        self._piece, self._names = piece, names
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column."""
+        return self._piece.codes(encoder, self._names[column])
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names."""
+        return self._piece.persons(reader, self._names[column])

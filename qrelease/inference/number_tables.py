@@ -1,0 +1,552 @@
+"""Answers to questions about numbers from noisy tables of sums: `MeasuredSums`, and a `NumberTable` for each question.
+
+*Unbiased answers.* A mean is the ratio S/C of two noisy tables with independent noise, of variances V and W in every
+cell. Its interval is Fieller's: all m in [-1, 1] with (S - mC)² <= z²(V + m²W), for S - mC is normal about 0 at the
+true m: it covers at 95 % however few records there are; where C is lost in its noise it is the whole range. Sums,
+counts and all that is linear in them have normal intervals, with the covariance of the cells of one table (`residuals`)
+counted. A variance, and a difference of two means, has that of its first derivatives where all counts are several times
+their noise, and else what follows from the intervals of its parts.
+
+*What intervals are about.* The values as they are, where the bounds are those of the schema. Where they are narrower
+the answer is about values clipped to them: how far clipping moved it is not known from what was measured, and no
+interval says so; `NumberTable.note` does. A stride of the grid (`queries.measures`) belongs to the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Axes, Floats, Ints
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.residuals import Estimates, vector_variances
+from qrelease.inference.small_areas import shrunk
+from qrelease.noise.distributions import Noise
+from qrelease.queries.families import Cells, Residuals
+from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_of
+from qrelease.queries.numeric import NumericQuestion, cell_quantiles
+
+if TYPE_CHECKING:
+    from qrelease.inference.sums_plan import Part
+
+_NORMAL: Final = 1.959964
+_LAPLACE: Final = 2.118307
+"""Standard deviations of a normal and of one Laplace draw that are exceeded with a probability of 5 %. Sums of Laplace
+draws are nearer to normal."""
+
+_NUMBERS: Final = ("value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n")
+"""Columns of a table of answers, beside those that name a line."""
+
+_CLEAR: Final = 5.0
+"""Standard deviations of its noise that a count is above 0 where ratios are differentiated."""
+
+_MOST_RUNNING: Final = 2048
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """A noisy table: values (k,) in the order of the question, and the sₛ that its noise is made of."""
+
+    values: Floats
+    variance: float
+    axes: Axes
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    variances: Mapping[Axes, float]
+
+    def half_with(self, other: _Sums) -> _Sums:
+        """Half of the sum of two tables of independent noise."""
+        common = {s: (v + other.variances[s]) / 4 for s, v in self.variances.items() if s in other.variances}
+        return replace(
+            self,
+            values=(self.values + other.values) / 2,
+            variance=(self.variance + other.variance) / 4,
+            variances=common,
+        )
+
+    def of_vector(self, vectors: Floats) -> Floats:
+        """The variances (r,) of Σ w·values for vectors (r, k)."""
+        ordered = vectors.reshape(-1, *(self.shape[self.axes[i]] for i in self.order))
+        cube = ordered.transpose(0, *(1 + self.order.index(i) for i in range(len(self.order))))
+        return vector_variances(self.shape, self.axes, cube, self.variances)
+
+
+@final
+@dataclass(frozen=True)
+class Interval:
+    """A number with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NumberTable:
+    """The answer to a question about numbers, a line for each group.
+
+    Attributes
+    ----------
+    question
+        What was asked.
+    keys
+        The codes of each group's cells, (k, columns).
+    value, low, high
+        The unbiased answer and its 95 % interval, (k,) each.
+    count, count_error
+        How many records each group has, with noise, and the half-width of its error bar.
+    model, model_low, model_high
+        The answer that is shrunk to what groups have in common (`small_areas`), of a mean and a ratio: what to publish
+        of small groups. Elsewhere the unbiased one.
+    note
+        What no interval counts; empty where they count everything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"hours": 100, "sex": 2})
+    >>> table = qr.Table(domain, (np.arange(1000) % 50 + 20, np.arange(1000) % 2))
+    >>> cost, sexes = qr.ZCDP(0.5), qr.Workload.marginals(domain, [["sex"]])
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> means = curator.release(qr.NumberSums(["mean:hours by sex"]), sexes, cost).number("mean:hours by sex")
+    >>> more = means.difference(["1"], ["0"])
+    >>> more.low < 1 < more.high
+    True
+    """
+
+    question: NumericQuestion
+    keys: Ints
+    value: Floats
+    low: Floats
+    high: Floats
+    count: Floats
+    count_error: float
+    model: Floats
+    model_low: Floats
+    model_high: Floats
+    note: str = ""
+    _needs: Needs | None = field(default=None, repr=False)
+    _tables: tuple[_Sums, ...] = field(default=(), repr=False)
+    _z: float = field(default=_NORMAL, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """As columns by name: the labels of the groups, then the numbers."""
+        domain = self.question.domain
+        names, probabilities = _key_names(self.question), self.question.probabilities
+        found: dict[str, list[Any]] = {
+            f"{name}_" if name in (*_NUMBERS, "probability") else name: [
+                domain[name].label(code) for code in self.keys[:, i].tolist()
+            ]
+            for i, name in enumerate(names)
+        }
+        if self.question.kind == "quantile":
+            found["probability"] = list(probabilities) * (len(self) // len(probabilities))
+        numbers = {
+            "value": self.model,
+            "low": self.model_low,
+            "high": self.model_high,
+            "unbiased": self.value,
+            "unbiased_low": self.low,
+            "unbiased_high": self.high,
+            "n": self.count,
+        }
+        return found | {name: column.tolist() for name, column in numbers.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each group, by name: the labels of the group under `group`."""
+        found = self.columns()
+        names = [name for name in found if name not in _NUMBERS]
+        numbers = [name for name in found if name in _NUMBERS]
+        return [
+            {
+                "group": " * ".join(str(found[name][i]) for name in names) or "all",
+                **{name: found[name][i] for name in numbers},
+            }
+            for i in range(len(self))
+        ]
+
+    def group(self, *labels: str) -> int:
+        """The line of the group with these labels, in the order of the columns; `InvalidInput` for none."""
+        names = _key_names(self.question)
+        if len(labels) != len(names):
+            raise InvalidInput(f"a group of this question has {len(names)} labels, got {len(labels)}")
+        code = []
+        for name, label in zip(names, labels, strict=True):
+            known = self.question.domain[name].labels
+            if str(label) not in known:
+                raise InvalidInput(f"column {name!r} has no cell {label!r}")
+            code.append(known.index(str(label)))
+        return int(np.flatnonzero((self.keys == np.array(code)).all(axis=1))[0]) if code else 0
+
+    def difference(self, first: Sequence[str], second: Sequence[str]) -> Interval:
+        """What the first group has more than the second, both named by their labels; with its own interval.
+
+        The noise of two groups is correlated: their tables have residuals in common. That is counted.
+        """
+        i, j = self.group(*first), self.group(*second)
+        value = float(self.value[i] - self.value[j])
+        needs, rows = self._of_kind(), []
+        if needs.kind in ("count", "histogram", "sum"):
+            weights = (1.0,) if needs.sums is None else (needs.scale.middle, needs.scale.half)
+            rows = [_unit(len(self), {i: w, j: -w}) for w in weights]
+        elif needs.kind in ("mean", "ratio"):
+            counts, sums = self._tables[:2]
+            if min(counts.values[i], counts.values[j]) <= _CLEAR * math.sqrt(counts.variance):
+                return Interval(value, float(self.low[i] - self.high[j]), float(self.high[i] - self.low[j]))
+            a, b = needs.scale.half / counts.values[i], needs.scale.half / counts.values[j]
+            m = sums.values / counts.values
+            rows = [_unit(len(self), {i: -a * m[i], j: b * m[j]}), _unit(len(self), {i: a, j: -b})]
+        else:
+            raise InvalidInput(f"differences are of counts, sums, means and ratios, not of a {needs.kind}")
+        if i == j:
+            return Interval(0.0, 0.0, 0.0)
+        variance = sum(float(t.of_vector(row[None])[0]) for t, row in zip(self._tables, rows, strict=False))
+        half = self._z * math.sqrt(max(variance, 0.0)) + 2 * needs.scale.off * (needs.kind in ("mean", "ratio"))
+        return Interval(value, value - half, value + half)
+
+    def shares(self) -> NumberTable:
+        """Each group's part of the total of all, in percent: of counts and sums."""
+        tables, weights = self._linear()
+        total = float(self.value.sum())
+        ones = np.ones((1, len(self)))
+        whole = sum(w**2 * float(t.of_vector(ones)[0]) for t, w in zip(tables, weights, strict=True))
+        own = sum(w**2 * t.variance for t, w in zip(tables, weights, strict=True))
+        # Cells of one table are alike: each has the same covariance with their sum.
+        value, low, high = fieller(
+            self.value, np.full(len(self), total), own, whole, self._z, whole / len(self), (-math.inf, math.inf)
+        )
+        return self._with(100 * value, 100 * low, 100 * high)
+
+    def cumulative(self) -> NumberTable:
+        """Running totals over the groups in their order: of counts and sums."""
+        tables, weights = self._linear()
+        if len(self) > _MOST_RUNNING:
+            raise InvalidInput(f"running totals are of {_MOST_RUNNING:,} groups at most, got {len(self):,}")
+        rows = np.tril(np.ones((len(self), len(self))))
+        variance = sum(w**2 * t.of_vector(rows) for t, w in zip(tables, weights, strict=True))
+        half = self._z * np.sqrt(variance)
+        value = np.cumsum(self.value)
+        return self._with(value, value - half, value + half)
+
+    def top(self, k: int) -> NumberTable:
+        """The k groups with the largest answers, the largest first."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise InvalidInput(f"top takes a positive whole number, got {k!r}")
+        return self._some(np.argsort(-self.model, kind="stable")[:k])
+
+    def above(self, threshold: float) -> NumberTable:
+        """The groups whose whole interval is above a threshold."""
+        return self._some(np.flatnonzero(self.model_low > threshold))
+
+    def suppressed(self, least: float) -> NumberTable:
+        """The groups that surely have so many records, and no others; by the noisy counts, so at no cost."""
+        return self._some(np.flatnonzero(self.count - self.count_error >= least))
+
+    def _some(self, lines: Ints) -> NumberTable:
+        columns = ("keys", "value", "low", "high", "count", "model", "model_low", "model_high")
+        return replace(self, **{name: getattr(self, name)[lines] for name in columns}, _tables=(), _needs=None)
+
+    def _with(self, value: Floats, low: Floats, high: Floats) -> NumberTable:
+        return replace(
+            self,
+            value=value,
+            low=low,
+            high=high,
+            model=value,
+            model_low=low,
+            model_high=high,
+            _tables=(),
+            _needs=None,
+        )
+
+    def _of_kind(self) -> Needs:
+        if self._needs is None:
+            raise InvalidInput("this is a part of an answer, or made of one: ask the whole one")
+        return self._needs
+
+    def _linear(self) -> tuple[tuple[_Sums, ...], tuple[float, ...]]:
+        needs = self._of_kind()
+        if needs.kind not in ("count", "histogram", "sum"):
+            raise InvalidInput(f"parts of a total are of counts and sums, not of a {needs.kind}")
+        if needs.sums is None:
+            return self._tables[:1], (1.0,)
+        return self._tables[:2], (needs.scale.middle, needs.scale.half)
+
+
+def _unit(size: int, entries: Mapping[int, float]) -> Floats:
+    row = np.zeros(size)
+    for at, value in entries.items():
+        row[at] += value
+    return row
+
+
+def _key_names(question: NumericQuestion) -> tuple[str, ...]:
+    return (*question.by, question.column) if question.kind == "histogram" else tuple(question.by)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MeasuredSums:
+    """What was measured for questions about numbers. Public.
+
+    Parameters
+    ----------
+    domain
+        The universe.
+    questions
+        Those that it was made for, as texts.
+    clips
+        Bounds of columns, where they are not those of the schema.
+    parts, measured
+        The tables, and what was measured of each, in whole numbers.
+    records
+        Their number, where that is public.
+    """
+
+    domain: Domain
+    questions: tuple[str, ...]
+    clips: Clips
+    parts: tuple[Part, ...]
+    measured: tuple[Measurement, ...]
+    records: float | None = None
+    _known: dict[Measure, Estimates] = field(default_factory=dict, init=False, repr=False)
+
+    def answer(self, question: NumericQuestion | str, counts: Iterable[Measurement] = ()) -> NumberTable:
+        """The answer to a question whose tables were measured, or are sums of those that were.
+
+        counts  further noisy marginals of all records, which are averaged with the counts measured here
+        """
+        asked = NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
+        needs = needs_of(asked, self.clips)
+        counts = list(counts)
+        if asked.kind == "quantile":
+            return self._quantiles(asked, needs, counts)
+        names = _key_names(asked)
+        wanted = [self.domain.axis(name) for name in names]
+        measures = [m for m in (needs.counts, needs.sums, needs.squares) if m is not None]
+        tables = [self._table(measure, needs.axes, wanted, counts) for measure in measures]
+        if needs.present is not None:
+            tables[0] = tables[0].half_with(self._table(needs.present, needs.axes, wanted, ()))
+        z = self._z(counts)
+        shape = tuple(self.domain.shape[a] for a in wanted)
+        keys = np.array(list(np.ndindex(*shape)), np.int64).reshape(math.prod(shape), len(wanted))
+        value, low, high = _answered(needs, tables, z)
+        model, model_low, model_high = value, low, high
+        if needs.kind in ("mean", "ratio"):
+            middle, half = shrunk(
+                tables[1].values, tables[0].values, (tables[1].variance, tables[0].variance), shape or (1,)
+            )
+            ends = (np.clip(middle - half, -1, 1), np.clip(middle + half, -1, 1))
+            model, model_low, model_high = (needs.scale.middle + needs.scale.half * v for v in (middle, *ends))
+            model_low, model_high = model_low - needs.scale.off, model_high + needs.scale.off
+        error = z * math.sqrt(tables[0].variance)
+        note = _note(asked, needs)
+        return NumberTable(
+            asked,
+            keys,
+            value,
+            low,
+            high,
+            tables[0].values,
+            error,
+            model,
+            model_low,
+            model_high,
+            note,
+            needs,
+            tuple(tables),
+            z,
+        )
+
+    def _z(self, counts: Sequence[Measurement]) -> float:
+        """Half-widths of intervals in standard deviations, for the widest law of noise that there is."""
+        laws = {m.noise.law for m in (*self.measured, *counts)}
+        return _LAPLACE if "discrete Laplace" in laws else _NORMAL
+
+    def _quantiles(self, asked: NumericQuestion, needs: Needs, counts: Sequence[Measurement]) -> NumberTable:
+        """Quantiles by group, from noisy counts by group and bin.
+
+        The interval is of bins: the quantile lies in bin k where at least p of the records are in the bins up to it,
+        and fewer in those before it. Each of the two is ruled out at 2.5 % (Woodruff 1952), by the noise of the
+        count up to k less p times that of all. So it holds the width of the bins as well.
+        """
+        estimates = self._estimates(needs.counts, counts)
+        if not estimates.gives(needs.axes):
+            names = " * ".join(self.domain.names[a] for a in needs.axes)
+            raise InvalidInput(f"{needs.counts} was not measured by {names}, as {asked} needs")
+        noisy = asked.tabulated(estimates.marginal(needs.axes)[0])
+        groups, m = noisy.shape
+        probabilities = np.array(asked.probabilities)
+        z, values = self._z(counts), asked.values
+        value = cell_quantiles(asked.attribute, noisy, probabilities)
+        running, total = noisy.cumsum(axis=1), noisy.sum(axis=1)
+        low, high = np.empty(value.shape), np.empty(value.shape)
+        for i, p in enumerate(probabilities.tolist()):
+            spread = self._running_spread(asked, needs.axes, estimates.variances, p)
+            above = running - p * total[:, None]  # of the records up to each bin
+            enough = above >= -z * spread  # may be the quantile's bin, or after it
+            before = np.concatenate([np.full((groups, 1), True), above[:, :-1] <= z * spread[:, :-1]], axis=1)
+            low[:, i] = values.low[np.where(enough.any(axis=1), enough.argmax(axis=1), m - 1)]
+            high[:, i] = values.high[m - 1 - before[:, ::-1].argmax(axis=1)]
+        value = np.where(np.isnan(value), (values.low[0] + values.high[-1]) / 2, value)
+        low, high = np.minimum(low, value), np.maximum(high, value)
+        keys = np.repeat(_keys(asked), len(probabilities), axis=0)
+        flat: list[Floats] = [part.reshape(-1) for part in (value, low, high)]
+        count = np.repeat(total, len(probabilities))
+        error = z * float(self._running_spread(asked, needs.axes, estimates.variances, 0.0)[0, -1])
+        return NumberTable(asked, keys, flat[0], flat[1], flat[2], count, error, flat[0], flat[1], flat[2])
+
+    def _running_spread(self, asked: NumericQuestion, axes: Axes, variances: Mapping[Axes, float], p: float) -> Floats:
+        """The standard deviation of the count up to each bin less p times that of all, (groups or 1, m)."""
+        apart = asked.predicate is not None and bool(set(asked.predicate.axes) & set(asked.by_axes))
+        found = []
+        for key in _keys(asked)[: None if apart else 1].tolist():  # else it is the same in all groups
+            rows = _running_rows(asked, axes, key, p)
+            found.append(np.sqrt(vector_variances(self.domain.shape, axes, rows, variances)))
+        return np.array(found)
+
+    def _table(self, measure: Measure, axes: Axes, wanted: Sequence[int], counts: Iterable[Measurement]) -> _Sums:
+        estimates = self._estimates(measure, counts)
+        if not estimates.gives(axes):
+            names = " * ".join(self.domain.names[a] for a in axes) or "all records"
+            raise InvalidInput(f"{measure} was not measured by {names}")
+        table, variance = estimates.marginal(axes)
+        order = tuple(axes.index(a) for a in wanted)
+        cube = table.reshape([self.domain.shape[a] for a in axes]).transpose(order)
+        return _Sums(cube.reshape(-1), variance, axes, order, self.domain.shape, estimates.variances)
+
+    def _estimates(self, measure: Measure, counts: Iterable[Measurement]) -> Estimates:
+        further = [m for m in counts if isinstance(m.group.queries, Cells | Residuals)] if measure.is_plain else []
+        if measure not in self._known or further:
+            own = [m for p, m in zip(self.parts, self.measured, strict=True) if p.measure == measure]
+            scaled = [_normalised(m, measure.top) for m in own] + further
+            found = Estimates.of(self.domain, scaled, self.records if measure.is_plain else None)
+            if further:
+                return found
+            self._known[measure] = found
+        return self._known[measure]
+
+
+def _keys(asked: NumericQuestion) -> Ints:
+    """The codes of each group's cells, (groups, columns)."""
+    shape = [asked.domain.shape[a] for a in asked.by_axes]
+    return np.array(list(np.ndindex(*shape)), np.int64).reshape(asked.groups, len(shape))
+
+
+def _running_rows(asked: NumericQuestion, axes: Axes, key: Sequence[int], p: float) -> Floats:
+    """Over the cells of a marginal, (m, n_1, …): 1 - p in a group's bins up to each one, and -p in those after it."""
+    shape = [asked.domain.shape[a] for a in axes]
+    column, m = axes.index(asked.domain.axis(asked.column)), asked.attribute.values
+    kept = np.ones(shape, bool)
+    for axis, code in zip(asked.by_axes, key, strict=True):
+        kept &= _along(np.arange(asked.domain.shape[axis]) == code, axes.index(axis), len(axes))
+    if asked.predicate is not None:
+        kept &= asked.predicate.mask().reshape(
+            [n if a in asked.predicate.axes else 1 for a, n in zip(axes, shape, strict=True)]
+        )
+    weights = np.zeros((m, shape[column]))
+    weights[:, :m] = np.tri(m) - p
+    return np.stack([kept * _along(row, column, len(axes)) for row in weights])
+
+
+def _along(values: npt.NDArray[Any], place: int, axes: int) -> npt.NDArray[Any]:
+    """A vector along one axis of a table."""
+    return values.reshape([-1 if i == place else 1 for i in range(axes)])
+
+
+def _normalised(measurement: Measurement, top: int) -> Measurement:
+    """In units of the most that one record adds."""
+    noise = measurement.noise
+    scaled = Noise(noise.law, noise.scale / top, noise.unit / top)
+    return Measurement(measurement.group, measurement.values / top, scaled, measurement.repeats)
+
+
+def _note(question: NumericQuestion, needs: Needs) -> str:
+    if not needs.clipped:
+        return ""
+    assert needs.sums is not None
+    scale = needs.scale
+    ends = f"{scale.middle - scale.half:g}..{scale.middle + scale.half:g}"
+    return (
+        f"of {question.column} clipped to {ends}: how far the clipping moves it is not bounded by what was measured,"
+        " and not in the interval"
+    )
+
+
+def _answered(needs: Needs, tables: Sequence[_Sums], z: float) -> tuple[Floats, Floats, Floats]:
+    """The unbiased answers and the ends of their intervals."""
+    counts, scale = tables[0], needs.scale
+    if needs.sums is None:
+        half = z * math.sqrt(counts.variance)
+        return counts.values, counts.values - half, counts.values + half
+    sums = tables[1]
+    if needs.kind == "sum":
+        value = scale.middle * counts.values + scale.half * sums.values
+        deviation = math.hypot(scale.middle * math.sqrt(counts.variance), scale.half * math.sqrt(sums.variance))
+        reach = z * deviation + scale.off * np.maximum(counts.values + z * math.sqrt(counts.variance), 0)
+        return value, value - reach, value + reach
+    if needs.kind == "variance":
+        return _variance(counts, sums, tables[2], scale, z)
+    mean, low, high = fieller(sums.values, counts.values, sums.variance, counts.variance, z)
+    return (
+        scale.middle + scale.half * mean,
+        scale.middle + scale.half * low - scale.off,
+        scale.middle + scale.half * high + scale.off,
+    )
+
+
+def fieller(
+    sums: Floats,
+    counts: Floats,
+    variance: Floats | float,
+    of_counts: Floats | float,
+    z: float,
+    covariance: Floats | float = 0.0,
+    within: tuple[float, float] = (-1.0, 1.0),
+) -> tuple[Floats, Floats, Floats]:
+    """S/C, and the least and the largest m within some range with (S - mC)² <= z²(V - 2m·cov + m²W), (k,) each.
+
+    Where the set of such m is two pieces it is taken with all between them.
+    """
+    least, most = within
+    middle = 0.0 if math.isinf(least) else (least + most) / 2
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.clip(np.where(counts > 0, sums / counts, middle), least, most)
+        a = counts**2 - z**2 * of_counts
+        b = sums * counts - z**2 * covariance
+        c = sums**2 - z**2 * variance
+        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        low, high = (b - root) / a, (b + root) / a
+    bounded = (a > 0) & (counts > 0)
+    low, high = (np.clip(np.where(bounded, end, w), least, most) for end, w in ((low, least), (high, most)))
+    return ratio, low, high
+
+
+def _variance(counts: _Sums, sums: _Sums, squares: _Sums, scale: Scale, z: float) -> tuple[Floats, Floats, Floats]:
+    """(U/C + 1)/2 - (S/C)², of values in -1..1, which is in 0..1."""
+    count = counts.values
+    clear = count > _CLEAR * math.sqrt(counts.variance)
+    safe = np.where(clear, count, 1.0)
+    mean, square = np.clip(sums.values / safe, -1, 1), squares.values / safe
+    value = (square + 1) / 2 - mean**2
+    deviation = np.sqrt(
+        squares.variance / 4 + 4 * mean**2 * sums.variance + (2 * mean**2 - square / 2) ** 2 * counts.variance
+    )
+    half = z * deviation / safe + sums.variance / safe**2  # the bias of a noisy mean squared
+    value = np.clip(np.where(clear, value, 0.5), 0, 1)
+    low, high = (np.clip(np.where(clear, value + sign * half, (1 + sign) / 2), 0, 1) for sign in (-1, 1))
+    width = 4 * scale.half * scale.off
+    return value * scale.half**2, low * scale.half**2 - width, high * scale.half**2 + width

@@ -1,0 +1,348 @@
+"""Sums by group measured optimally: residuals of several measures in one draw, at scales in closed form.
+
+**What is measured.** A measure f_j (`queries.measures`) adds f_j(x) to one cell of a table for each record x, with
+|f_j| <= t_j. Divided by t_j it is a marginal of another measure than the count: linear in the records, with residuals
+as counts have (`residuals`). One record that comes or goes moves the residual of f_j on S by f_j(x)/t_j times a column
+of the projection, so by at most √pₛ, pₛ = Π (1 - 1/nᵢ). With noise of variance sⱼₛ (at σ = 1) on the residual of each
+measure and set, all of them together move by at most one unit of σ where for every record
+
+    Σ_{j active at x} Σ_S pₛ/sⱼₛ <= 1,     rⱼₛ = pₛ/sⱼₛ the share of the privacy,                           (1)
+
+a measure being active where the record meets its condition and has its value: else it adds 0. Conditions no record can
+meet together do not add up. Under replace-one two records move, each by at most that: twice the scale of the noise.
+
+**The best scales.** An answer's error is Σ aⱼ var_j (`Needs.weights`), and the variance of a cell of f_j's table on A
+is Σ_{S⊆A} sⱼₛ v(A, S). So what is asked is a load cⱼₛ on each sⱼₛ, and by Cauchy's and Schwarz's inequality
+
+    Σ cⱼₛ sⱼₛ · Σ pₛ/sⱼₛ >= (Σ √(cⱼₛ pₛ))²,     with equality at rⱼₛ = √(cⱼₛ pₛ) / Σ √(cⱼₛ pₛ),
+
+as for counts alone. No Gaussian mechanism does better where all measures are active at once. *Proof.* Let the records
+be (cell, v) with v_j in {-1, 1}, and the answers the tables of counts and of the sums of each v_j. To flip the sign of
+v_j in all records is a symmetry: it changes the signs of answers, and no error. So is a permutation of a column's
+values. The error tr(V X⁻¹) is convex in X = AᵀA (`strategies`) and its constraint is linear; so the mean of an optimum
+over the symmetries is one. That mean has no products of two measures, nor of two sets: it is of our kind. ∎
+(Values strictly inside the bounds move less, which only helps.)
+
+That the sums are centred costs nothing: of Σx alone, l <= x <= u, the best is C·(l + u)/2 + S·(u - l)/2, whose least
+total is ((u - l)/2 + |l + u|/2)² = max(|l|, |u|)², that of Σx measured by itself; with the counts known besides.
+
+**Several questions.** Each is measured against itself: its error over the least that the whole privacy would give it
+alone. Equal weights on these give the least mean. K questions one at a time have a ratio of K each, and that is a point
+of (1): so the least largest ratio is at most K. Weights of questions above it are raised until none is: no question is
+worse off than if it had been asked alone for a K-th of the privacy.
+
+**Pure ε.** Tight frames are no good in L1 (`contrasts`): each question's own tables are measured, cell by cell, which
+one record moves by 1 together. With shares rⱼ of ε the variances are 2/rⱼ², and by Hölder's inequality the least Σ cⱼ
+2/rⱼ² for Σ rⱼ <= 1 is 2(Σ cⱼ^⅓)³, at rⱼ ∝ cⱼ^⅓. A table that is a margin of another one is not measured where its
+share is better spent on that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import prod, sqrt
+from typing import Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats
+from qrelease.data import predicates
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.noise.calibration import calibrated
+from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE, Noise
+from qrelease.privacy.costs import Cost, Neighbours, is_pure
+from qrelease.queries.families import Cells, Queries, Residuals
+from qrelease.queries.measures import Measure, Needs
+from qrelease.queries.workload import Group
+
+_WHOLE: Final = 1 << 40
+"""Shares are multiples of one part in so many: their sums are exact."""
+
+_LEAST: Final = 1 << 12
+"""Parts that everything measured has at least."""
+
+_MOST_CELLS: Final = 1 << 20
+"""Of the columns that conditions are about; beyond it all of them are taken to hold at once."""
+
+_MOST_ENTRIES: Final = 1 << 16
+
+_MOST_MERGED: Final = 200
+"""Tables among which margins of each other are looked for."""
+
+_LITTLE: Final = 2.0**-20
+
+_STEPS: Final = 400
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """One table of residuals, or of cells, that is measured.
+
+    measure  whose sums
+    group    the columns, and what is measured of the table on them
+    share    of the privacy, in parts of 2^40
+    """
+
+    measure: Measure
+    group: Group
+    share: int
+
+    def sensitivity(self, order: int) -> int:
+        """How far one record that comes or goes moves it, in L1, or squared in L2: that of counts times `top`."""
+        moved: int = self.group.queries.sensitivity(order, replace=False) * self.measure.top**order
+        return moved
+
+    def noise(self, cost: Cost, neighbours: Neighbours) -> tuple[Noise, Fraction]:
+        """The law of the noise, of whole numbers, and its exact scale b or variance σ²."""
+        unit, parameter = calibrated(1, cost)
+        order = 1 if unit.law == "discrete Laplace" else 2
+        twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+        needed = parameter * self.sensitivity(order) * twice**order * Fraction(_WHOLE, self.share)
+        if needed > (MAX_SCALE if order == 1 else MAX_VARIANCE):
+            raise InvalidInput(f"{cost} buys {self.measure} only under noise beyond the samplers' range: ask less")
+        return Noise(unit.law, float(needed) if order == 1 else sqrt(needed)), needed
+
+    def to_json(self) -> dict[str, object]:
+        """A plain description."""
+        return {"measure": self.measure.to_json(), "axes": list(self.group.axes), "share": self.share}
+
+
+@final
+@dataclass(frozen=True)
+class SumsPlan:
+    """What is measured for some questions, and how good that is.
+
+    parts   each table once
+    ratios  by question, its expected squared error over the least that the whole privacy would give it alone
+    """
+
+    parts: tuple[Part, ...]
+    ratios: tuple[float, ...]
+
+    @classmethod
+    def choose(
+        cls,
+        domain: Domain,
+        asked: Sequence[Needs],
+        cost: Cost,
+        neighbours: Neighbours,
+        weights: Sequence[float] | None = None,
+    ) -> SumsPlan:
+        """The best plan for some questions.
+
+        weights  of the questions' ratios, 1 by default
+
+        Raises `TooLarge` for too many tables.
+        """
+        pure, public = is_pure(cost), neighbours is Neighbours.REPLACE_ONE
+        chance = np.ones(len(asked)) if weights is None else np.array(weights, np.float64)
+        loads = _Loads.of(domain, asked, {}, cells=pure, public=public)
+        if not loads.entries:
+            return cls((), (0.0,) * len(asked))
+        alone = loads.alone
+        if pure:
+            loads = _merged(domain, asked, loads, alone, chance, public=public)
+        matrix = loads.matrix / np.where(alone > 0, alone, 1.0)[:, None]
+        active = _active(domain, [m for m, _ in loads.entries])
+        shares, ratios = _balanced(matrix, loads.sizes, loads.power, active, chance)
+        parts = tuple(
+            Part(measure, Group(s, _family(domain, s, cells=pure)), int(share))
+            for (measure, s), share in zip(loads.entries, shares, strict=True)
+        )
+        first = list(dict.fromkeys(p.measure for p in parts))  # whose values are made of the records once
+        return cls(tuple(sorted(parts, key=lambda p: first.index(p.measure))), tuple(ratios.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Loads:
+    """What each question asks of each table.
+
+    entries  the tables
+    matrix   the loads, (questions, entries)
+    sizes    the variance of what one share of all the privacy buys of each, (entries,)
+    power    of the shares, to which variances are in inverse proportion
+    """
+
+    entries: tuple[tuple[Measure, Axes], ...]
+    matrix: Floats
+    sizes: Floats
+    power: int
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        asked: Sequence[Needs],
+        finer: Mapping[tuple[Measure, Axes], Axes],
+        *,
+        cells: bool,
+        public: bool,
+    ) -> _Loads:
+        """Of residuals, or with `cells` of whole tables, some of which are margins of `finer` ones."""
+        entries: dict[tuple[Measure, Axes], int] = {}
+        loads: list[dict[int, float]] = []
+        for needs in asked:
+            load: dict[int, float] = {}
+            for measure, weight in needs.weights:
+                weight = max(weight, _LITTLE)  # what is hardly needed is measured all the same
+                for s, v in _spread(domain, needs.axes, cells=cells):
+                    table = finer.get((measure, s), s)
+                    if public and measure.is_plain and not table:
+                        continue  # the number of records
+                    at = entries.setdefault((measure, table), len(entries))
+                    load[at] = load.get(at, 0.0) + weight * v * (domain.cells(table) / domain.cells(s))
+            loads.append(load)
+            if len(entries) > _MOST_ENTRIES:
+                raise TooLarge(f"the questions need more than {_MOST_ENTRIES:,} tables; ask for fewer")
+        matrix = np.zeros((len(asked), len(entries)))
+        for row, load in zip(matrix, loads, strict=True):
+            row[list(load)] = list(load.values())
+        sizes = [2.0 if cells else prod(1 - 1 / domain.shape[a] for a in s) for _, s in entries]
+        return cls(tuple(entries), matrix, np.array(sizes), 2 if cells else 1)
+
+    @property
+    def alone(self) -> Floats:
+        """The least error of each question that has all the privacy."""
+        found: Floats = ((self.matrix * self.sizes) ** (1 / (self.power + 1))).sum(axis=1) ** (self.power + 1)
+        return found
+
+
+def _merged(
+    domain: Domain, asked: Sequence[Needs], loads: _Loads, alone: Floats, chance: Floats, *, public: bool
+) -> _Loads:
+    """With some tables left out that are margins of finer ones, where that makes the mean ratio less: greedily."""
+    finer: dict[tuple[Measure, Axes], Axes] = {}
+
+    def total(of: _Loads) -> float:
+        part = (((chance / np.where(alone > 0, alone, 1.0)) @ of.matrix) * of.sizes) ** (1 / 3)
+        return float(part.sum() ** 3)
+
+    best = total(loads)
+    by_size = sorted(loads.entries, key=lambda entry: domain.cells(entry[1]))
+    for measure, s in by_size if len(by_size) <= _MOST_MERGED else []:
+        for other, table in by_size:
+            if other != measure or not set(s) < set(table) or (measure, table) in finer:
+                continue
+            trial = {**finer, (measure, s): table}
+            found = _Loads.of(domain, asked, trial, cells=True, public=public)
+            if total(found) < best:
+                finer, loads, best = trial, found, total(found)
+    return loads
+
+
+def _family(domain: Domain, axes: Axes, *, cells: bool) -> Queries:
+    return Cells(domain.cells(axes)) if cells else Residuals(tuple(domain.shape[a] for a in axes))
+
+
+def _spread(domain: Domain, axes: Axes, *, cells: bool) -> list[tuple[Axes, float]]:
+    """The sets that are measured for a table, each with how much its variance weighs in that of a cell: v(A, S)."""
+    longer = tuple(a for a in axes if domain.shape[a] > 1)
+    if cells:
+        return [(longer, 1.0)]
+    found = []
+    for order in range(len(longer) + 1):
+        for s in combinations(longer, order):
+            v = prod((domain.shape[a] - 1) / domain.shape[a] for a in s)
+            found.append((s, v / prod(domain.shape[a] ** 2 for a in longer if a not in s)))
+    return found
+
+
+def _active(domain: Domain, measures: Sequence[Measure]) -> Floats:
+    """Which entries can be active at one record together: (patterns, entries) of 0 and 1."""
+    conditions = [_condition(domain, m) for m in measures]
+    axes = tuple(sorted({a for _, found in conditions for a in found}))
+    if domain.cells(axes) > _MOST_CELLS:
+        return np.ones((1, len(measures)))
+    shape = [domain.shape[a] for a in axes]
+    known: dict[tuple[str, str], Floats] = {}
+    columns = []
+    for measure, (parsed, _) in zip(measures, conditions, strict=True):
+        key = measure.where, measure.column
+        if key not in known:
+            mask = np.ones(shape, bool)
+            if parsed is not None:
+                mask = mask & parsed.mask().reshape([domain.shape[a] if a in parsed.axes else 1 for a in axes])
+            if measure.column and domain[measure.column].missing:
+                axis = axes.index(domain.axis(measure.column))
+                mask = mask & (np.arange(shape[axis]) < shape[axis] - 1).reshape(
+                    [-1 if i == axis else 1 for i in range(len(axes))]
+                )
+            known[key] = mask.reshape(-1).astype(np.float64)
+        columns.append(list(known).index(key))
+    patterns: Floats = np.unique(np.stack(list(known.values()), axis=1), axis=0)
+    return np.ascontiguousarray(patterns[:, columns])
+
+
+def _condition(domain: Domain, measure: Measure) -> tuple[predicates.Predicate | None, set[int]]:
+    """The condition of a measure, and the columns that say whether it is active."""
+    parsed = predicates.parse(measure.where, domain) if measure.where else None
+    axes = set() if parsed is None else set(parsed.axes)
+    if measure.column and domain[measure.column].missing:
+        axes.add(domain.axis(measure.column))
+    return parsed, axes
+
+
+def _balanced(
+    matrix: Floats, sizes: Floats, power: int, active: Floats, weights: Sequence[float] | Floats
+) -> tuple[list[int], Floats]:
+    """Shares in parts of 2^40, (entries,), and each question's ratio.
+
+    matrix  loads of each question over its least error alone, (questions, entries)
+    active  see `_active`
+    """
+    chance = np.array(weights, np.float64)
+    even = chance.sum() ** power
+    best: tuple[float, Floats] | None = None
+    for _ in range(_STEPS):
+        part = ((chance @ matrix) * sizes) ** (1 / (power + 1))
+        part = part / (active @ part).max()
+        ratios = matrix @ (sizes / part**power)
+        # A question of weight w may come to what w of all weights of the privacy would give it alone.
+        excess = float((ratios * np.array(weights) ** power).max() / even)
+        if best is None or excess < best[0]:
+            best = excess, part
+        if excess <= 1:
+            break
+        chance = chance * np.maximum(ratios * np.array(weights) ** power / even, 1.0) ** 0.5
+    assert best is not None
+    shares = np.maximum(np.floor(best[1] * (_WHOLE - 2 * _LEAST * len(sizes))), _LEAST).astype(np.int64)
+    most = int((active.astype(np.int64) @ shares).max())
+    if most > _WHOLE:  # by rounding: every share a little less
+        shares = np.maximum(shares * (_WHOLE / most) - 1, 1).astype(np.int64)
+    assert int((active.astype(np.int64) @ shares).max()) <= _WHOLE
+    return shares.tolist(), matrix @ (sizes / (shares / _WHOLE) ** power)
+
+
+def spent(domain: Domain, parts: Sequence[Part]) -> Fraction:
+    """The most of the privacy that one record can use of some parts, of 1: what (1) says."""
+    if not parts:
+        return Fraction(0)
+    shares = np.array([p.share for p in parts], np.int64)
+    return Fraction(int((_active(domain, [p.measure for p in parts]).astype(np.int64) @ shares).max()), _WHOLE)
+
+
+def bought(part: Part, noise: Noise, cost: Cost, neighbours: Neighbours) -> Part:
+    """The same part with the share of a cost that its noise has, rounded: of a table that somebody else measured.
+
+    `InvalidInput` for a law that the cost does not buy.
+    """
+    law, parameter = calibrated(1, cost)
+    if law.law != noise.law:
+        raise InvalidInput(f"{cost} buys {law.law} noise, and not {noise.law}")
+    order = 1 if noise.law == "discrete Laplace" else 2
+    twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    share = parameter * part.sensitivity(order) * twice**order / Fraction(noise.scale) ** order
+    return Part(part.measure, part.group, round(share * _WHOLE))
+
+
+def shares_of(parts: Sequence[Part]) -> Mapping[str, float]:
+    """By measure, the part of the privacy it has."""
+    found: dict[str, float] = {}
+    for part in parts:
+        found[str(part.measure)] = found.get(str(part.measure), 0.0) + part.share / _WHOLE
+    return found

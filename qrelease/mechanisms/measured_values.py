@@ -1,0 +1,81 @@
+"""What each record of the private table adds to a measure, and exact tables of sums: whole numbers, all private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Ints, Mask
+from qrelease.data import predicates
+from qrelease.data.source import Source
+from qrelease.errors import InvalidInput
+from qrelease.queries.measures import Measure
+
+
+def check_values(source: Source, measures: Sequence[Measure]) -> None:
+    """`InvalidInput` without records, and where they have bins alone: both are public, as the schema is."""
+    if not source.keeps_records:
+        raise InvalidInput("sums of numbers are of records: exact counts alone do not have them")
+    for column in dict.fromkeys(m.column for m in measures if m.power):
+        axis, attribute = source.domain.axis(column), source.domain[column]
+        bins = attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
+        if bins and not (source.points and source.points[axis] is not None):
+            raise InvalidInput(f"column {column!r}: this table was made of bins, without the points of its grid")
+
+
+def record_values(source: Source, measure: Measure) -> Ints:
+    """f(x) of each record, (n,), at most `measure.top` in size."""
+    found = np.ones(len(source), np.int64)
+    if measure.power:
+        places = np.clip(_places(source, measure.column), measure.low, measure.high) - measure.low
+        steps = (2 * places + measure.stride) // (2 * measure.stride)
+        found = 2 * np.minimum(steps, measure.width) - measure.width
+        if measure.power == 2:
+            found = 2 * found**2 - measure.width**2
+    elif measure.met:
+        found = 2 * _meets(source, measure.met).astype(np.int64) - 1
+    if measure.column:
+        axis = source.domain.axis(measure.column)
+        found[source.codes(axis) >= source.domain.attributes[axis].values] = 0
+    if measure.where:
+        found[~_meets(source, measure.where)] = 0
+    return found
+
+
+def table_of_sums(source: Source, values: Ints, axes: Axes) -> Ints:
+    """Σ f(x) of the records in each cell of some columns, (cells,) in C order.
+
+    Sums are exact: |f| <= 2^30, so floats of 53 bits hold the sum of 2^22 records, and pieces of so many are added.
+    """
+    cells = source.domain.cells(axes)
+    total = np.zeros(cells, np.int64)
+    for start in range(0, len(values), _PIECE):
+        piece = slice(start, start + _PIECE)
+        shape = [source.domain.shape[a] for a in axes]
+        codes = (
+            np.ravel_multi_index([source.codes(a)[piece].astype(np.int64) for a in axes], shape)
+            if axes
+            else np.zeros(len(values[piece]), np.int64)
+        )
+        total += np.rint(np.bincount(codes, values[piece].astype(np.float64), cells)).astype(np.int64)
+    return total
+
+
+_PIECE = 1 << 22
+
+
+def _places(source: Source, column: str) -> Ints:
+    """The records of a column on its grid, (n,); a missing value is at any place."""
+    axis = source.domain.axis(column)
+    points = source.points[axis] if source.points else None
+    return (source.codes(axis) if points is None else points).astype(np.int64)
+
+
+def _meets(source: Source, condition: str) -> Mask:
+    """Which records meet a condition, (n,)."""
+    parsed = predicates.parse(condition, source.domain)
+    shape = [source.domain.shape[a] for a in parsed.axes]
+    codes = np.ravel_multi_index([source.codes(a).astype(np.int64) for a in parsed.axes], shape)
+    met: Mask = parsed.mask()[codes]
+    return met

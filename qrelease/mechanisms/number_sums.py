@@ -1,0 +1,312 @@
+"""Sums, means, variances and shares by group from one planned measurement, together with counts.
+
+Whoever asks fifty questions about numbers one at a time divides the privacy by fifty, and again by two for each sum and
+its count. But the count that one mean needs is the count of the next, the sum by carrier is a margin of the sum by
+carrier and origin, and conditions that no record meets together cost nothing of each other. So all tables of counts,
+centred sums, squares and signs that the questions need are measured once, by residuals, at the scales that are best for
+all (`inference.sums_plan`, which has the proofs: (1) is what one record can use of the privacy, under each relation).
+
+*Where the noise is.* Every table is of whole numbers: values lie on the grid of their column, clipped to public bounds
+and centred between them (`queries.measures`), so sums are exact, and the noise is discrete: Gaussian for ρ and for
+(ε, δ), Laplace for ε alone. The bounds are the schema's, or given, or learned (`learn`): never the data's own. Where
+the unit is a person at most m records of each are in the tables, and the cost of one record is what `privacy.unit`
+makes of that of a person: ε/m, or ρ/m².
+
+*Together with counts.* Marginals of the workload are questions of their own in the same plan. Or another mechanism
+makes them, for its share of the cost; its counts and these are then averaged by their precisions.
+
+*Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
+the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
+step then changes the clipping by as much as the noise. The score of a bin is minus by how many records it misses the
+one of that rank, which one record moves by at most 1. The rank is public, and no smaller than keeps the choice away
+from the many bins that all records are on one side of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, final
+
+import numpy as np
+
+from qrelease._util import memory
+from qrelease._util.typing import Ints
+from qrelease._util.validate import probability
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.inference.histogram import check_size
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.number_tables import MeasuredSums
+from qrelease.inference.residual_synopses import Linear, Modelled
+from qrelease.inference.residuals import Estimates, subsets
+from qrelease.inference.sums_plan import SumsPlan, shares_of
+from qrelease.mechanisms.base import Mechanism, MechanismResult
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.calibration import Rule, currency, selection_epsilon
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
+from qrelease.queries.measures import Measure, Needs, grid_of, needs_of
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.workload import Workload
+
+_LEARNING: Final = 0.1
+"""The part of the cost that learns bounds."""
+
+_CELL: Final = 64
+"""Bytes of a cell of a table while it is measured."""
+
+
+@final
+@dataclass(frozen=True)
+class NumberSums:
+    """Answers to questions about numbers, each with its interval, beside those to a workload of counts.
+
+    Parameters
+    ----------
+    questions : sequence of str
+        As `NumericQuestion.parse` takes them: of kinds sum, mean, variance, ratio, histogram and count.
+    clip : mapping of str to (low, high)
+        Bounds of columns, values of their grids that are public knowledge; by default those of the schema.
+    learn : sequence of str
+        Columns whose bounds are learned, for a tenth of the cost.
+    mechanism : Mechanism, optional
+        What answers the workload, for the rest of the cost; by default it is measured with the sums.
+    share : float
+        Of the cost, or of the plan, that is for the numbers.
+
+    Raises
+    ------
+    InvalidInput
+        For parameters out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"hours": 100, "sex": 2})
+    >>> table = qr.Table(domain, (np.arange(1000) % 50 + 20, np.arange(1000) % 2))
+    >>> cost = qr.ZCDP(0.5)
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
+    >>> mechanism = qr.NumberSums(["mean:hours by sex"])
+    >>> release = curator.release(mechanism, qr.Workload.marginals(domain, [["sex"]]), cost)
+    >>> means = release.measured_sums.answer("mean:hours by sex", release.measurements)
+    >>> bool((means.low < [44, 45]).all() and ([44, 45] < means.high).all())
+    True
+    """
+
+    questions: Sequence[str]
+    clip: Any = ()
+    learn: Sequence[str] = ()
+    mechanism: Mechanism | None = None
+    share: float = 0.5
+
+    @property
+    def name(self) -> str:
+        """`sums`."""
+        return "sums"
+
+    def __post_init__(self) -> None:
+        for field in ("questions", "learn"):
+            given: Any = getattr(self, field)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise InvalidInput(f"{field} must be a list of texts, got {given!r}")
+            object.__setattr__(self, field, tuple(map(str, given)))
+        if not self.questions:
+            raise InvalidInput("there is no question about numbers, such as 'mean:age by sex'")
+        if isinstance(self.clip, Mapping):
+            if any(isinstance(bounds, str) or len(bounds) != 2 for bounds in self.clip.values()):
+                raise InvalidInput("clip takes a lower and a higher bound for each column")
+            object.__setattr__(self, "clip", tuple((name, low, high) for name, (low, high) in self.clip.items()))
+        if probability("share", self.share) == 0:
+            raise InvalidInput(f"share must be above 0 and below 1, got {self.share!r}")
+
+    @property
+    def clips(self) -> dict[str, tuple[float, float]]:
+        """The bounds that were given."""
+        return {name: (low, high) for name, low, high in self.clip}
+
+    def no_table(self, workload: Workload) -> str | None:
+        """Why there is no histogram to draw records from; the other mechanism's reason, where there is one."""
+        if self.mechanism is not None:
+            reason = getattr(self.mechanism, "no_table", None)
+            return None if reason is None else reason(workload)
+        unfitted = _unfitted(workload)
+        return None if unfitted is None else str(unfitted)
+
+    def measures(self, workload: Workload) -> tuple[Measure, ...]:
+        """What is summed: the table has to have the values of its columns."""
+        asked = _needs(workload.domain, tuple(self.questions), self.clips)
+        return tuple(m for needs in asked for m, _ in needs.weights)
+
+    def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
+        """`InvalidInput` for questions that sums do not answer, and noise beyond the samplers; `TooLarge`."""
+        domain = workload.domain
+        for column in [*self.clips, *self.learn]:
+            grid_of(domain[column])
+        twice = [c for c in self.learn if c in self.clips]
+        if twice:
+            raise InvalidInput(f"the bounds of {twice[0]!r} are given and to be learned: choose one")
+        unread = [c for c in [*self.clips, *self.learn] if all(m.column != c for m in self.measures(workload))]
+        if unread:
+            raise InvalidInput(f"no question is about the values of {unread[0]!r}, whose bounds are asked for")
+        _, counting, rest = self._divided(cost)
+        if self.mechanism is not None:
+            assert counting is not None
+            self.mechanism.check(workload, counting, neighbours)
+        for column in self.learn:
+            if domain[column].values < 2:
+                raise InvalidInput(f"bounds of {column!r} are learned at the edges of its bins, of which there is one")
+        plan = self._plan(workload, self.clips, rest, neighbours)
+        cells = sum(part.group.queries.count for part in plan.parts)
+        memory.check(_CELL * cells, f"{cells:,} cells of sums", "ask for fewer questions")
+        for part in plan.parts:
+            part.noise(rest, neighbours)
+
+    def of_counts(self, cost: Cost) -> Cost:
+        """The part of a cost that the other mechanism has; all of it, where there is none."""
+        counting = self._divided(cost)[1]
+        return cost if counting is None else counting
+
+    def _divided(self, cost: Cost) -> tuple[PureDP | ZCDP | None, Cost | None, Cost]:
+        """What learns bounds, what is the other mechanism's, and the rest.
+
+        A cost that is divided is spent in ρ, or in ε alone: parts of those add up without loss.
+        """
+        if is_pure(cost) and isinstance(cost, ApproxDP):
+            cost = PureDP(cost.epsilon)
+        learning: PureDP | ZCDP | None = None
+        counting: Cost | None = None
+        if self.learn:
+            learning, cost = split(currency(cost), [_LEARNING, 1 - _LEARNING])
+        if self.mechanism is not None:
+            counting, cost = split(currency(cost), [1 - self.share, self.share])
+        return learning, counting, cost
+
+    def _plan(
+        self, workload: Workload, clips: Mapping[str, tuple[float, float]], cost: Cost, neighbours: Neighbours
+    ) -> SumsPlan:
+        together = self.mechanism is None
+        return _planned(
+            tuple(self.questions), tuple(sorted(clips.items())), self.share, together, workload, cost, neighbours
+        )
+
+    def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
+        """Learn bounds, where that is asked for; measure all tables at once; and fit, or let the other mechanism."""
+        learning, counting, rest = self._divided(cost)
+        clips = dict(self.clips)
+        if learning is not None:
+            clips |= self._learned(private, workload, learning, rest)
+        plan = self._plan(workload, clips, rest, private.neighbours)
+        measured = private.measure_sums(plan.parts, rest)
+        public = None if private.public_records is None else float(private.public_records)
+        choices: dict[str, Any] = {"shares": shares_of(plan.parts)}
+        if self.mechanism is not None:
+            assert counting is not None
+            inner = self.mechanism.release(private, workload, counting)
+            sums = MeasuredSums(private.domain, tuple(self.questions), clips, plan.parts, tuple(measured), public)
+            return MechanismResult(
+                inner.synopsis, inner.measurements, {**inner.choices, **choices}, inner.constrained, sums
+            )
+        pairs = list(zip(plan.parts, measured, strict=True))
+        plain = tuple(m for p, m in pairs if p.measure.is_plain)
+        others = [(p, m) for p, m in pairs if not p.measure.is_plain]
+        sums = MeasuredSums(
+            private.domain,
+            tuple(self.questions),
+            clips,
+            tuple(p for p, _ in others),
+            tuple(m for _, m in others),
+            public,
+        )
+        return MechanismResult(*_synopsis(workload, plain, public, choices), measured_sums=sums)
+
+    def _learned(
+        self, private: Private, workload: Workload, cost: PureDP | ZCDP, rest: Cost
+    ) -> dict[str, tuple[float, float]]:
+        """Bounds of each column, at edges of its bins, two selections a column."""
+        found = {}
+        plan = self._plan(workload, self.clips, rest, private.neighbours)
+        rule: Rule = "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
+        price = split(cost, [1.0] * (2 * len(self.learn)))[-1]
+        for column in self.learn:
+            attribute = private.domain[column]
+            grid, cells = grid_of(attribute), attribute.values
+            below = private.exact(Workload.prefixes(private.domain, column))[0]  # in each cell or before it
+            before = np.concatenate([[0], below[:-1]])
+            sure = 2 * (math.log(cells) + 2) / float(selection_epsilon(price, rule))
+            target = max(_worth(plan, column, rest, private.neighbours), math.ceil(sure))
+            one = private.select(_scores(before, below, target), 1, price, rule)
+            other = private.select(_scores(below[-1] - below, below[-1] - before, target), 1, price, rule)
+            cuts = attribute.cuts or tuple(range(cells + 1))
+            low, high = cuts[min(one, other)], cuts[max(one, other) + 1] - 1
+            if low == high:
+                low, high = max(low - 1, 0), min(low + 1, grid.size - 1)
+            found[column] = float(grid.value(low)), float(grid.value(high))
+        return found
+
+
+def _scores(first: Ints, last: Ints, target: int) -> Ints:
+    """Minus by how much each bin, which has the records from one rank to another, misses a rank."""
+    return -np.maximum(np.maximum(first - target, target - last), 0)
+
+
+def _worth(plan: SumsPlan, column: str, cost: Cost, neighbours: Neighbours) -> int:
+    """About how many records the noise on the sums of a column is worth, over all groups of a table: public."""
+    worth = 1.0
+    for part in plan.parts:
+        if part.measure.column == column and part.measure.power == 1:
+            law, _ = part.noise(cost, neighbours)
+            multiple = getattr(part.group.queries, "multiple", 1)
+            worth = max(worth, math.sqrt(law.variance * part.group.queries.cells) / (multiple * part.measure.top))
+    return round(worth)
+
+
+def _needs(domain: Domain, questions: tuple[str, ...], clips: Mapping[str, tuple[float, float]]) -> tuple[Needs, ...]:
+    return tuple(needs_of(NumericQuestion.parse(domain, text), clips) for text in questions)
+
+
+@lru_cache(maxsize=8)
+def _planned(
+    questions: tuple[str, ...],
+    clips: tuple[tuple[str, tuple[float, float]], ...],
+    share: float,
+    together: bool,
+    workload: Workload,
+    cost: Cost,
+    neighbours: Neighbours,
+) -> SumsPlan:
+    """The plan for the questions, and for the workload's marginals where these are measured with them."""
+    domain = workload.domain
+    asked = list(_needs(domain, questions, dict(clips)))
+    weights = [share / len(asked)] * len(asked)
+    if together:
+        sets = workload.sets
+        asked += [Needs(s, Measure()) for s in sets]
+        weights += [(1 - share) / len(sets)] * len(sets)
+    return SumsPlan.choose(domain, asked, cost, neighbours, weights)
+
+
+def _unfitted(workload: Workload) -> TooLarge | None:
+    """Why no histogram is fitted, if none is, from public facts alone."""
+    try:
+        with memory.unused():
+            check_size(workload.domain, (), len(workload), ahead=False)
+            sets = subsets(workload.domain, workload.sets)[1:]
+            check_size(workload.domain, sorted(sets), len(workload), ahead=False)
+    except TooLarge as reason:
+        return reason
+    return None
+
+
+def _synopsis(
+    workload: Workload, plain: tuple[Measurement, ...], public: float | None, choices: dict[str, Any]
+) -> tuple[Linear | Modelled, tuple[Measurement, ...], dict[str, Any]]:
+    """What answers counts: the histogram of maximum entropy, or the linear answers where none fits."""
+    unfitted = _unfitted(workload)
+    estimates = Estimates.of(workload.domain, plain, public)
+    choices = {"records": float(estimates.residuals[()].values), **choices}
+    if unfitted is not None:
+        return Linear(estimates, len(plain)), plain, {**choices, "no_table": str(unfitted)}
+    return Modelled.of(estimates, workload, len(plain)), plain, choices

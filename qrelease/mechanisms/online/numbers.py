@@ -1,0 +1,494 @@
+"""Sums, means, variances, quantiles and shares by group in a session: of linear queries that it prices and remembers.
+
+Let E = αr be the session's error, a count. Every question is answered from families of queries, one query a group, so
+that a record that is added or removed moves one of them: a family costs what one answer by itself costs (and up to
+twice that in ε or ρ where a record is replaced, since it may change groups). Each is a conjunction, or an average of
+conjunctions (`CanonicalQuery.weighted_sets`), so a synopsis of conjunctions gives it too, free.
+
+*Sums* are U Σ v⁺/U - L Σ v⁻/L for bounds -L <= v <= U: within (U + L)E. *Means* are S/(S + R) of the range, S the sum
+of u = (v - low)/(high - low) over a group and R that of 1 - u: within E/(S + R), α of the range where the group is
+everybody. *Shares* are of those that meet a condition and those that do not, in the same way, or of all, where the
+condition is on several columns; *variances* are m(1 - m) - V/(S + R) of the square of the range, for the mean m and the
+sum V of u(1 - u). What is said to hold follows from numbers that are each within E, with probability 1 - kβ for k
+numbers a group. A column whose cells hold several numbers counts as their means; the ends are as much further apart as
+a number may be from its cell's.
+
+*Quantiles* are found by halving: at each step a family asks how many records of each group are in the cells up to one
+in the middle, which decides where each group goes on. The cell that is found has a rank within E(1 + p) of p N. They
+pay step by step, and a synopsis is bought on the way only within what was quoted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, final
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats, Ints, Mask
+from qrelease.data.conditions import cell_text
+from qrelease.data.domain import Domain
+from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.mechanisms.base import OnlineAnswer
+from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+from qrelease.mechanisms.online.quotes import Purse, Quote, total_cost
+from qrelease.privacy.costs import ZCDP, Cost
+from qrelease.queries.families import GRID, Vectors
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.workload import Group, Workload
+
+MAX_ONLINE_ENTRIES: Final = 1 << 22
+"""Entries of one family: groups times cells of its marginal."""
+
+MAX_ONLINE_GROUPS: Final = 1000
+"""Groups of a question in a session, times its quantiles."""
+
+Source = Literal["cached", "hypothesis", "measured", "synopsis"]
+
+
+class Session(Protocol):
+    """What a session does for a question: `OnlineSession`."""
+
+    domain: Domain
+    cost: Cost
+
+    def answers(self, workload: Workload | CanonicalGroup, purse: Purse | None = None) -> list[OnlineAnswer]:
+        """The answers to a workload."""
+
+    def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
+        """What they would cost."""
+
+    def price(self, group: CanonicalGroup) -> Cost:
+        """What a family costs by itself."""
+
+    def missing(self, group: CanonicalGroup) -> bool:
+        """Whether the answer to some query of a family is not known."""
+
+
+@final
+@dataclass(frozen=True)
+class NumberAnswer:
+    """The answer to a question about numbers, of one group.
+
+    Parameters
+    ----------
+    text
+        The question about this group alone, as `mean:age where sex = 'F'`.
+    value
+        The answer.
+    low, high
+        What it lies between, with probability 1 - kβ for the k numbers that it is made of; of a quantile the cell that
+        was found.
+    source
+        Where it came from, as in `OnlineAnswer`: the dearest of its parts.
+    cost
+        What was charged for it; None if nothing was. It stands with the first group.
+    rank_error
+        Of a quantile: how far its rank may be off, a count.
+    """
+
+    text: str
+    value: float
+    low: float
+    high: float
+    source: Source
+    cost: Cost | None = None
+    rank_error: float | None = None
+
+    @property
+    def error(self) -> float:
+        """How far off the answer may be; of a quantile half of its cell."""
+        return max(self.high - self.value, self.value - self.low)
+
+    def __str__(self) -> str:
+        ends = f"{self.value:.6g} ({self.low:.6g} to {self.high:.6g})"
+        return ends if self.rank_error is None else f"{ends}, rank within {self.rank_error:.6g}"
+
+
+def check_online(question: NumericQuestion) -> None:
+    """`TooLarge` for a question that a session does not take, `InvalidInput` for a histogram."""
+    if question.kind == "histogram":
+        raise InvalidInput("a session gives counts of cells by itself: ask for the marginal, or for count by")
+    lines = question.groups * max(len(question.probabilities), 1)
+    if lines > MAX_ONLINE_GROUPS:
+        raise TooLarge(f"{question} has {lines:,} answers; a session takes {MAX_ONLINE_GROUPS:,} at a time")
+    entries = question.groups * question.domain.cells(question.axes)
+    if entries > MAX_ONLINE_ENTRIES:
+        raise TooLarge(f"{question} is of {entries:,} weights; at most {MAX_ONLINE_ENTRIES:,} are asked at a time")
+
+
+def quote(session: Session, question: NumericQuestion, purse: Purse | None = None) -> Quote:
+    """The most that a question would cost now. Raises as the session's `quote` does."""
+    found = _quotes(session, Families(session.domain, question), purse)
+    costs = [q.cost for q in found if q.cost is not None]
+    source = next((q.source for q in found if q.cost is not None), found[0].source)
+    return Quote(total_cost(session.cost, costs), source)
+
+
+def answer(session: Session, question: NumericQuestion, purse: Purse | None = None) -> list[NumberAnswer]:
+    """The answers to a question, one a group, or one for each of its quantiles, for no more than the quote.
+
+    Raises as the session's `answer` does; what was bought before a budget ended is kept, and free when it is asked
+    again.
+    """
+    families = Families(session.domain, question)
+    most = _UpTo(_quotes(session, families, purse), purse)
+    if question.kind == "quantile":
+        return _Quantiles(session, families, most).answers()
+    return _Linear(session, families, most).answers()
+
+
+def price(session: Session, question: NumericQuestion) -> Cost | None:
+    """What the families of a question that are not known cost by themselves, whether or not that is covered."""
+    families = Families(session.domain, question)
+    wanted = [session.price(family) for family in families.fixed() if session.missing(family)]
+    return total_cost(session.cost, wanted + _steps(session, families))
+
+
+def _quotes(session: Session, families: Families, purse: Purse | None) -> list[Quote]:
+    """What each family of a question would cost now."""
+    found = [session.quote(family, purse) for family in families.fixed()]
+    return found + [Quote(cost, "measured") for cost in _steps(session, families)]
+
+
+def _steps(session: Session, families: Families) -> list[Cost]:
+    """What the steps of a search for quantiles cost at most that are not known, each at the price of one family."""
+    question, records = families.question, families.records()
+    if question.kind != "quantile":
+        return []
+    n = None if session.missing(records) else _values(session.answers(records))
+    left = 0
+    for p in question.probabilities:
+        search = _Search(families, p)
+        while n is not None and not search.done and not session.missing(search.family):
+            search.take(_values(session.answers(search.family)), n)
+        left += search.steps
+    return [session.price(families.prefixes(np.zeros(question.groups, np.int64)))] * left
+
+
+def _values(answers: Sequence[OnlineAnswer]) -> Floats:
+    return np.array([a.value for a in answers])
+
+
+class _UpTo:
+    """A purse that admits no more than was quoted, beside another."""
+
+    def __init__(self, quoted: Sequence[Quote], inner: Purse | None) -> None:
+        costs = [q.cost for q in quoted if q.cost is not None]
+        self._inner = inner
+        self._left = {kind: sum(_size(c) for c in costs if isinstance(c, ZCDP) == kind) for kind in (True, False)}
+
+    def admits(self, cost: Cost) -> None:
+        if _size(cost) > self._left[isinstance(cost, ZCDP)] * (1 + 1e-9):
+            raise BudgetExceeded("it would cost more than was quoted; ask for a new quote")
+        if self._inner is not None:
+            self._inner.admits(cost)
+
+    def spend(self, cost: Cost) -> None:
+        self._left[isinstance(cost, ZCDP)] -= _size(cost)
+        if self._inner is not None:
+            self._inner.spend(cost)
+
+
+def _size(cost: Cost) -> float:
+    return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
+
+
+@final
+class Families:
+    """The queries of a question over the marginal on its columns, a family at a time.
+
+    Raises `InvalidInput` and `TooLarge` as `check_online` does, and for a question over another domain.
+    """
+
+    def __init__(self, domain: Domain, question: NumericQuestion) -> None:
+        if question.domain != domain:
+            raise InvalidInput("the question is over another domain than the table")
+        check_online(question)
+        self.question, self.domain = question, domain
+        self.axes: Axes = question.axes
+        shape = [domain.shape[a] for a in self.axes]
+        codes = np.indices(shape).reshape(len(shape), math.prod(shape))
+        of = dict(zip(self.axes, codes, strict=True))
+        by = [of[a] for a in question.by_axes]
+        sizes = [domain.shape[a] for a in question.by_axes]
+        self._group: Ints = np.ravel_multi_index(by, sizes) if by else np.zeros(math.prod(shape), np.int64)
+        self._kept = np.ones(len(self._group), np.bool_) if question.predicate is None else self._mask("predicate")
+        self._column: Ints = np.zeros(len(self._group), np.int64)
+        if question.column:
+            self._column = of[domain.axis(question.column)]
+            self._kept = self._kept & (self._column < question.attribute.values)
+        self.cells = question.attribute.values if question.column else 1
+
+    def _mask(self, name: Literal["predicate", "met"]) -> Mask:
+        predicate = self.question.predicate if name == "predicate" else self.question.met
+        assert predicate is not None
+        shape = [self.domain.shape[a] for a in self.axes]
+        narrow = [n if a in predicate.axes else 1 for a, n in zip(self.axes, shape, strict=True)]
+        return np.broadcast_to(predicate.mask().reshape(narrow), shape).reshape(-1)
+
+    def _family(self, weights: Floats) -> CanonicalGroup:
+        """One query a group: weights (cells of the marginal,) in [0, 1], where the records count."""
+        unit = 1.0 if (weights == np.rint(weights)).all() else GRID
+        row = np.where(self._kept, np.rint(weights / unit), 0).astype(np.int64)
+        groups = np.arange(self.question.groups)[:, None]
+        return CanonicalGroup.of(self.domain, Group(self.axes, Vectors(np.where(groups == self._group, row, 0), unit)))
+
+    def records(self) -> CanonicalGroup:
+        """How many records of each group count."""
+        return self._family(np.ones(len(self._group)))
+
+    def weighted(self, of_cells: Floats) -> CanonicalGroup:
+        """The sum of a number in [0, 1] for each cell of the column."""
+        return self._family(of_cells[np.minimum(self._column, len(of_cells) - 1)])
+
+    def meeting(self) -> CanonicalGroup:
+        """How many records meet the condition of a ratio."""
+        return self._family(self._mask("met").astype(np.float64))
+
+    @property
+    def halves(self) -> bool:
+        """Whether the records that meet the condition of a ratio and those that do not are conjunctions, both."""
+        return self.question.met is not None and len(self.question.met.axes) == 1
+
+    def rest(self) -> CanonicalGroup:
+        """How many records do not meet the condition of a ratio; or how many there are."""
+        return self._family(1.0 - self._mask("met").astype(np.float64)) if self.halves else self.records()
+
+    def prefixes(self, upto: Ints) -> CanonicalGroup:
+        """How many records of each group are in the cells of the column up to one, (groups,)."""
+        return self._family((self._column <= upto[self._group]).astype(np.float64))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest number of the column."""
+        return float(self.question.values.low.min()), float(self.question.values.high.max())
+
+    def scaled(self) -> Floats:
+        """Each cell's mean as a part of the range, (m,)."""
+        low, high = self.bounds
+        return (self.question.values.mean - low) / ((high - low) or 1.0)
+
+    def signed(self) -> list[tuple[float, Floats]]:
+        """The numbers of the cells as those above 0 and those below: a bound, and the parts of it, for each."""
+        mean = self.question.values.mean
+        found = [(float(v.max()), v / v.max()) for v in (np.maximum(mean, 0), np.maximum(-mean, 0)) if v.max() > 0]
+        signs = [1.0] * bool((mean > 0).any()) + [-1.0] * bool((mean < 0).any())
+        return [(sign * bound, parts) for sign, (bound, parts) in zip(signs, found, strict=True)]
+
+    def fixed(self) -> list[CanonicalGroup]:
+        """The families that are asked whatever comes out."""
+        u = self.scaled() if self.question.kind in ("mean", "variance") else np.zeros(1)
+        match self.question.kind:
+            case "sum":
+                parts = [self.weighted(part) for _, part in self.signed()]
+                return parts if parts and not self.slack().any() else [*parts, self.records()]
+            case "mean":
+                return [self.weighted(u), self.weighted(1 - u)]
+            case "variance":
+                return [self.weighted(u), self.weighted(1 - u), self.weighted(u * (1 - u))]
+            case "ratio":
+                return [self.meeting(), self.rest()]
+        return [self.records()]
+
+    def slack(self) -> Floats:
+        """How far the numbers of each cell may be from their mean, (m,)."""
+        values = self.question.values
+        return np.maximum(values.mean - values.low, values.high - values.mean)
+
+    def texts(self) -> list[str]:
+        """The question about each group alone."""
+        question = self.question
+        if not question.by:
+            return [str(question)]
+        labelled, found = [question.domain[name] for name in question.by], []
+        for codes in question.group_codes():
+            parts = [cell_text(a, code) for a, code in zip(labelled, codes, strict=True)]
+            parts += [f"({question.where})" if " or " in question.where else question.where] if question.where else []
+            head = str(question).partition(" by ")[0]
+            found.append(f"{head} where {' and '.join(parts)}")
+        return found
+
+
+@final
+class _Asked:
+    """Answers of a session as arrays, with what they cost and where they came from."""
+
+    def __init__(self, session: Session, purse: Purse | None) -> None:
+        self._session, self._purse = session, purse
+        self._costs: list[Cost] = []
+        self._sources: list[Source] = []
+        self.error = 0.0
+
+    def values(self, family: CanonicalGroup) -> tuple[Floats, Floats]:
+        """The answers (k,) to a family and how far off each may be, counts."""
+        found = self._session.answers(family, self._purse)
+        self._costs += [a.cost for a in found if a.cost is not None]
+        self._sources += [a.source for a in found]
+        return np.array([a.value for a in found]), np.array([a.error for a in found])
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all of them cost."""
+        return total_cost(self._session.cost, self._costs)
+
+    @property
+    def source(self) -> Source:
+        """The dearest source of any of them."""
+        order: tuple[Source, ...] = ("measured", "synopsis", "hypothesis", "cached")
+        return next(s for s in order if s in self._sources)
+
+
+@final
+class _Linear:
+    """Everything but quantiles."""
+
+    def __init__(self, session: Session, families: Families, purse: Purse | None) -> None:
+        self._families, self._asked = families, _Asked(session, purse)
+
+    def answers(self) -> list[NumberAnswer]:
+        makers: dict[str, Callable[[], tuple[Floats, Floats, Floats]]] = {
+            "sum": self._sum,
+            "mean": self._mean,
+            "variance": self._variance,
+            "ratio": self._ratio,
+            "count": self._count,
+        }
+        value, low, high = makers[self._families.question.kind]()
+        cost, source = self._asked.cost, self._asked.source
+        rows = zip(self._families.texts(), value.tolist(), low.tolist(), high.tolist(), strict=True)
+        return [NumberAnswer(*row, source, cost if i == 0 else None) for i, row in enumerate(rows)]
+
+    def _numbers(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats]:
+        """The answers to a family and what they lie between."""
+        values, error = self._asked.values(family)
+        return values, np.maximum(values - error, 0.0), values + error
+
+    def _count(self) -> tuple[Floats, Floats, Floats]:
+        return self._numbers(self._families.records())
+
+    def _sum(self) -> tuple[Floats, Floats, Floats]:
+        families = self._families
+        total, low, high = np.zeros((3, families.question.groups))
+        parts = families.signed()
+        for bound, part in parts:
+            ends = [bound * x for x in self._numbers(families.weighted(part))]
+            total, low, high = total + ends[0], low + np.minimum(ends[1], ends[2]), high + np.maximum(ends[1], ends[2])
+        if not parts:  # every number is 0
+            self._numbers(families.records())
+        slack = float(families.slack().max())
+        if slack:  # of each record
+            _, _, most = self._numbers(families.records())
+            low, high = low - slack * most, high + slack * most
+        return total, low, high
+
+    def _part(self, some: CanonicalGroup, others: CanonicalGroup) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The part of some in some and others: its ends, and those of both together; anything, if there may be none."""
+        s, s_low, s_high = self._numbers(some)
+        r, r_low, r_high = self._numbers(others)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.where(s + r > 0, s / (s + r), 0.5)
+            low = np.where(s_low + r_high > 0, s_low / (s_low + r_high), 0.0)
+            high = np.where((s_high + r_low > 0) & (s_low + r_low > 0), s_high / (s_high + r_low), 1.0)
+        return value, np.minimum(low, value), np.maximum(high, value), s_low + r_low, s_high + r_high
+
+    def _mean(self) -> tuple[Floats, Floats, Floats]:
+        families = self._families
+        (least, most), slack, u = families.bounds, float(families.slack().max()), families.scaled()
+        ends = self._part(families.weighted(u), families.weighted(1 - u))[:3]
+        value, low, high = (least + (most - least) * part for part in ends)
+        return value, np.maximum(low - slack, least), np.minimum(high + slack, most)
+
+    def _ratio(self) -> tuple[Floats, Floats, Floats]:
+        families = self._families
+        if families.halves:
+            return self._part(families.meeting(), families.rest())[:3]
+        met, met_low, met_high = self._numbers(families.meeting())
+        n, fewest, most = self._numbers(families.rest())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.where(n > 0, np.clip(met / n, 0, 1), 0.5)
+            low = np.where(most > 0, np.clip(met_low / most, 0, 1), 0.0)
+            high = np.where(fewest > 0, np.clip(met_high / fewest, 0, 1), 1.0)
+        return value, np.minimum(low, value), np.maximum(high, value)
+
+    def _variance(self) -> tuple[Floats, Floats, Floats]:
+        families = self._families
+        (least, most), u = families.bounds, families.scaled()
+        m, m_low, m_high, fewest, largest = self._part(families.weighted(u), families.weighted(1 - u))
+        v, v_low, v_high = self._numbers(families.weighted(u * (1 - u)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            within = np.where(fewest + largest > 0, np.clip(2 * v / (fewest + largest), 0, 0.25), 0.0)
+            within_low = np.where(largest > 0, np.clip(v_low / largest, 0, 0.25), 0.0)
+            within_high = np.where(fewest > 0, np.clip(v_high / fewest, 0, 0.25), 0.25)
+        ends = [m_low * (1 - m_low), m_high * (1 - m_high)]
+        peak = np.where((m_low <= 0.5) & (m_high >= 0.5), 0.25, np.maximum(*ends))
+        spread, slack = (most - least) ** 2, float(families.slack().max())
+        value = spread * np.clip(m * (1 - m) - within, 0.0, 0.25)
+        low, high = (spread * np.clip(x, 0.0, 0.25) for x in (np.minimum(*ends) - within_high, peak - within_low))
+        low, high = np.maximum(np.sqrt(low) - slack, 0.0) ** 2, np.minimum(np.sqrt(high) + slack, spread**0.5 / 2) ** 2
+        return value, np.minimum(low, value), np.maximum(high, value)
+
+
+@final
+class _Quantiles:
+    """Quantiles by halving, of all groups at once."""
+
+    def __init__(self, session: Session, families: Families, purse: Purse) -> None:
+        self._families, self._asked = families, _Asked(session, purse)
+
+    def answers(self) -> list[NumberAnswer]:
+        question, texts = self._families.question, self._families.texts()
+        n, error = self._asked.values(self._families.records())
+        found = [(p, *self._cells(p, n)) for p in question.probabilities]
+        values, cost, source = question.values, self._asked.cost, self._asked.source
+        answers: list[NumberAnswer] = []
+        for group, text in enumerate(texts):
+            for p, cells, off in found:
+                cell = int(cells[group])
+                ends = float(values.mean[cell]), float(values.low[cell]), float(values.high[cell])
+                rank = float(off[group] + p * error[group])
+                named = f"quantile({p!r}){text[text.index(':') :]}"
+                answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank))
+        return answers
+
+    def _cells(self, p: float, n: Floats) -> tuple[Ints, Floats]:
+        """The first cell of each group up to which there are p of its records; and the error of the last step."""
+        search, error = _Search(self._families, p), np.zeros(len(n))
+        while not search.done:
+            running, error = self._asked.values(search.family)
+            search.take(running, n)
+        return search.high, error
+
+
+@final
+class _Search:
+    """The cells, of each group, that its quantile may still be in: `low` to `high`, halved at each step."""
+
+    def __init__(self, families: Families, p: float) -> None:
+        self._families, self._p = families, p
+        self.low = np.zeros(families.question.groups, np.int64)
+        self.high = np.full(len(self.low), families.cells - 1)
+
+    @property
+    def done(self) -> bool:
+        """Whether one cell is left of each group."""
+        return bool((self.low == self.high).all())
+
+    @property
+    def steps(self) -> int:
+        """How many more there are."""
+        return int((self.high - self.low).max()).bit_length()
+
+    @property
+    def family(self) -> CanonicalGroup:
+        """What is asked next: how many records are in the cells up to the middle."""
+        return self._families.prefixes((self.low + self.high) // 2)
+
+    def take(self, running: Floats, n: Floats) -> None:
+        """Go on by its answers, where each group has so many records."""
+        middle = (self.low + self.high) // 2
+        enough = running >= self._p * n
+        self.high = np.where(enough, middle, self.high)
+        self.low = np.where(enough, self.low, np.minimum(middle + 1, self.high))

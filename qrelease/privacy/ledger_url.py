@@ -1,0 +1,90 @@
+"""The address of a ledger on a PostgreSQL server: `postgresql://user@host:port/database?schema=people`.
+
+It is what libpq takes, with one parameter more: the schema that the tables are in, so that a database may hold several
+ledgers. A password in it is shown nowhere: not in a message, a repr or a log line.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Final, Self
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from qrelease.errors import InvalidInput
+
+DEFAULT_SCHEMA: Final = "qrelease"
+"""The schema of an address that names none."""
+
+_SCHEMES = ("postgresql://", "postgres://")
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SECRETS = frozenset(("password", "sslpassword", "passfile", "oauth_client_secret"))
+_EXAMPLE = "an address as postgresql://user@host:5432/database?schema=people"
+
+
+@dataclass(frozen=True)
+class LedgerUrl:
+    """An address, whose text is without secrets.
+
+    conninfo  what libpq is given, with them
+    schema    that the tables are in
+    shown     the address without them
+    secrets   passwords, which no message may have
+    """
+
+    conninfo: str = field(repr=False)
+    schema: str
+    shown: str
+    secrets: tuple[str, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, place: object) -> Self | None:
+        """The address that a text is; None where it is the name of a file. `InvalidInput` for one that is malformed."""
+        if isinstance(place, cls):
+            return place
+        if not isinstance(place, str) or not place.lower().startswith(_SCHEMES):
+            return None
+        try:
+            parts = urlsplit(place)
+            given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        except ValueError:
+            raise InvalidInput(f"a ledger on a server has {_EXAMPLE}; this one cannot be read") from None
+        user, at, hosts = parts.netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        schema = next((value for key, value in given if key == "schema"), DEFAULT_SCHEMA)
+        if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):
+            raise InvalidInput(
+                "the schema of a ledger has up to 63 small letters, digits and _, and no pg_ before them"
+            )
+        kept = [(key, value) for key, value in given if key != "schema"]
+        public = [(key, value) for key, value in given if key not in _SECRETS]
+        return cls(
+            _joined(parts.scheme, parts.netloc, parts.path, kept),
+            schema,
+            _joined(parts.scheme, f"{name}{at}{hosts}", parts.path, public),
+            tuple(text for text in (unquote(password), password, *(v for k, v in kept if k in _SECRETS)) if text),
+        )
+
+    @property
+    def dataset(self) -> str:
+        """What a new ledger there is called by default: its schema, else its database."""
+        path = unquote(urlsplit(self.shown).path.strip("/"))
+        return path if self.schema == DEFAULT_SCHEMA and path else self.schema
+
+    def without_secrets(self, text: str) -> str:
+        """A message without the passwords, should it have one, on one line."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return " ".join(text.split())
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+def _joined(scheme: str, server: str, path: str, pairs: list[tuple[str, str]]) -> str:
+    query = urlencode(pairs, quote_via=quote, safe="/")
+    return f"{scheme}://{server}{path}{'?' if query else ''}{query}"
+
+
+def is_address(place: str | os.PathLike[str] | LedgerUrl | None) -> bool:
+    """Whether a ledger is named by an address of a server."""
+    return LedgerUrl.of(place) is not None

@@ -1,0 +1,525 @@
+"""Questions about numbers: sums, means, variances, quantiles, shares and histograms of a column, by group.
+
+    question = kind ":" column [ "by" column { "*" column } ] [ "where" condition ]
+    kind     = "sum" | "mean" | "variance" | "histogram" | "quantile" "(" probability { "," probability } ")"
+             | "ratio", whose column is a condition: the share of records for which it holds
+             | "count", which has no column and no colon
+
+as in `mean:arr_delay by carrier*origin where dep_delay >= 0`, `quantile(.5,.9):air_time by dest`,
+`ratio:arr_delay > 15 by carrier`, `histogram:age` and `count by carrier`. Conditions are those of `data.predicates`;
+names with other characters go in double quotes.
+
+A record without a value in the column (its missing cell) is in no sum, mean, variance, quantile or histogram of it.
+Where a schema clips, a value beyond the bounds counts as the nearest bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, NoReturn, final, get_args
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats
+from qrelease.data import predicates
+from qrelease.data.conditions import meant, name_text
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import InvalidInput, TooLarge
+
+Kind = Literal["sum", "mean", "variance", "quantile", "ratio", "histogram", "count"]
+
+MAX_GROUPS: Final = 1 << 16
+"""Groups of one question, at most."""
+
+MAX_PROBABILITIES: Final = 100
+"""Quantiles of one question, at most."""
+
+_OF_NUMBERS: Final = ("sum", "mean", "variance", "quantile")
+_HEAD: Final = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<inside>[^)]*)\))?\s*(?P<colon>:)?")
+_PARTS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?<![\w.])(?i:by|where)(?![\w.])""")
+_QUOTED: Final = re.compile(r"""("(?:[^"]|"")*"|`(?:[^`]|``)*`)""")
+_FORM: Final = (
+    "a question is sum:COLUMN, mean:COLUMN, variance:COLUMN, quantile(.5,.9):COLUMN, ratio:CONDITION,"
+    " histogram:COLUMN or count, each with `by COLUMN*COLUMN` and `where CONDITION` if wanted"
+)
+
+
+@final
+@dataclass(frozen=True)
+class CellValues:
+    """The numbers that the value cells of a column stand for, each array (m,).
+
+    low, high  the least and the largest number that a record in the cell may have
+    mean       the mean of the cell, by the column's shape where it has one, else of its points
+    square     the mean of the square
+    """
+
+    low: Floats
+    high: Floats
+    mean: Floats
+    square: Floats
+
+    @property
+    def exact(self) -> bool:
+        """Whether each cell holds a single number."""
+        return bool((self.low == self.high).all())
+
+
+def check_numbers(attribute: Attribute, kind: str) -> None:
+    """`InvalidInput` unless a column holds numbers within public bounds, as a sum or a quantile needs."""
+    name = attribute.name
+    if attribute.kind == "category":
+        raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{name}")
+    if attribute.kind == "date":
+        raise InvalidInput(f"column {name!r} holds dates and has no {kind}; ask for histogram:{name}")
+    if attribute.undecided:
+        raise InvalidInput(
+            f"column {name!r} has no bins yet: give them in the schema, or learn them by `qrelease schema learn`"
+        )
+
+
+def cell_values(attribute: Attribute) -> CellValues:
+    """What the cells of a column of numbers stand for, without the missing one.
+
+    Raises
+    ------
+    InvalidInput
+        For a column of texts or dates, and for one without bins.
+
+    Examples
+    --------
+    >>> cell_values(Attribute("age", "number", edges=(0, 18, 65), integer=True)).mean.tolist()
+    [8.5, 41.0]
+    """
+    check_numbers(attribute, "number")
+    return _of_pieces(_pieces(attribute))
+
+
+def _even(low: Floats, high: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """The mean and the mean square of so many evenly spaced points, (m,) each; ∞ for an interval."""
+    middle = (low + high) / 2
+    # The variance of p points from -1/2 to 1/2 is (p + 1)/(12 (p - 1)), of one point 0.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.where(np.isinf(points), 1 / 12, np.where(points > 1, (points + 1) / (12 * (points - 1)), 0.0))
+    return middle, middle**2 + (high - low) ** 2 * part
+
+
+def _of_pieces(pieces: _Pieces) -> CellValues:
+    """What the cells stand for that are made of these."""
+    first = np.flatnonzero(np.diff(pieces.cells, prepend=-1))
+    mean, square = (
+        np.add.reduceat(pieces.shares * part, first) for part in _even(pieces.low, pieces.high, pieces.points)
+    )
+    low, high = pieces.low[first], np.append(pieces.high[first[1:] - 1], pieces.high[-1])
+    return CellValues(low, high, np.clip(mean, low, high), square)
+
+
+@final
+@dataclass(frozen=True)
+class _Pieces:
+    """Runs of points in which values lie evenly, each array (r,), ascending.
+
+    cells      the cell that each is in
+    shares     the part that it has of its cell's records
+    low, high  its first and last number
+    points     how many points it has; ∞ for an interval
+    """
+
+    cells: Any
+    shares: Floats
+    low: Floats
+    high: Floats
+    points: Floats
+
+
+def _pieces(attribute: Attribute) -> _Pieces:
+    """The bins of a column of numbers, cut where its shape changes."""
+    grid = attribute.grid
+    if grid is None or not attribute.shape:
+        if grid is not None:
+            cuts = np.array(attribute.cuts, np.int64)
+            low, high, points = grid.values(cuts[:-1]), grid.values(cuts[1:] - 1), np.diff(cuts).astype(np.float64)
+        elif attribute.kind == "coded":
+            low = high = np.arange(attribute.codes, dtype=np.float64)
+            points = np.ones(len(low))
+        else:
+            low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:]) - attribute.whole
+            points = high - low + 1 if attribute.whole else np.full(len(low), np.inf)
+        return _Pieces(np.arange(len(low)), np.ones(len(low)), low, high, points)
+    cuts = np.array(attribute.cuts, np.int64)
+    ends = np.array([*(p for p, _ in attribute.shape), grid.size])
+    heights = np.array([w for _, w in attribute.shape]) / np.diff(ends)
+    starts = np.union1d(ends[:-1], cuts[:-1])
+    lengths = np.diff(starts, append=ends[-1])
+    weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
+    first = np.searchsorted(starts, cuts[:-1])
+    cells = np.searchsorted(cuts, starts, side="right") - 1
+    weights = np.where(np.add.reduceat(weights, first)[cells] > 0, weights, lengths)  # evenly where nothing is known
+    shares = weights / np.add.reduceat(weights, first)[cells]
+    points = lengths.astype(np.float64)
+    return _Pieces(cells, shares, grid.values(starts), grid.values(starts + lengths - 1), points)
+
+
+def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) -> Floats:
+    """The quantiles (groups, p) of records (groups, m) in the cells of a column; NaN for a group without any.
+
+    Inside a bin they go evenly from its first value to its last, or by the column's shape. Noisy counts may be
+    negative: the running counts are then those of the nearest ones that never fall (isotonic regression).
+
+    Examples
+    --------
+    >>> age = Attribute("age", "number", edges=(0, 10, 20))
+    >>> cell_quantiles(age, np.array([[3.0, 1.0]]), np.array([0.5, 0.875])).round(2).tolist()
+    [[6.67, 15.0]]
+    """
+    pieces = _pieces(attribute)
+    split = _increasing(counts)[:, pieces.cells] * pieces.shares
+    running = split.cumsum(axis=1)
+    total = running[:, -1]
+    found = np.full((len(counts), len(probabilities)), np.nan)
+    for group in np.flatnonzero(total > 0):
+        wanted = probabilities * total[group]
+        place = np.searchsorted(running[group], np.maximum(wanted, running[group][running[group] > 0][0] * 1e-12))
+        place = np.minimum(place, np.flatnonzero(split[group])[-1])
+        inside = (wanted - running[group][place]) / split[group][place] + 1
+        low, high = pieces.low[place], pieces.high[place]
+        found[group] = low + np.clip(inside, 0, 1) * (high - low)
+    return found
+
+
+def _increasing(counts: Floats) -> Floats:
+    """Counts (groups, m) that are not negative, with the nearest running counts."""
+    if counts.min(initial=0.0) >= 0:
+        return counts
+    from scipy.optimize import isotonic_regression
+
+    running = np.stack([isotonic_regression(row).x for row in counts.cumsum(axis=1)])
+    return np.diff(np.maximum(running, 0.0), axis=1, prepend=0.0)
+
+
+@final
+@dataclass(frozen=True)
+class NumericQuestion:
+    """A question about the numbers of a column, by group: checked against the domain when it is made.
+
+    Parameters
+    ----------
+    domain : Domain
+        The universe of the records.
+    kind : {"sum", "mean", "variance", "quantile", "ratio", "histogram", "count"}
+        What is asked. A variance is that of the group's records, the mean square distance from their mean.
+    column : str
+        The column of numbers; of any kind for a histogram; empty for a ratio and a count.
+    by : sequence of str
+        The columns whose cells are the groups, in this order; missing cells are groups too.
+    where : str
+        A condition that the records meet; empty for all records.
+    probabilities : sequence of float
+        Which quantiles, each in [0, 1]; the median by default. For no other kind.
+    threshold : str
+        The condition of a ratio: which share of a group's records meets it. For no other kind.
+
+    Raises
+    ------
+    InvalidInput
+        For what means nothing over the domain: an unknown column, a text averaged, a quantile of 1.2, a column that is
+        asked about and grouped by.
+    TooLarge
+        For more than 2^16 groups, or a marginal of more than 2^24 cells.
+
+    Examples
+    --------
+    >>> domain = Domain.coded({"age": 90, "sex": 2})
+    >>> question = NumericQuestion.parse(domain, "mean:age by sex where age >= 18")
+    >>> question.kind, question.by, question.groups
+    ('mean', ('sex',), 2)
+    >>> str(question)
+    'mean:age by sex where age in 18..89'
+    >>> NumericQuestion(domain, "quantile", "age", by=["sex"], probabilities=[0.25, 0.75]) == NumericQuestion.parse(
+    ...     domain, "quantile(.25,.75):age by sex"
+    ... )
+    True
+    """
+
+    domain: Domain
+    kind: Kind
+    column: str = ""
+    by: Sequence[str] = ()
+    where: str = ""
+    probabilities: Sequence[float] = ()
+    threshold: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InvalidInput(f"a question asks for {', '.join(get_args(Kind))}, got {self.kind!r}")
+        object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+        self._check_column()
+        self._check_by()
+        self._check_conditions()
+        object.__setattr__(self, "probabilities", self._checked_probabilities())
+        cells = self.domain.cells(self.axes)
+        if cells > predicates.MAX_MASK_CELLS:
+            raise TooLarge(
+                f"the columns of {str(self)!r} span {cells:,} cells; at most {predicates.MAX_MASK_CELLS:,} are allowed"
+            )
+
+    def _check_column(self) -> None:
+        if self.kind in ("ratio", "count"):
+            if self.column:
+                told = "a condition, as in ratio:age > 17" if self.kind == "ratio" else "no column"
+                raise InvalidInput(f"{self.kind} takes {told}, got the column {self.column!r}")
+            return
+        attribute = self.domain.attributes[_axis(self.domain, self.column)]
+        if self.kind in _OF_NUMBERS:
+            check_numbers(attribute, self.kind)
+        elif attribute.undecided:
+            raise InvalidInput(f"column {self.column!r} is to be learned first, by `qrelease schema learn`")
+
+    def _check_by(self) -> None:
+        for name in self.by:
+            if self.domain.attributes[_axis(self.domain, name)].undecided:
+                raise InvalidInput(f"column {name!r} is to be learned first, by `qrelease schema learn`")
+            if name == self.column:
+                raise InvalidInput(f"column {name!r} is asked about and grouped by: leave it out of one of them")
+        if len(set(self.by)) != len(self.by):
+            raise InvalidInput(f"a column is grouped by twice: {', '.join(self.by)}")
+        if self.groups > MAX_GROUPS:
+            raise TooLarge(f"by {'*'.join(self.by)} makes {self.groups:,} groups; at most {MAX_GROUPS:,} are allowed")
+
+    def _check_conditions(self) -> None:
+        if (self.kind == "ratio") != bool(self.threshold):
+            told = "needs a condition, as in ratio:age > 17" if self.kind == "ratio" else "takes no threshold"
+            raise InvalidInput(f"{self.kind} {told}")
+        for part in ("where", "threshold"):
+            text = getattr(self, part)
+            if not isinstance(text, str):
+                raise InvalidInput(f"{part} must be a condition, got {text!r}")
+            if text.strip():
+                object.__setattr__(self, part, str(predicates.parse(text, self.domain)))
+
+    def _checked_probabilities(self) -> tuple[float, ...]:
+        given = self.probabilities
+        if self.kind != "quantile":
+            if len(given):
+                raise InvalidInput(f"{self.kind} takes no probabilities")
+            return ()
+        found = (0.5,) if not len(given) else tuple(given)
+        for p in found:
+            if isinstance(p, bool) or not isinstance(p, int | float | np.floating) or not 0 <= p <= 1:
+                raise InvalidInput(f"a quantile is of a probability from 0 to 1, got {p!r}")
+        if len(found) > MAX_PROBABILITIES:
+            raise InvalidInput(f"at most {MAX_PROBABILITIES} quantiles are asked at a time, got {len(found)}")
+        return tuple(float(p) for p in found)
+
+    @classmethod
+    def parse(cls, domain: Domain, text: str) -> NumericQuestion:
+        """The question that a text spells, see the module.
+
+        Raises
+        ------
+        InvalidInput
+            For a text that is none, and what the class raises; one line that says what is wrong.
+        """
+        if not isinstance(text, str):
+            raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
+        head = _HEAD.match(text)
+        if head is None or head["kind"] not in get_args(Kind):
+            raise InvalidInput(f"{_FORM}, got {text!r}")
+        kind: Any = head["kind"]
+        if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
+            raise InvalidInput(f"{_FORM}, got {text!r}")
+        parts = _clauses(text[head.end() :], text)
+        given: dict[str, Any] = {"by": tuple(_names(parts["by"])) if "by" in parts else (), "where": parts.get("where")}
+        if kind == "quantile":
+            given["probabilities"] = _probabilities(head["inside"])
+        asked = parts["asked"]
+        if kind == "ratio":
+            given["threshold"] = asked or ""
+        elif kind == "count":
+            given["column"] = asked
+        else:
+            (given["column"],) = _names(asked) if asked else ("",)
+        return cls(domain, kind, **{**given, "where": given["where"] or ""})
+
+    @classmethod
+    def spells(cls, text: str) -> bool:
+        """Whether a text begins as a question does, and no condition: `mean:`, `quantile(`, `count by`."""
+        head = _HEAD.match(text)
+        if head is None or head["kind"] not in get_args(Kind):
+            return False
+        if head["kind"] == "count":
+            return re.match(r"\s*count\s*($|(by|where)\b)", text) is not None
+        return head["colon"] is not None
+
+    def __str__(self) -> str:
+        """The one spelling that `parse` makes the same question of."""
+        inside = f"({','.join(map(repr, self.probabilities))})" if self.kind == "quantile" else ""
+        asked = self.threshold or (name_text(self.column) if self.column else "")
+        by = f" by {'*'.join(map(name_text, self.by))}" if self.by else ""
+        where = f" where {self.where}" if self.where else ""
+        return f"{self.kind}{inside}{':' if asked else ''}{asked}{by}{where}"
+
+    def __repr__(self) -> str:
+        return f"NumericQuestion({str(self)!r})"
+
+    # What it is about
+
+    @property
+    def attribute(self) -> Attribute:
+        """The column that is asked about; `InvalidInput` for a ratio and a count, which have none."""
+        return self.domain[self.column]
+
+    @cached_property
+    def by_axes(self) -> Axes:
+        """The positions of the grouping columns, in the order given."""
+        return tuple(self.domain.axis(name) for name in self.by)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are: 1 without `by`."""
+        return self.domain.cells(self.by_axes)
+
+    @cached_property
+    def predicate(self) -> predicates.Predicate | None:
+        """Which records are asked about; None for all."""
+        return predicates.parse(self.where, self.domain) if self.where else None
+
+    @cached_property
+    def met(self) -> predicates.Predicate | None:
+        """The condition of a ratio."""
+        return predicates.parse(self.threshold, self.domain) if self.threshold else None
+
+    @cached_property
+    def axes(self) -> Axes:
+        """The positions of all columns that it depends on, ascending: the marginal on them answers it."""
+        found = {*self.by_axes}
+        found |= {self.domain.axis(self.column)} if self.column else set()
+        for predicate in (self.predicate, self.met):
+            found |= set(predicate.axes) if predicate is not None else set()
+        return tuple(sorted(found))
+
+    @cached_property
+    def values(self) -> CellValues:
+        """The numbers that the value cells of the column stand for."""
+        return cell_values(self.attribute)
+
+    def group_codes(self) -> Iterator[tuple[int, ...]]:
+        """The codes of each group's cells, in the order of `by`."""
+        return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))
+
+    def place(self, labels: Sequence[str]) -> int:
+        """The number of the group with these labels, one a grouping column; `InvalidInput` where there is none."""
+        texts = [labels] if isinstance(labels, str) else list(labels)
+        if not self.by or len(texts) != len(self.by):
+            raise InvalidInput(f"a group of {str(self)!r} has {len(self.by)} labels, got {texts!r}")
+        codes = []
+        for text, axis in zip(texts, self.by_axes, strict=True):
+            attribute = self.domain.attributes[axis]
+            if str(text) not in attribute.labels:
+                told = meant(str(text), attribute.labels)
+                raise InvalidInput(f"column {attribute.name!r} has no cell {text!r}{told}")
+            codes.append(attribute.labels.index(str(text)))
+        return int(np.ravel_multi_index(codes, [self.domain.shape[a] for a in self.by_axes]))
+
+    def tabulated(self, marginal: Floats) -> Floats:
+        """How many records of each group are in each cell of the column, (groups, m) without the missing cell.
+
+        For a ratio m is 2: those that meet the condition, and those that do not. For a count it is 1.
+
+        Parameters
+        ----------
+        marginal
+            The marginal on `axes`, flat in C order; counts.
+
+        Examples
+        --------
+        >>> domain = Domain.coded({"age": 3, "sex": 2})
+        >>> question = NumericQuestion.parse(domain, "mean:age by sex where age >= 1")
+        >>> question.tabulated(np.array([5.0, 6, 7, 8, 9, 10])).tolist()
+        [[0.0, 7.0, 9.0], [0.0, 8.0, 10.0]]
+        """
+        cube = np.asarray(marginal, np.float64).reshape([self.domain.shape[a] for a in self.axes])
+        if self.predicate is not None:
+            cube = np.where(self._mask(self.predicate), cube, 0.0)
+        if self.met is not None:
+            mask = self._mask(self.met)
+            met = self._by_group(np.where(mask, cube, 0.0))
+            return np.concatenate([met, self._by_group(np.where(mask, 0.0, cube))], axis=1)
+        return self._by_group(cube)
+
+    def _by_group(self, cube: Floats) -> Floats:
+        """A table on all columns summed to (groups, cells of the column)."""
+        kept = [*self.by_axes, *([self.domain.axis(self.column)] if self.column else [])]
+        away = tuple(i for i, a in enumerate(self.axes) if a not in kept)
+        left = [a for a in self.axes if a in kept]
+        table = np.asarray(cube.sum(axis=away)).transpose([left.index(a) for a in kept])
+        found: Floats = table.reshape(self.groups, -1)
+        return found[:, : self.attribute.values] if self.column else found
+
+    def _mask(self, predicate: predicates.Predicate) -> Any:
+        """Where a condition holds, of a shape that a table on `axes` is broadcast with."""
+        return predicate.mask().reshape([self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes])
+
+
+def _axis(domain: Domain, name: object) -> int:
+    """The position of a column; an unknown name is an error that says which is near."""
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"a column is needed, one of {', '.join(map(name_text, domain.names))}")
+    if name not in domain.names:
+        names = ", ".join(map(name_text, domain.names))
+        raise InvalidInput(f"no column {name!r}{meant(name, domain.names)}; there are {names}")
+    return domain.axis(name)
+
+
+def _clauses(rest: str, whole: str) -> dict[str, str]:
+    """What is asked, and the parts after `by` and `where`, outside of quotes."""
+    found, name, start = {"asked": ""}, "asked", 0
+    for match in _PARTS.finditer(rest):
+        word = match.group().lower()
+        if word not in ("by", "where"):
+            continue
+        found[name] = rest[start : match.start()].strip()
+        if word in found or "where" in found:
+            raise InvalidInput(f"{word!r} stands twice or out of order in {whole!r}; {_FORM}")
+        name, start = word, match.end()
+        found[name] = ""
+    found[name] = rest[start:].strip()
+    for word in ("by", "where"):
+        if word in found and not found[word]:
+            raise InvalidInput(f"nothing follows {word!r} in {whole!r}")
+    return found
+
+
+def _names(text: str) -> Iterator[str]:
+    """Column names between asterisks; one in quotes may have any characters."""
+    pieces = _QUOTED.split(text)
+    names, quoted = [""], [False]
+    for i, piece in enumerate(pieces):
+        if i % 2:
+            names[-1] += piece[1:-1].replace(piece[0] * 2, piece[0])
+            quoted[-1] = True
+            continue
+        first, *others = piece.split("*")
+        names[-1] += first.strip()
+        names += [other.strip() for other in others]
+        quoted += [False] * len(others)
+    for name in names:
+        if not name:
+            _no_name(text)
+        yield name
+
+
+def _no_name(text: str) -> NoReturn:
+    raise InvalidInput(f"column names stand between asterisks, as in carrier*origin, got {text!r}")
+
+
+def _probabilities(text: str | None) -> tuple[float, ...]:
+    if text is None:
+        return ()
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"quantiles are of probabilities, as in quantile(.5,.9), got ({text})") from None

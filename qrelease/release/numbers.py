@@ -1,0 +1,521 @@
+"""Answers of a release to questions about numbers, at no cost: each with an interval where one can be had honestly.
+
+**Values** are those of the release's synopsis, or, of separate noisy answers, what these say without bias: a cell of
+the column counts as its mean, by the column's shape where it has one, else by its middle.
+
+Where sums were measured for the question (`inference.number_tables`) their answers are taken, which know no bins.
+
+**Intervals** come from what was measured, and hold with 95 % whatever the model says: they count the noise, and that a
+record may stand anywhere in its bin. They are stretched to the value where it lies outside. Where the column and the
+groups were not measured together, the answer is a model's alone; how far a model is off by what it leaves out cannot be
+bounded, so it has no interval.
+
+*Sums* Σ v(c) x(g, c) are between those for the lowest and for the highest value of each bin: both are linear, with
+error bars of their own. *Means and shares* S/N: those t for which S - tN, a linear number too, is within its own error
+bar of 0 (Fieller 1954); all that the column's bounds allow where the group may be empty. The lower end is that for the
+lowest values of the bins, the upper end that for the highest. *Quantiles*: the bins k for which neither fewer records
+than asked in the bins up to k, nor more in the bins below k, is ruled out; each side at 2.5 %, as the true bin is one
+fixed bin. *Variances*: the standard deviation of bins' middles is off by at most the root mean square R of how far a
+value can be from its bin's middle, because it is the distance from the records to the nearest constant; and of the
+middles it is at most the root mean square distance to any m, and smaller by no more than m is off. These hold together
+for all m chosen by the noisy numbers, where all weighted sums of the k numbers they come from are within √χ²_k(0.95)
+standard deviations (Scheffé 1953).
+
+The noise is taken for normal in sums of several numbers; half-widths of a single Laplace draw are those of its own law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Floats, Mask
+from qrelease._util.validate import natural, real
+from qrelease.errors import InvalidInput
+from qrelease.inference.noisy_answers import Answers
+from qrelease.inference.number_tables import fieller
+from qrelease.queries.families import Cells
+from qrelease.queries.measures import MEASURED
+from qrelease.queries.numeric import NumericQuestion, cell_quantiles
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.frames import Column
+from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+NUMBERS: Final = ("value", "low_95", "high_95", "unbiased", "n", "source")
+"""The columns of a table beside those that name a line."""
+
+_SCHEFFE: Final[Mapping[int, float]] = {3: 2.795483482915108, 4: 3.0802155194893837}
+"""√χ²_k(0.95)."""
+
+
+@final
+@dataclass(frozen=True)
+class Numbers:
+    """Answers to a question, each array (groups, L): L is 1, or the number of quantiles, or of the column's cells.
+
+    value     what the release says; NaN where there is nobody to say it of
+    low, high the ends of the 95 % intervals; NaN where the answer is a model's alone
+    unbiased  from the noisy numbers alone, a quotient of two where the answer is one; NaN where there is none
+    n         how many records the release says it is of
+    measured  whether it has an interval by what was measured, though it may not be shown
+    clipped   whether it is of values clipped to narrower bounds than the column's: how far that moves it is not known
+    """
+
+    question: NumericQuestion
+    value: Floats
+    low: Floats
+    high: Floats
+    unbiased: Floats
+    n: Floats
+    measured: Mask
+    clipped: bool = False
+
+
+def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = False) -> Numbers:
+    """The answers to a question.
+
+    cumulative  sums and counts of each group and those before it, by one column
+    """
+    if question.domain != release.domain:
+        raise InvalidInput("the question is over another domain than this release")
+    if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
+        raise InvalidInput("a running total is of a sum or a count by one column")
+    bars = _exact_count(release)
+    summed = _summed(release, question, cumulative=cumulative)
+    if summed is not None:
+        return summed
+    counts = question.tabulated(_said(release, marginal_of(question), bars))
+    if cumulative:
+        counts = counts.cumsum(axis=0)
+    made = _Answering(question, counts, bars, cumulative)
+    found = made.answer()
+    outside = [found.value < found.low, found.value > found.high]
+    low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
+    return replace(found, low=low, high=high)
+
+
+def _summed(release: Release, question: NumericQuestion, *, cumulative: bool) -> Numbers | None:
+    """The answers that sums measured for questions about numbers give, which count no bins; None without them."""
+    if release.measured_sums is None or question.kind not in MEASURED:
+        return None
+    try:
+        found = release.measured_sums.answer(question, release.measurements)
+    except InvalidInput:  # not of these groups, or of a column of bins
+        return None
+    if cumulative:
+        found = found.cumulative()
+    parts = (found.model, found.model_low, found.model_high, found.value, found.count)
+    value, low, high, unbiased, n = (np.asarray(part, np.float64).reshape(question.groups, -1) for part in parts)
+    if found.note:
+        low = high = np.full(value.shape, np.nan)
+    return Numbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note))
+
+
+def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
+    """What the release says of a marginal; the unbiased counts of one without a model, where there are any.
+
+    Its answers are noisy cells, those below 0 raised: sums of many of them would be too large.
+    """
+    answers = release.synopsis.answer(marginal)
+    if not isinstance(release.synopsis, Answers):
+        return answers
+    noisy, widths = bars(marginal)
+    return answers if np.isnan(widths).any() else noisy
+
+
+def marginal_of(question: NumericQuestion) -> Workload:
+    """The marginal that answers a question."""
+    axes = question.axes
+    return Workload(question.domain, (Group(axes, Cells(question.domain.cells(axes))),))
+
+
+def _exact_count(release: Release) -> Bars:
+    """The error bars of a release, and the number of records where it is public."""
+
+    def bars(workload: Workload) -> tuple[Floats, Floats]:
+        if release.unit.public_records and not workload.groups[0].axes:
+            return np.array([release.synopsis.total]), np.zeros(1)
+        return release.error_bars(workload)
+
+    return bars
+
+
+def quotient_ends(parts: Floats, spread: Floats, bounds: tuple[float, float], quantile: float) -> tuple[Floats, Floats]:
+    """Both ends, (groups,) each, of the t with |S - tN| at most so many standard deviations, within bounds.
+
+    parts   (groups, 2): S and N
+    spread  (groups, 3): the variances of S and N, and their covariance
+    """
+    (top, below), (var_top, var_below, covariance) = parts.T, spread.T
+    _, *ends = fieller(top, below, var_top, var_below, quantile, covariance, bounds)
+    sure, unknown = below > 0, np.isnan(top) | np.isnan(below)
+    low, high = (np.where(sure, end, bound) for end, bound in zip(ends, bounds, strict=True))
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Answering:
+    """What is answered from: the synopsis's counts (groups, m) by group and cell, and what was measured.
+
+    quantile  the half-widths of intervals of means and shares, in standard deviations
+    """
+
+    question: NumericQuestion
+    counts: Floats
+    bars: Bars
+    running: bool
+    quantile: float = NORMAL
+
+    def answer(self) -> Numbers:
+        """By the kind of the question."""
+        kinds = {
+            "count": self._count,
+            "sum": self._sum,
+            "mean": self._mean,
+            "ratio": self._ratio,
+            "variance": self._variance,
+            "quantile": self._quantile,
+            "histogram": self._histogram,
+        }
+        return kinds[self.question.kind]()
+
+    @property
+    def _n(self) -> Floats:
+        return np.asarray(self.counts.sum(axis=1))
+
+    def _made(self, value: Floats, low: Floats, high: Floats, unbiased: Floats) -> Numbers:
+        """Of one number a group, or of several."""
+        a, b, c, d = (part.reshape(self.question.groups, -1) for part in (value, low, high, unbiased))
+        return Numbers(self.question, a, b, c, d, np.broadcast_to(self._n[:, None], a.shape), ~np.isnan(b))
+
+    def _weighted(self, *rows: Floats) -> tuple[Floats, Floats]:
+        """Weighted counts (groups, F) and their variances and covariances, (groups, F, F), by those of sums of two."""
+        pairs = [(i, j) for i in range(len(rows)) for j in range(i)]
+        sums = [_alike(rows[i]) + _alike(rows[j]) for i, j in pairs]
+        largest = np.array([np.abs(row).max() or 1.0 for row in rows])
+        found = weighted_counts(self.question, np.stack([*map(_alike, rows), *sums]), self.bars, running=self.running)
+        k = len(rows)
+        spread = np.zeros((self.question.groups, k, k))
+        for i in range(k):
+            spread[:, i, i] = found.deviations[:, i] ** 2
+        for place, (i, j) in enumerate(pairs, start=k):
+            both = (found.deviations[:, place] ** 2 - spread[:, i, i] - spread[:, j, j]) / 2
+            limit = found.deviations[:, i] * found.deviations[:, j]
+            spread[:, i, j] = spread[:, j, i] = np.clip(both, -limit, limit)
+        return found.values[:, :k] * largest, spread * largest[:, None] * largest
+
+    def _count(self) -> Numbers:
+        found = weighted_counts(self.question, np.ones((1, 1)), self.bars, running=self.running)
+        half = NORMAL * found.deviations
+        return self._made(self._n, np.maximum(found.values - half, 0.0), found.values + half, found.values)
+
+    def _histogram(self) -> Numbers:
+        m = self.counts.shape[1]
+        found = weighted_counts(self.question, np.eye(m), self.bars) if m * m <= 1 << 24 else None
+        values = np.full(self.counts.shape, np.nan) if found is None else found.values
+        half = values if found is None else NORMAL * found.deviations
+        return self._made(self.counts, np.maximum(values - half, 0.0), values + half, values)
+
+    def _sum(self) -> Numbers:
+        cells = self.question.values
+        found = weighted_counts(
+            self.question, np.stack([cells.low, cells.high, cells.mean]), self.bars, running=self.running
+        )
+        half = NORMAL * found.deviations
+        low, high = found.values[:, 0] - half[:, 0], found.values[:, 1] + half[:, 1]
+        low = np.maximum(low, 0.0) if cells.low.min() >= 0 else low
+        return self._made(self.counts @ cells.mean, low, high, found.values[:, 2])
+
+    def _mean(self) -> Numbers:
+        cells = self.question.values
+        bounds = float(cells.low.min()), float(cells.high.max())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.where(self._n > 0, np.clip((self.counts @ cells.mean) / self._n, *bounds), np.nan)
+        # About the middle of all groups the sum and the number of records hardly depend on each other.
+        centre = _centre(self.counts, cells.mean)
+        shifted = bounds[0] - centre, bounds[1] - centre
+        every = np.ones(len(cells.mean))
+        values, spread = self._weighted(every, cells.low - centre, cells.high - centre, cells.mean - centre)
+        low, _ = quotient_ends(values[:, [1, 0]], _three(spread, 1), shifted, self.quantile)
+        _, high = quotient_ends(values[:, [2, 0]], _three(spread, 2), shifted, self.quantile)
+        return self._made(value, low + centre, high + centre, _quotient(values[:, 3], values[:, 0]) + centre)
+
+    def _ratio(self) -> Numbers:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.where(self._n > 0, np.clip(self.counts[:, 0] / self._n, 0, 1), np.nan)
+        values, spread = self._weighted(np.ones(2), np.array([1.0, 0.0]))
+        low, high = quotient_ends(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), self.quantile)
+        return self._made(value, low, high, _quotient(values[:, 1], values[:, 0]))
+
+    def _variance(self) -> Numbers:
+        cells = self.question.values
+        centre, n = _centre(self.counts, cells.mean), self._n
+        v = cells.mean - centre
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = (self.counts @ v) / n
+            square = (self.counts @ (cells.square - 2 * centre * cells.mean + centre**2)) / n
+            value = np.where(n > 0, np.maximum(square - mean**2, 0.0), np.nan)
+        apart = np.maximum(cells.mean - cells.low, cells.high - cells.mean)
+        rows = [np.ones(len(v)), v, v**2] + ([] if cells.exact else [apart**2])
+        values, spread = self._weighted(*rows)
+        quantile = _SCHEFFE[len(rows)]
+        reach = float(cells.high.max() - cells.low.min())
+        bounds = float(cells.low.min()) - centre, float(cells.high.max()) - centre
+        near, far = quotient_ends(values[:, [1, 0]], _three(spread, 1), bounds, quantile)
+        # About m: v² - 2mv + m², in terms of the rows, with m the noisy mean within its interval.
+        m = np.clip(np.nan_to_num(_quotient(values[:, 1], values[:, 0])), near, far)
+        weights = np.stack([m**2, -2 * m, np.ones(len(m))], axis=1)
+        about, basis = np.einsum("gi,gi->g", weights, values[:, :3]), spread[:, :3, :3]
+        var = np.einsum("gi,gij,gj->g", weights, basis, weights)
+        cov = np.einsum("gi,gi->g", weights, basis[:, :, 0])
+        pair = np.stack([about, values[:, 0]], axis=1)
+        three = np.stack([np.maximum(var, 0.0), spread[:, 0, 0], cov], axis=1)
+        low, high = quotient_ends(pair, three, (0.0, reach**2), quantile)
+        low = np.maximum(low - np.maximum(m - near, far - m) ** 2, 0.0)
+        if not cells.exact:
+            _, most = quotient_ends(values[:, [3, 0]], _three(spread, 3), (0.0, float((apart**2).max())), quantile)
+            low, high = np.maximum(np.sqrt(low) - np.sqrt(most), 0.0) ** 2, (np.sqrt(high) + np.sqrt(most)) ** 2
+        high = np.minimum(high, reach**2 / 4)  # no variance within bounds is larger (Popoviciu)
+        within = float(np.average(cells.square - cells.mean**2, weights=np.maximum(self.counts.sum(axis=0), 1e-300)))
+        unbiased = _quotient(values[:, 2], values[:, 0]) - _quotient(values[:, 1], values[:, 0]) ** 2 + within
+        return self._made(value, low, high, unbiased)
+
+    def _quantile(self) -> Numbers:
+        cells, question = self.question.values, self.question
+        m, probabilities = self.counts.shape[1], np.array(question.probabilities)
+        value = cell_quantiles(question.attribute, self.counts, probabilities)
+        rows = np.tri(m)[None] - probabilities[:, None, None]
+        nothing = np.full(value.shape, np.nan)
+        if rows.size > 1 << 24:
+            return self._made(value, nothing, nothing, nothing)
+        found = weighted_counts(question, rows.reshape(-1, m), self.bars)
+        above = found.values.reshape(question.groups, len(probabilities), m)
+        half = NORMAL * found.deviations.reshape(above.shape)
+        # The bins that are not ruled out from below: the first whose running count may be as much as asked.
+        possible = above + half >= 0
+        possible[..., -1] = True
+        first = possible.argmax(axis=2)
+        less = np.concatenate([np.full((*value.shape, 1), -np.inf), (above - half)[..., :-1]], axis=2) < 0
+        last = m - 1 - less[..., ::-1].argmax(axis=2)
+        unknown = np.isnan(half).any(axis=2)
+        low, high = np.where(unknown, np.nan, cells.low[first]), np.where(unknown, np.nan, cells.high[last])
+        return self._made(value, low, np.maximum(low, high), nothing)
+
+
+def _alike(row: Floats) -> Floats:
+    """A row scaled to a largest entry of 1 in size: of rows of one size the sums tell how they vary together."""
+    found: Floats = row / (np.abs(row).max() or 1.0)
+    return found
+
+
+def _three(spread: Floats, which: int) -> Floats:
+    """The variances of one number and of the first, and their covariance, (groups, 3)."""
+    return np.stack([spread[:, which, which], spread[:, 0, 0], spread[:, which, 0]], axis=1)
+
+
+def _quotient(above: Floats, below: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = np.where(below > 0, above / below, np.nan)
+    return found
+
+
+def _centre(counts: Floats, values: Floats) -> float:
+    """About the mean of all records: from what is public, and no number that is answered."""
+    total = np.maximum(counts.sum(axis=0), 0.0)
+    return float(np.average(values, weights=total)) if total.sum() > 0 else float(values.mean())
+
+
+# As a table
+
+
+def percent_of_total(release: Release, found: Numbers) -> Numbers:
+    """The part of each group in the sum of all, in percent, of counts and of sums that cannot be negative.
+
+    Where S lies in S' ± s and T in T' ± t with 95 % each, S - uT is off by s + ut at most, with 95 % too, however the
+    two are correlated: so u is between (S' - s)/(T' + t) and (S' + s)/(T' - t).
+    """
+    question = found.question
+    if question.kind not in ("sum", "count"):
+        raise InvalidInput(f"a part of the total is of a sum or a count, not of a {question.kind}")
+    if question.kind == "sum" and question.values.low.min() < 0:
+        raise InvalidInput(f"column {question.column!r} may be negative: its sums are no parts of a total")
+    total = numbers(release, replace(question, by=()))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.where(total.value > 0, 100 * found.value / total.value, np.nan)
+        low = 100 * np.maximum(found.low, 0) / np.maximum(total.high, 0)
+        high = np.where(total.low > 0, np.minimum(100 * found.high / total.low, 100.0), total.low + 100.0)
+        unbiased = np.where(total.unbiased > 0, 100 * found.unbiased / total.unbiased, np.nan)
+    return replace(found, value=value, low=np.minimum(low, value), high=np.maximum(high, value), unbiased=unbiased)
+
+
+_FEW: Final = 5.0
+"""Standard deviations that a group's number of records must be from 0, for the difference of two means as one linear
+number."""
+
+_TOGETHER: Final = 2.2414027276049464
+"""The half-width of a 97.5 % error bar, in standard deviations: two of them hold together with 95 %."""
+
+
+def difference(release: Release, question: NumericQuestion, first: int, second: int) -> Numbers:
+    """What two groups differ by, the first less the second, by their numbers in the order of the groups.
+
+    Its interval is of one linear number, so noise that both share is counted right: of a sum or a count itself, of a
+    mean or a share of (v - m)/N, with m and N of each group as measured. Where a group may have few records for its
+    noise, that is no good approximation: there the interval is made of one for each group.
+    """
+    if question.kind not in ("sum", "count", "mean", "ratio"):
+        raise InvalidInput(f"two groups differ by a sum, a count, a mean or a ratio, not by a {question.kind}")
+    found, places = numbers(release, question), [first, second]
+    if release.measured_sums is not None and _summed(release, question, cumulative=False) is not None:
+        return _summed_difference(release, found, places)
+    signs = np.array([1.0, -1.0])
+    value, n = (float(signs @ found.value[places, 0]), float(found.n[places, 0].min()))
+    low, high, every = _ends(question)
+    bars = _exact_count(release)
+    if question.kind in ("sum", "count"):
+        ends = [np.stack([low, -high]), np.stack([high, -low])]
+        middle, shifts = np.stack([(low + high) / 2, -(low + high) / 2]), np.zeros(2)
+    else:
+        counted = weighted_counts(question, np.stack([every, low, high]), bars)
+        numbers_of = counted.values[places, 0]
+        if not (numbers_of > _FEW * counted.deviations[places, 0]).all():
+            return _apart(release, found, first, second)
+        means = counted.values[places, 1:] / numbers_of[:, None]
+        # Lowest for the first and highest for the second group, and the other way round.
+        pairs = [(means[0, 0], means[1, 1]), (means[0, 1], means[1, 0])]
+        rows = [(low, high), (high, low)]
+        ends = [
+            np.stack([(a - m) / numbers_of[0], -(b - k) / numbers_of[1]])
+            for (a, b), (m, k) in zip(rows, pairs, strict=True)
+        ]
+        middle, shifts = ends[0], np.array([m - k for m, k in pairs])
+    parts = between_groups(question, np.stack([*ends, middle]), places, bars)
+    half = NORMAL * parts.deviations[0]
+    if question.kind in ("sum", "count"):
+        shifts, unbiased = parts.values[0, :2], float(signs @ found.unbiased[places, 0])
+    else:
+        unbiased = float(signs @ found.unbiased[places, 0])
+    ends_of = min(shifts[0] - half[0], value), max(shifts[1] + half[1], value)
+    return _one(question, value, *ends_of, unbiased, n)
+
+
+def _summed_difference(release: Release, found: Numbers, places: Sequence[int]) -> Numbers:
+    """By the sums that were measured for the question; without an interval where their values were clipped."""
+    assert release.measured_sums is not None
+    question, codes = found.question, list(found.question.group_codes())
+    first, second = (
+        [question.domain[name].label(code) for name, code in zip(question.by, codes[place], strict=True)]
+        for place in places
+    )
+    answer = release.measured_sums.answer(question, release.measurements).difference(first, second)
+    value, n = found.value[places[0], 0] - found.value[places[1], 0], float(found.n[list(places), 0].min())
+    low, high = (np.nan, np.nan) if found.clipped else (min(answer.low, value), max(answer.high, value))
+    return replace(_one(question, value, low, high, answer.value, n), clipped=found.clipped)
+
+
+def _apart(release: Release, found: Numbers, first: int, second: int) -> Numbers:
+    """The difference of two groups by intervals of each that hold together, however their noise is correlated."""
+    question, bars = found.question, _exact_count(release)
+    counts = question.tabulated(_said(release, marginal_of(question), bars))
+    wide = _Answering(question, counts, bars, running=False, quantile=_TOGETHER).answer()
+    low, high = wide.low[first, 0] - wide.high[second, 0], wide.high[first, 0] - wide.low[second, 0]
+    value, unbiased = (part[first, 0] - part[second, 0] for part in (found.value, found.unbiased))
+    n = min(found.n[first, 0], found.n[second, 0])
+    return _one(question, value, np.fmin(low, value), np.fmax(high, value), unbiased, n)
+
+
+def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
+    """The lowest and the highest number that each cell counts as, and 1 for each."""
+    if question.kind == "count":
+        return np.ones(1), np.ones(1), np.ones(1)
+    if question.kind == "ratio":
+        return np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.ones(2)
+    return question.values.low, question.values.high, np.ones(len(question.values.low))
+
+
+def _one(question: NumericQuestion, value: float, low: float, high: float, unbiased: float, n: float) -> Numbers:
+    a, b, c, d, e = (np.array([[part]]) for part in (value, low, high, unbiased, n))
+    return Numbers(question, a, b, c, d, e, ~np.isnan(b))
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """What of the answers is shown, and how: see `Release.table`."""
+
+    top: int | None = None
+    _: KW_ONLY
+    percent: bool = False
+    cumulative: bool = False
+    suppress: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.top is not None:
+            object.__setattr__(self, "top", natural("top", self.top))
+        if self.suppress is not None:
+            object.__setattr__(self, "suppress", real("suppress", self.suppress))
+        if self.percent and self.cumulative:
+            raise InvalidInput("parts of the total and running totals are asked for one at a time")
+
+
+def table(release: Release, question: NumericQuestion, options: Options) -> dict[str, Column]:
+    """The answers to a question as columns: a line for each group, and each of its quantiles or cells."""
+    found = numbers(release, question, cumulative=options.cumulative)
+    if options.top is not None and found.value.shape[1] > 1:
+        raise InvalidInput(f"the groups of largest values are of one number each, not of a {question.kind} of several")
+    if options.percent:
+        found = percent_of_total(release, found)
+    if options.suppress is not None:
+        few = found.n < options.suppress
+        a, b, c, d = (np.where(few, np.nan, part) for part in (found.value, found.low, found.high, found.unbiased))
+        found = replace(found, value=a, low=b, high=c, unbiased=d)
+    named = {**_labels(found), **figures(found)}
+    if options.top is None:
+        return named
+    order = np.argsort(-np.nan_to_num(found.value.reshape(-1), nan=-np.inf), kind="stable")[: options.top]
+    return {name: Column(c.values[order], None if c.missing is None else c.missing[order]) for name, c in named.items()}
+
+
+def _labels(found: Numbers) -> dict[str, Column]:
+    """What names each line: the labels of its group, and its quantile or cell."""
+    question = found.question
+    groups, lines = found.value.shape
+    named: dict[str, Column] = {}
+    taken = {*NUMBERS, *question.domain.names}
+    keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
+    for place, name in enumerate(question.by):
+        labels = np.array([label or "(missing)" for label in question.domain[name].labels], object)
+        named[_free(name, taken)] = Column(np.repeat(labels[keys[:, place]], lines))
+    if question.kind == "quantile":
+        named["probability"] = Column(np.tile(np.array(question.probabilities), groups))
+    elif question.kind == "histogram":
+        texts = np.array(question.attribute.labels[:lines], object)
+        named[_free(question.column, taken)] = Column(np.tile(texts, groups))
+    return named
+
+
+def figures(found: Numbers) -> dict[str, Column]:
+    """The numbers of each line, as `NUMBERS` names them."""
+    parts = (found.value, found.low, found.high, found.unbiased, found.n)
+    named = {
+        name: Column(np.array(part).reshape(-1), np.isnan(part).reshape(-1))
+        for name, part in zip(NUMBERS, parts, strict=False)
+    }
+    source = np.where(found.measured.reshape(-1), "measured", "clipped" if found.clipped else "model").astype(object)
+    return {**named, "source": Column(source)}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name of a key column, with a `_` behind it where a number has it."""
+    found = name
+    if name in (*NUMBERS, "probability"):
+        while found in taken:
+            found += "_"
+    return found

@@ -1,0 +1,66 @@
+"""Shards are counted where they are, and released from together."""
+
+import json
+
+import pytest
+from commands import ROWS
+
+from qrelease.apps.cli import main
+
+LINES = ROWS.splitlines(keepends=True)
+ASKED = ["--schema", "people.toml", "--workload", "marginals:2"]
+
+
+@pytest.fixture
+def shards(folder):
+    for name, lines in (("one", LINES[:150]), ("two", LINES[150:])):
+        (folder / f"{name}.csv").write_text("sex,age,city\n" + "".join(lines))
+    return folder
+
+
+def released(*arguments, out):
+    asked = [*ASKED, "--mechanism", "maxent", "--epsilon", "1", "--insecure-seed", "1"]
+    return main(["release", *arguments, *asked, "--out", out])
+
+
+def test_a_release_of_counts_is_that_of_the_table(shards):
+    assert main(["count", "one.csv", "two.csv", *ASKED, "--out", "counts"]) == 0
+    assert sorted(file.name for file in (shards / "counts").iterdir()) == ["one.csv.counts", "two.csv.counts"]
+    assert released("--counts", "counts", "--dataset", "people", out="a") == 0
+    assert released("people.csv", out="b") == 0
+    one, two = (json.loads((shards / out / "release.json").read_text()) for out in "ab")
+    assert one == two
+    assert (shards / "a" / "answers.csv").read_bytes() == (shards / "b" / "answers.csv").read_bytes()
+
+
+def test_a_release_of_counts_charges_a_ledger_beside_them(shards):
+    assert main(["count", "people.csv", *ASKED, "--out", "counts"]) == 0
+    assert (
+        main(["release", "--counts", "counts", *ASKED, "--mechanism", "laplace", "--epsilon", "1", "--out", "a"]) == 0
+    )
+    assert (shards / "counts.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["people.csv", "--counts", "counts"], "either a table or --counts"),
+        ([], "either a table or --counts"),
+        (["--counts", "counts", "--columns", "sex,age"], "another schema, or other columns"),
+        (["--counts", "counts", "--workload", "marginals:3"], "was not counted"),
+        (["--counts", "nowhere"], "no file of counts"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_line(arguments, said, shards, capsys):
+    assert main(["count", "people.csv", *ASKED, "--out", "counts"]) == 0
+    command = ["release", *ASKED, *arguments, "--mechanism", "laplace", "--epsilon", "1", "--out", "a"]
+    assert main(command) == 2
+    assert said in capsys.readouterr().err
+    assert not list(shards.glob("*.ledger"))
+    assert not (shards / "a").exists()
+
+
+def test_a_shard_is_counted_once(shards, capsys):
+    assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 0
+    assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 2
+    assert "a shard is counted once" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+"""The queue of a worker's requests."""
+
+import asyncio
+import threading
+
+import pytest
+
+from qrelease.apps.server.transactions import SETTINGS, Busy, Transactions
+from qrelease.privacy import PureDP
+from qrelease.privacy.ledger import Ledger
+
+
+class Idle:
+    """A service that has nothing to do by itself."""
+
+    def catch_up(self):
+        pass
+
+    def learn(self):
+        return False
+
+
+@pytest.fixture
+def transactions(path):
+    with Ledger.open(path, PureDP(1.0)) as ledger:
+        transactions = Transactions(ledger, Idle, path.with_name("turn"))
+        transactions.start()
+        try:
+            yield transactions
+        finally:
+            transactions.stop()
+
+
+class Slow:
+    """Work that takes until it may end."""
+
+    def __init__(self):
+        self.begun, self.going = threading.Event(), threading.Event()
+
+    def __call__(self, service):
+        self.begun.set()
+        self.going.wait(60)
+        return "slow"
+
+    async def begin(self, transactions):
+        """Have it begun."""
+        task = asyncio.create_task(transactions.do(self, 60.0))
+        while not self.begun.is_set():
+            await asyncio.sleep(0.001)
+        return task
+
+
+def test_a_queue_has_an_end(transactions):
+    """While one request takes long, so many wait; a further one is told to try again, and they are all done."""
+    late, most = [], SETTINGS.max_waiting
+
+    async def many():
+        slow = Slow()
+        first = await slow.begin(transactions)
+        waiting = [asyncio.create_task(transactions.do(lambda _: "done", 60.0)) for _ in range(most - 1)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="too many requests"):
+            await transactions.do(late.append, 60.0)
+        slow.going.set()
+        return await asyncio.gather(first, *waiting)
+
+    assert asyncio.run(many()) == ["slow", *["done"] * (most - 1)]
+    assert not late
+
+
+def test_who_waited_in_vain_is_passed_over(transactions):
+    """What was still queued when nobody waited for it any more is not done at all."""
+    late = []
+
+    async def both():
+        slow = Slow()
+        first = await slow.begin(transactions)
+        with pytest.raises(Busy, match="too long"):
+            await transactions.do(late.append, 0.05)
+        slow.going.set()
+        assert await first == "slow"
+        assert await transactions.do(lambda _: "next", 60.0) == "next"
+
+    asyncio.run(both())
+    assert not late

@@ -1,0 +1,106 @@
+"""The maximum-entropy fit: what it converges to, how accurate it is, and what its error bars cover."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from models import ADD, SWAP, log_linear, truth
+from worlds import BOTH, coded, private
+
+from qrelease.data.table import Table
+from qrelease.inference import maxent
+from qrelease.inference.maxent import fit
+from qrelease.inference.residual_synopses import Modelled
+from qrelease.inference.residuals import Estimates, ResidualPlan
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP
+from qrelease.queries.workload import Workload
+
+
+def estimated(table, order, cost, seed, neighbours=ADD):
+    sets = list(combinations(range(len(table.domain)), order))
+    plan = ResidualPlan.choose(table.domain, sets, neighbours=neighbours)
+    door = private(table, cost, neighbours, Entropy.insecure(seed))
+    return Estimates.of(table.domain, door.measure(plan.workload, cost), len(table) if neighbours is SWAP else None)
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_without_noise_it_has_the_measured_marginals(dense):
+    table = log_linear((2, 3, 4, 2), 20_000, 1)
+    histogram, _ = fit(estimated(table, 2, ApproxDP(60.0, 1e-2), 0), dense)
+    asked, true = truth(table, 2)
+    assert np.abs(histogram.answer(asked) - true).max() < 10
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_where_the_noise_drowns_everything_it_is_nearly_uniform(dense):
+    table = log_linear((2, 3, 4, 2), 50, 1)
+    histogram, _ = fit(estimated(table, 3, ApproxDP(0.01, 1e-9), 0, SWAP), dense)
+    shares = histogram.values / histogram.total
+    assert np.abs(shares - 1 / 48).max() < 0.02
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_it_is_more_accurate_than_the_linear_answers(neighbours):
+    table = log_linear((2,) * 8, 5_000, 3)
+    asked, true = truth(table, 3)
+    for epsilon, gain in ((0.2, 1.6), (1.0, 1.1)):
+        errors = []
+        for seed in range(3):
+            estimates = estimated(table, 3, ApproxDP(epsilon, 1e-9), seed, neighbours)
+            histogram, _ = fit(estimates)
+            errors.append([np.abs(a - true).mean() for a in (estimates.answer(asked)[0], histogram.answer(asked))])
+        linear, model = np.mean(errors, axis=0)
+        assert model * gain < linear
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+@pytest.mark.parametrize(("records", "epsilon", "width"), [(3_000, 0.2, 0.96), (100, 1.0, 0.85), (100, 5.0, 1.05)])
+def test_the_models_error_bars_cover_and_are_hardly_longer_than_the_linear_ones(
+    dense, records, epsilon, width, monkeypatch
+):
+    monkeypatch.setattr(maxent, "DENSE", dense)
+    cover, widths = [], []
+    for seed in range(4):
+        table = log_linear((2, 3, 2, 4, 2, 2), records, 5 + seed, strength=0.6)
+        asked, true = truth(table, 3)
+        estimates = estimated(table, 3, ApproxDP(epsilon, 1e-9), seed)
+        made = Modelled.of(estimates, asked)
+        bars, linear = made.model_bars(asked), made.error_bars(asked)[1]
+        cover.append(np.abs(made.answer(asked) - true) <= bars)
+        widths.append(bars.mean() / linear.mean())
+    assert 0.95 < np.mean(cover) < 0.9995
+    assert np.mean(widths) < width
+
+
+def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
+    """There J of independent columns is off by orders of magnitude."""
+    rng = np.random.default_rng(0)
+    first = rng.choice(12, 20_000, p=rng.dirichlet(np.full(12, 0.3)))
+    others = [np.where(rng.random(20_000) < 0.03, rng.integers(0, n, 20_000), first * n // 12) for n in (12, 6, 4, 3)]
+    table = Table(coded(12, 12, 6, 4, 3), [c.astype(np.uint8) for c in (first, *others)])
+    asked, true = truth(table, 3)
+    estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
+    histogram, posterior = fit(estimates, dense=0)
+    linear, variances = estimates.answer(asked)
+    off = np.abs(histogram.answer(asked) - true)
+    assert off.mean() < 0.7 * np.abs(linear - true).mean()
+    large = true > 300
+    assert off[large].mean() < 2.5 * np.abs(linear - true)[large].mean()
+    assert np.mean(off <= 2.4 * np.sqrt(posterior.variances(asked))) > 0.95
+    assert (posterior.variances(asked) <= variances).all()
+
+
+def test_variances_of_other_queries_agree_with_those_of_cells():
+    table = log_linear((2, 3, 4), 2_000, 7)
+    _, posterior = fit(estimated(table, 2, ApproxDP(1.0, 1e-6), 0))
+    cells = Workload.marginals(table.domain, [["a", "b"]])
+    alone = Workload.vectors(table.domain, np.eye(6), ["a", "b"])
+    np.testing.assert_allclose(posterior.variances(alone), posterior.variances(cells), rtol=1e-9)
+
+
+def test_the_same_estimates_give_the_same_histogram():
+    table = log_linear((2, 3, 4), 500, 2)
+    estimates = estimated(table, 2, ApproxDP(1.0, 1e-6), 0)
+    first, second = (fit(estimates)[0].values for _ in range(2))
+    np.testing.assert_array_equal(first, second)

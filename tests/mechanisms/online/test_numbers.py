@@ -1,0 +1,246 @@
+"""Numbers by group in a session: within what is promised, for no more than the quote, remembered and shared."""
+
+import numpy as np
+import pytest
+from sessions import ADD, CAPS, SWAP, opened, spent
+from worlds import table_of
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
+from qrelease.mechanisms.online.session import Online
+from qrelease.privacy import PureDP
+from qrelease.queries.canonical import named
+from qrelease.queries.classes import Conjunctions
+from qrelease.queries.families import Vectors
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.workload import Group, Workload
+
+DOMAIN = Domain(
+    (
+        Attribute("delay", "number", edges=tuple(range(-10, 31)), integer=True, missing=("NA",)),
+        Attribute("carrier", "category", categories=("AA", "UA", "none")),
+        Attribute("late", "category", categories=("no", "yes")),
+    )
+)
+WIDE = Domain((Attribute("delay", "number", edges=(-10, 0, 10, 30), integer=True), *DOMAIN.attributes[1:]))
+MECHANISM = Online(alpha=0.02, beta=0.01)
+QUESTIONS = [
+    "count",
+    "count by carrier",
+    "sum:delay by carrier",
+    "mean:delay by carrier",
+    "mean:delay by late where carrier = AA or delay > 3",
+    "variance:delay by late",
+    "ratio:delay >= 10 by carrier",
+    "ratio:delay >= 10 and late = yes by carrier",
+    "quantile(.1,.5,.9):delay by late",
+]
+
+
+def data(seed=0, n=6_000):
+    rng = np.random.default_rng(seed)
+    carrier = rng.choice(2, n, p=[0.7, 0.3])
+    delay = np.clip(np.rint(rng.normal(2 + 5 * carrier, 8)), -10, 29).astype(int)
+    late = (delay + rng.normal(0, 5, n) > 5).astype(int)
+    return delay, carrier, late
+
+
+def table():
+    delay, carrier, late = data()
+    return table_of(DOMAIN, np.stack([delay + 10, carrier, late], axis=1))
+
+
+def truth(question):
+    """By the definition: a number for each group, and quantile."""
+    delay, carrier, late = data()
+    by = {"carrier": carrier, "late": late}.get(question.by[0] if question.by else "", np.zeros(len(delay), int))
+    kept = (carrier == 0) | (delay > 3) if question.where else np.ones(len(delay), bool)
+    found = []
+    for group in range(question.groups):
+        v = delay[kept & (by == group)].astype(float)
+        if question.kind == "quantile":
+            found += [np.quantile(v, p, method="inverted_cdf") for p in question.probabilities]
+        elif question.kind in ("count", "sum"):
+            found.append(len(v) if question.kind == "count" else v.sum())
+        elif not len(v):
+            found.append(np.nan)
+        elif question.kind == "ratio":
+            met = (v >= 10) & (late[kept & (by == group)] == 1) if "late" in question.threshold else v >= 10
+            found.append(met.mean())
+        else:
+            found.append(v.mean() if question.kind == "mean" else v.var())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("cap", CAPS, ids=str)
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+def test_answers_are_within_their_ends_and_their_quotes(cap, neighbours):
+    for seed in range(3):
+        with opened(MECHANISM, cap, neighbours, table(), seed=seed) as session:
+            for text in QUESTIONS:
+                question = NumericQuestion.parse(DOMAIN, text)
+                quote = session.quote_numbers(text).cost
+                answers = session.numbers(text)
+                paid = answers[0].cost
+                assert (paid is None) <= (quote is None) or question.kind == "quantile"
+                assert paid is None or max(paid.to_json().values()) <= max(quote.to_json().values()) * 1.001
+                true = truth(question)
+                assert len(answers) == len(true)
+                known = [(a, t) for a, t in zip(answers, true, strict=True) if not np.isnan(t)]
+                if question.kind != "quantile":
+                    assert all(a.low - 1e-6 <= t <= a.high + 1e-6 for a, t in known), text
+                    assert all(a.low <= a.value <= a.high for a in answers)
+                again = session.numbers(text)
+                assert [a.value for a in again] == [a.value for a in answers]
+                assert all(a.cost is None for a in again)
+                assert session.quote_numbers(text).cost is None
+
+
+def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
+    delay, _, _ = data()
+    with opened(MECHANISM, table=table()) as session:
+        (mean,), (total,) = session.numbers("mean:delay"), session.numbers("sum:delay")
+        assert mean.error <= 1.05 * 0.02 * 39
+        assert total.error <= 1.001 * 0.02 * 39 * len(delay)
+        assert abs(mean.value - delay.mean()) <= mean.error
+        (share,) = session.numbers("ratio:delay >= 10")
+        assert share.error <= 1.05 * 0.02
+
+
+def test_quantiles_have_the_rank_that_they_say():
+    delay, _, late = data()
+    for cap in CAPS:
+        with opened(MECHANISM, cap, table=table()) as session:
+            for answer, (group, p) in zip(
+                session.numbers("quantile(.1,.5,.9):delay by late"),
+                [(g, p) for g in range(2) for p in (0.1, 0.5, 0.9)],
+                strict=True,
+            ):
+                v = delay[late == group]
+                upto, below = (v <= answer.value).sum(), (v < answer.value).sum()
+                assert upto >= p * len(v) - answer.rank_error
+                assert below <= p * len(v) + answer.rank_error
+                assert answer.rank_error <= 0.02 * 6_000 * (1 + p) * 1.001
+
+
+def test_a_family_costs_what_one_answer_costs():
+    with opened(MECHANISM, neighbours=ADD, table=table()) as session:
+        one = session.quote("carrier = AA").cost
+        assert session.quote_numbers("sum:delay by carrier").cost.epsilon == pytest.approx(2 * one.epsilon, rel=1e-2)
+        assert session.quote_numbers("mean:delay by carrier").cost.epsilon == pytest.approx(2 * one.epsilon, rel=1e-2)
+        steps = session.quote_numbers("quantile:delay by carrier").cost
+        assert steps.epsilon == pytest.approx(7 * one.epsilon, rel=1e-2)  # the records, and 6 halvings of 40 cells
+
+
+def test_a_synopsis_of_conjunctions_gives_numbers_for_nothing():
+    declared = Online(alpha=0.02, beta=0.01, declared=Conjunctions(2))
+    for cap in CAPS:
+        with opened(declared, cap, table=table()) as session:
+            session.answer("delay > 3 and carrier = AA")
+            before = spent(session)
+            for text in ("mean:delay by carrier", "sum:delay by late", "quantile:delay by late", "variance:delay"):
+                assert session.quote_numbers(text).cost is None
+                answers = session.numbers(text)
+                assert {a.source for a in answers} == {"synopsis"}
+                if "quantile" not in text:
+                    true = truth(NumericQuestion.parse(DOMAIN, text))
+                    known = [(a, t) for a, t in zip(answers, true, strict=True) if not np.isnan(t)]
+                    assert all(a.low <= t <= a.high for a, t in known)
+            assert spent(session) == before
+            assert session.quote("late = yes and carrier = AA and delay > 3").cost is not None  # not of the class
+            assert session.quote_numbers("mean:delay by carrier*late").cost is not None
+
+
+def test_bins_of_several_numbers_are_counted_in_the_ends():
+    delay, carrier, late = data()
+    bins = np.searchsorted((-10, 0, 10, 30), delay, side="right") - 1
+    rows = table_of(WIDE, np.stack([bins, carrier, late], axis=1))
+    with opened(MECHANISM, table=rows) as session:
+        for text, true in (("mean:delay", delay.mean()), ("sum:delay", delay.sum()), ("variance:delay", delay.var())):
+            quote, before = session.quote_numbers(text).cost, spent(session)
+            (answer,) = session.numbers(text)
+            assert answer.low <= true <= answer.high
+            assert spent(session) - before <= quote.epsilon * 1.001
+        assert session.numbers("mean:delay")[0].error >= 9.5
+
+
+def test_numbers_teach_the_hypothesis():
+    with opened(MECHANISM, table=table()) as session:
+        session.numbers("mean:delay by late")
+        learned = session.synopsis.answer(Workload.marginals(DOMAIN, [["delay", "late"]])).reshape(41, 2)[:40]
+        even = np.arange(-10, 30).mean()
+        means = (np.arange(-10, 30)[:, None] * learned).sum(axis=0) / learned.sum(axis=0)
+        assert means[0] < even - 4  # of a uniform one
+        assert means[1] > means[0] + 2
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "told"),
+    [
+        ("mean:delayy", InvalidInput, "no column 'delayy'"),
+        ("mean:carrier", InvalidInput, "holds texts"),
+        ("quantile(1.2):delay", InvalidInput, "from 0 to 1"),
+        ("histogram:delay", InvalidInput, "ask for the marginal"),
+        ("quantile(" + ",".join(["0.5"] * 100) + "):late by delay", InvalidInput, "holds texts"),
+        ("quantile(" + ",".join(["0.5"] * 100) + "):delay by carrier*late", None, ""),
+    ],
+)
+def test_what_means_nothing_costs_nothing(text, error, told):
+    with opened(MECHANISM, table=table()) as session:
+        before = spent(session)
+        if error is None:
+            assert session.quote_numbers(text).cost is not None
+        else:
+            with pytest.raises(error, match=told):
+                session.numbers(text)
+        assert spent(session) == before
+
+
+def test_too_many_groups_are_refused():
+    wide = Domain.coded({"a": 40, "b": 40, "c": 3})
+    rows = table_of(wide, np.zeros((3_000, 3)))
+    with (
+        opened(MECHANISM, table=rows) as session,
+        pytest.raises(TooLarge, match=f"1,600 answers; a session takes {MAX_ONLINE_GROUPS:,}"),
+    ):
+        session.numbers("mean:c by a*b")
+
+
+def test_a_budget_that_ends_keeps_what_was_bought():
+    small = PureDP(1.0)
+    with opened(MECHANISM, small, table=table()) as session:
+        with pytest.raises(BudgetExceeded):
+            for p in range(1, 100):
+                session.numbers(f"quantile({p / 100!r}):delay by carrier")
+        assert session.spent.epsilon <= small.epsilon
+        assert session.numbers("quantile(0.01):delay by carrier")[0].cost is None
+
+
+@pytest.mark.parametrize(
+    ("row", "weighted"),
+    [
+        (np.linspace(0, 1, 40)[:, None] * np.array([1.0, 0]), True),
+        (np.linspace(0, 1, 40)[:, None] * np.array([1.0, 0.5]), False),
+        (np.abs(np.linspace(-1, 1, 40)), True),
+        (np.minimum(np.linspace(0, 1, 40)[:, None], np.array([0.3, 0.9])), False),
+    ],
+)
+def test_weighted_conjunctions_are_averages_of_conjunctions(row, weighted):
+    """And their super-level sets are in the class where they are said to be: w = Σ Δ 1{w >= t}."""
+    domain = Domain.coded({"a": 40, "b": 2})
+    axes = (0, 1)[: row.ndim]
+    query, simple = named(domain, Group(axes, Vectors.rounded(row.reshape(1, -1), row.size)))
+    assert simple is weighted
+    assert Conjunctions(2, weighted=True).contains(domain, query) is weighted
+    assert not Conjunctions(2).contains(domain, query)
+    if not weighted:
+        return
+    entries = query.entries(domain)
+    levels = np.unique(entries[entries > 0])
+    parts = [(entries >= t).astype(np.int64) for t in levels]
+    assert (sum(d * part for d, part in zip(np.diff(levels, prepend=0), parts, strict=True)) == entries).all()
+    sets = [named(domain, Group(query.axes, Vectors(part[None, :], 1.0))) for part in parts]
+    assert all(Conjunctions(2).contains(domain, one) for one, _ in sets)
+    monotone = bool((np.diff(row.reshape(40, -1)[:, 0]) >= 0).all())
+    assert Conjunctions(2, ranges=True, weighted=True).contains(domain, query) is monotone

@@ -1,0 +1,351 @@
+"""Sums with counts in one charge: no neighbour moves them further than was paid for, and broken twins are convicted."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from worlds import BOTH, neighbouring, table_of
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Person
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import compare, enumerated, laplace_distribution
+from qrelease.inference.sums_plan import Part, SumsPlan
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.measured_values import record_values, table_of_sums
+from qrelease.mechanisms.number_sums import NumberSums
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
+from qrelease.privacy.costs import is_pure
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
+from qrelease.queries.measures import Measure, needs_of
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.curator import Curator
+
+ADD, SWAP = BOTH
+DOMAIN = Domain(
+    (
+        Attribute("g", "coded", codes=2, ordered=True),
+        Attribute("x", "number", edges=(0, 1, 2, 3, 4), integer=True, missing=("",)),
+    )
+)
+QUESTIONS = [
+    "mean:x by g",
+    "variance:x",
+    "ratio:x >= 2 by g",
+    "mean:x where g = 1",
+    "count by g",
+    "sum:x where x <= 2",
+    "quantile(.5):x by g",
+]
+TABLES = [
+    table_of(DOMAIN, rows)
+    for rows in ([], [[0, 3]], [[1, 0], [0, 2], [1, 4]], [[1, 3], [1, 3], [0, 0], [0, 1]], [[0, 1]] * 6)
+]
+COSTS = [ZCDP(0.5), PureDP(1.0), ApproxDP(1.0, 1e-6)]
+
+
+def plan_of(cost, relation, questions=QUESTIONS):
+    asked = [needs_of(NumericQuestion.parse(DOMAIN, text), {}) for text in questions]
+    return SumsPlan.choose(DOMAIN, asked, cost, relation)
+
+
+def loss(parts, first, second, cost, relation, values=record_values):
+    """By how much of its cost two tables are told apart: exact, as all noise is of known laws on whole numbers.
+
+    Under ε Σ|Δ|/b over ε; under ρ Σ Δ²/2σ² over ρ, the divergence of equal Gaussians; under (ε, δ) as of μ².
+    """
+    total = 0.0
+    for part in parts:
+        law, parameter = part.noise(cost, relation)
+        a, b = (
+            part.group.queries.apply(table_of_sums(t, values(t, part.measure), part.group.axes))
+            for t in (first, second)
+        )
+        moved = np.abs(a - b).astype(float)
+        if law.law == "discrete Laplace":
+            total += moved.sum() / float(parameter) / cost.epsilon
+        else:
+            whole = replace(part, share=1 << 40).noise(cost, ADD)[1] / part.sensitivity(2)  # σ² for a move of 1
+            total += float((moved**2).sum()) * float(whole) / float(parameter)
+    return total
+
+
+def worst(cost, relation, values=record_values, change=lambda parts: parts, questions=QUESTIONS):
+    parts = change(plan_of(cost, relation, questions).parts)
+    return max(
+        loss(parts, table, other, cost, relation, values) for table in TABLES for other in neighbouring(table, relation)
+    )
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+@pytest.mark.parametrize("relation", BOTH)
+def test_no_neighbour_is_told_apart_by_more_than_was_paid(cost, relation):
+    """Over every neighbour of small tables; a record at a bound, that all questions are about, uses most."""
+    found = worst(cost, relation)
+    assert found <= 1 + 1e-9
+    assert relation is SWAP or is_pure(cost) or found > 0.6
+
+
+def _uncentred(table, measure):
+    """The values from the lower bound on, as far from 0 as the whole width, under noise for half of it."""
+    found = record_values(table, measure)
+    there = table.columns[1] < 4
+    return np.where(there, found + measure.width, 0) if measure.power == 1 else found
+
+
+def _bound_of_the_data(table, measure):
+    """Clipped at the largest value that occurs, and centred there."""
+    if measure.power != 1 or not len(table):
+        return record_values(table, measure)
+    places = table.columns[1].astype(np.int64)
+    there = places < 4
+    most = int(places[there].max(initial=1))
+    return np.where(there, 2 * np.minimum(places, most) - most, 0)
+
+
+def _unclipped(table, measure):
+    """A bound of 1 that values do not keep to."""
+    return (
+        np.where(table.columns[1] < 4, 2 * table.columns[1].astype(np.int64) - 1, 0)
+        if measure.power == 1
+        else (record_values(table, measure))
+    )
+
+
+def _narrow(parts):
+    """The sums between 0 and 1, which `_unclipped` leaves."""
+    return [replace(p, measure=replace(p.measure, high=1)) if p.measure.power == 1 else p for p in parts]
+
+
+TWINS = {
+    "no centring": (_uncentred, lambda parts: parts),
+    "a bound of the data": (_bound_of_the_data, lambda parts: parts),
+    "unclipped": (_unclipped, _narrow),
+    "shares of more than all": (record_values, lambda parts: [replace(p, share=3 * p.share) for p in parts]),
+}
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_twins_are_convicted(twin, cost):
+    values, change = TWINS[twin]
+    questions = ["mean:x by g"]
+    assert worst(cost, ADD, questions=questions) <= 1 + 1e-9
+    assert worst(cost, ADD, values, change, questions) > 1.1
+
+
+def test_the_output_listed_in_full():
+    """The joint law of a count and a sum of one group, listed, against that of a neighbour; and the uncentred twin."""
+    cost = PureDP(0.8)
+    domain = Domain((Attribute("x", "coded", codes=3, ordered=True),))
+    needs = needs_of(NumericQuestion.parse(domain, "mean:x"), {})
+    parts = SumsPlan.choose(domain, [needs], cost, ADD).parts
+    laws = [laplace_distribution(part.noise(cost, ADD)[1], missing=1e-7) for part in parts]
+
+    def run(values):
+        def mechanism(table, choices):
+            exact = [int(table_of_sums(table, values(table, p.measure), ())[0]) for p in parts]
+            return tuple(e + choices.draw(law) for e, law in zip(exact, laws, strict=True))
+
+        return mechanism
+
+    def uncentred(table, measure):
+        return record_values(table, measure) + measure.width * (measure.power == 1)
+
+    full, less = table_of(domain, [[1], [2]]), table_of(domain, [[1]])
+    right = compare(*(enumerated(run(record_values), t, least=1e-7) for t in (full, less)), cost)
+    wrong = compare(*(enumerated(run(uncentred), t, least=1e-7) for t in (full, less)), cost)
+    assert not right.convicted
+    assert right.epsilon > 0.75
+    assert wrong.convicted
+
+
+@pytest.mark.parametrize("relation", BOTH)
+def test_a_person_moves_at_most_m_records(relation):
+    """With the cost of one record that a person's comes to; without it a person is told apart by m, or m²."""
+    most = 3
+    unit = Unit(relation, most)
+    start = table_of(DOMAIN, [[0, 1], [1, 2]])
+    for cost in COSTS[:2]:
+        parts = plan_of(unit.of_a_record(cost), unit.relation).parts
+        careless = plan_of(cost, unit.relation).parts
+        found, wrong = [], []
+        for record in ([0, 0], [1, 3], [1, 0]):
+            rows = [[0, 1], [1, 2], *[record] * most]
+            other = start if relation is ADD else table_of(DOMAIN, [[0, 1], [1, 2], *[[0, 3]] * most])
+            exact = loss(parts, table_of(DOMAIN, rows), other, unit.of_a_record(cost), unit.relation)
+            of_person = unit.size if isinstance(cost, PureDP) else unit.size**2
+            found.append(exact / of_person)
+            wrong.append(loss(careless, table_of(DOMAIN, rows), other, cost, unit.relation))
+        assert max(found) <= 1 + 1e-9
+        assert max(wrong) > 1.5
+
+
+def test_conditions_that_overlap_cannot_have_shares_of_their_own():
+    parts = plan_of(ZCDP(0.5), ADD, ["mean:x where g = 0", "mean:x where g = 1"]).parts
+    private = Private(TABLES[3], ADD, Filter(ZCDP(0.5)), Entropy.insecure(1))
+    assert len(private.measure_sums(parts, ZCDP(0.5))) == len(parts)
+    everywhere = [replace(p, measure=replace(p.measure, where="")) for p in parts]
+    private = Private(TABLES[3], ADD, Filter(ZCDP(0.5)), Entropy.insecure(1))
+    with pytest.raises(InvalidInput, match="more than all"):
+        private.measure_sums(everywhere, ZCDP(0.5))
+    assert not private.spends
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+def test_what_is_drawn_has_the_noise_that_is_said(cost):
+    part = Part(Measure("x", 1, 0, 3), Group((), plan_of(ZCDP(1.0), ADD, ["mean:x"]).parts[0].group.queries), 1 << 40)
+    table = TABLES[3]
+    exact = table_of_sums(table, record_values(table, part.measure), ())[0]
+    found = []
+    for seed in range(600):
+        private = Private(table, ADD, Filter(cost), Entropy.insecure(seed))
+        (one,) = private.measure_sums([part], cost)
+        found.append(one.values[0] - exact)
+    deviation = math.sqrt(one.noise.variance)
+    assert abs(np.std(found) / deviation - 1) < 0.12
+    assert private.spends[0].what == "sum 1 tables of residuals"
+
+
+# --- releases ----------------------------------------------------------------------------------------------------
+
+
+def people(rows=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, 2, rows)
+    return Table(DOMAIN, (g, np.where(rng.random(rows) < 0.05, 4, np.minimum(rng.poisson(1 + g), 3))))
+
+
+def released(table, cost, relation=ADD, workload=None, **options):
+    curator = Curator(table, Ledger.open(None, cost, neighbours=relation), Entropy.insecure(7))
+    workload = Workload.marginals(table.domain, 1) if workload is None else workload
+    return curator.release(NumberSums(QUESTIONS, **options), workload, cost)
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+@pytest.mark.parametrize("mechanism", [None, MaxEnt()], ids=str)
+def test_answers_of_a_release_are_near_the_truth(cost, relation, mechanism):
+    table = people()
+    release = released(table, cost, relation, mechanism=mechanism)
+    g, x = table.columns
+    there = x < 4
+    wanted = [x[there & (g == k)].mean() for k in (0, 1)]
+    found = release.number("mean:x by g")
+    half = (found.high - found.low) / 2
+    assert (half < 0.5).all()
+    assert (np.abs(found.value - wanted) <= 2.5 * half).all()
+    counts = release.answer("g = 1")
+    assert abs(counts.value - (g == 1).sum()) < 400
+    assert len(release.number("variance:x")) == 1
+
+
+def test_learned_bounds_are_near_the_ends_that_matter():
+    domain = Domain((Attribute("x", "number", edges=tuple(range(0, 1001, 10)), within=(0, 999), step=1),))
+    values = np.random.default_rng(3).integers(200, 400, 20_000)
+    table = Table._of_points(domain, [values])
+    cost = ZCDP(0.5)
+    curator = Curator(table, Ledger.open(None, cost), Entropy.insecure(2))
+    release = curator.release(NumberSums(["mean:x"], learn=["x"]), Workload.marginals(domain, 1), cost)
+    low, high = release.measured_sums.clips["x"]
+    assert 190 <= low <= 215
+    assert 385 <= high <= 409
+    assert "clipped to" in release.number("mean:x").note
+    assert sum(s.cost.rho for s in release.spends) <= 0.5
+    assert len(release.spends) == 3
+
+
+def test_persons():
+    domain = Domain(DOMAIN.attributes, person=Person("id", 2))
+    table = Table.of_persons(domain, people(3000).columns, [str(i // 3) for i in range(3000)])
+    cost = ZCDP(2.0)
+    curator = Curator(table, Ledger.open(None, cost, person="id"), Entropy.insecure(7))
+    release = curator.release(NumberSums(QUESTIONS), Workload.marginals(domain, 1), cost)
+    assert 1500 < release.number("count by g").value.sum() < 2500
+    assert sum(Fraction(s.cost.rho) for s in release.spends) <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"questions": []}, "no question"),
+        ({"questions": "mean:x"}, "list of texts"),
+        ({"share": 0}, "share must be above"),
+        ({"share": 1.5}, "share must be"),
+        ({"clip": {"x": (1,)}}, "a lower and a higher"),
+    ],
+)
+def test_parameters_that_are_none(options, said):
+    with pytest.raises(InvalidInput, match=said):
+        NumberSums(**{"questions": ["mean:x"], **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"questions": ["mean:z"]}, "no column 'z'"),
+        ({"clip": {"x": (2, 9)}}, "not on its grid"),
+        ({"clip": {"x": (0, 1)}, "learn": ["x"]}, "choose one"),
+        ({"questions": ["count by g"], "learn": ["x"]}, "no question is about"),
+    ],
+)
+def test_refusals_come_before_the_charge(options, said):
+    with Ledger.open(None, ZCDP(1.0)) as ledger:
+        curator = Curator(people(), ledger, Entropy.insecure(7))
+        with pytest.raises(InvalidInput, match=said):
+            curator.release(
+                NumberSums(**{"questions": ["mean:x"], **options}), Workload.marginals(DOMAIN, 1), ZCDP(1.0)
+            )
+        assert ledger.spent is None
+
+
+def test_a_table_of_bins_is_refused_before_the_charge():
+    domain = Domain((Attribute("x", "number", edges=(0, 5, 10), within=(0, 9), step=1),))
+    with Ledger.open(None, ZCDP(1.0)) as ledger:
+        curator = Curator(Table(domain, (np.array([0, 1]),)), ledger, Entropy.insecure(7))
+        with pytest.raises(InvalidInput, match="made of bins"):
+            curator.release(NumberSums(["mean:x"]), Workload.marginals(domain, 1), ZCDP(1.0))
+        assert ledger.spent is None
+
+
+@pytest.mark.parametrize("neighbours", [Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE])
+def test_a_saved_release_gives_the_same_and_is_verified(tmp_path, neighbours):
+    import qrelease as qr
+
+    for cost, mechanism in [(ZCDP(0.5), None), (PureDP(1.0), MaxEnt()), (ApproxDP(1.0, 1e-6), None)]:
+        release = released(people(), cost, neighbours, mechanism=mechanism, clip={"x": (0, 2)})
+        folder = tmp_path / f"{type(cost).__name__}"
+        release.save(folder)
+        loaded = qr.load(folder)
+        for text in ("mean:x by g", "variance:x", "count by g"):
+            one, other = release.number(text), loaded.number(text)
+            for name in ("value", "low", "high", "model", "model_low", "count"):
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name))
+        checks = {c.name: c for c in qr.verify(folder).checks}
+        assert all(checks[name].holds for name in ("files", "id", "cost", "mechanism", "noise", "numbers", "answers"))
+        assert "mean:x by g" in (folder / "report.html").read_text()
+
+
+def test_forged_sums_do_not_hold(tmp_path):
+    import json
+
+    import qrelease as qr
+
+    release = released(people(), ZCDP(0.5), mechanism=MaxEnt())
+    release.save(tmp_path / "out")
+    file = tmp_path / "out" / "release.json"
+    content = json.loads(file.read_text())
+    for entry in content["numbers"]["tables"]:
+        entry["noise"]["scale"] /= 1.5
+    file.write_text(json.dumps(content))
+    found = {c.name: c.holds for c in qr.verify(tmp_path / "out").checks}
+    assert found["files"] is False
+    assert found["id"] is False
+    assert found["noise"] is False

@@ -1,0 +1,184 @@
+"""Questions about numbers: what a text means, what it is refused for, and what its cells stand for."""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import PROPERTY
+
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import InvalidInput, TooLarge
+from qrelease.queries.numeric import NumericQuestion, cell_values
+
+FLIGHTS = Domain(
+    (
+        Attribute("arr_delay", "number", edges=(-60, -15, 0, 15, 16, 60, 1000), integer=True, missing=("NA",)),
+        Attribute("carrier", "category", categories=("AA", "UA")),
+        Attribute("dest by", "category", categories=("X", "by", "where 'Z'")),
+        Attribute("share", "number", edges=(0, 0.5, 1.0)),
+        Attribute("day", "date", edges=(0, 10, 20)),
+        Attribute("air_time", "number", within=(Fraction(0), Fraction(500)), step=Fraction(1), learn=10),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("mean:arr_delay", {"kind": "mean", "column": "arr_delay"}),
+        (" sum : share by carrier ", {"kind": "sum", "column": "share", "by": ("carrier",)}),
+        (
+            'variance:arr_delay by carrier*"dest by" where share >= .5 or carrier = AA',
+            {"by": ("carrier", "dest by"), "where": "carrier = 'AA' or share in 0.5..1.0"},
+        ),
+        ("mean:share by `dest by` where \"dest by\" = 'by'", {"by": ("dest by",), "where": "\"dest by\" = 'by'"}),
+        ("mean:share WHERE \"dest by\" = 'where ''Z'''", {"where": "\"dest by\" = 'where ''Z'''"}),
+        ("quantile(.5,.9):share by carrier", {"probabilities": (0.5, 0.9), "by": ("carrier",)}),
+        ("quantile:share", {"probabilities": (0.5,)}),
+        ("ratio:arr_delay>15 by carrier", {"kind": "ratio", "column": "", "threshold": "arr_delay in 16..999"}),
+        ('histogram:"dest by"', {"kind": "histogram", "column": "dest by"}),
+        ("histogram:day by carrier", {"kind": "histogram"}),
+        ("count by carrier where share < .5", {"kind": "count", "where": "share in 0.0..0.5"}),
+        ("count", {"kind": "count", "by": ()}),
+    ],
+)
+def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields):
+    question = NumericQuestion.parse(FLIGHTS, text)
+    assert {name: getattr(question, name) for name in fields} == fields
+    again = NumericQuestion.parse(FLIGHTS, str(question))
+    assert again == question
+    assert hash(again) == hash(question)
+    assert NumericQuestion.spells(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mean:arrdelay", "no column 'arrdelay' .did you mean 'arr_delay'"),
+        ("mean:carrier", "column 'carrier' holds texts and has no mean"),
+        ("quantile(.5):carrier", "holds texts and has no quantile"),
+        ("sum:day", "holds dates and has no sum"),
+        ("mean:air_time", "has no bins yet"),
+        ("histogram:air_time", "is to be learned first"),
+        ("count by air_time", "is to be learned first"),
+        ("quantile(1.2):share", "from 0 to 1, got 1.2"),
+        ("quantile(nan):share", "from 0 to 1, got nan"),
+        ("quantile(a):share", r"got \(a\)"),
+        (f"quantile({','.join(['.5'] * 101)}):share", "at most 100 quantiles"),
+        ("mean:", "a column is needed"),
+        ("mean:share by", "nothing follows 'by'"),
+        ("mean:share where ", "nothing follows 'where'"),
+        ("mean:share by carrier*", "between asterisks"),
+        ("mean:share by carrier*carrier", "grouped by twice"),
+        ("mean:share by carrier by carrier", "twice or out of order"),
+        ("mean:share where share < .5 by carrier", "twice or out of order"),
+        ("mean:share by share", "asked about and grouped by"),
+        ("mean:share by origin", "no column 'origin'"),
+        ("mean:share where foo = 1", "no column 'foo'"),
+        ("mean:share where share > .7", "cuts through the bin"),
+        ("mean(.5):share", "a question is"),
+        ("count:share", "a question is"),
+        ("average:share", "a question is"),
+        ("share", "a question is"),
+        ("ratio:", "needs a condition"),
+        ("ratio: by carrier", "needs a condition"),
+        ("ratio:share", "expected one of"),
+    ],
+)
+def test_what_means_nothing_is_refused_in_one_line(text, told):
+    with pytest.raises(InvalidInput, match=told) as refused:
+        NumericQuestion.parse(FLIGHTS, text)
+    assert "\n" not in str(refused.value)
+
+
+def test_too_many_groups_and_too_wide_a_marginal_are_refused():
+    wide = Domain.coded({"a": 1000, "b": 1000, "c": 300, "d": 100})
+    with pytest.raises(TooLarge, match=r"by a\*b makes 1,000,000 groups"):
+        NumericQuestion(wide, "mean", "c", by=["a", "b"])
+    with pytest.raises(TooLarge, match="span 30,000,000 cells"):
+        NumericQuestion(wide, "mean", "c", by=["d"], where="a < 5")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "median"},
+        {"kind": "mean"},
+        {"kind": "mean", "column": "share", "threshold": "share < .5"},
+        {"kind": "mean", "column": "share", "probabilities": (0.5,)},
+        {"kind": "ratio", "column": "share", "threshold": "share < .5"},
+        {"kind": "count", "column": "share"},
+        {"kind": "quantile", "column": "share", "probabilities": (True,)},
+        {"kind": "mean", "column": "share", "where": 3},
+    ],
+)
+def test_fields_that_do_not_fit_are_refused(fields):
+    with pytest.raises(InvalidInput):
+        NumericQuestion(FLIGHTS, **fields)
+
+
+def test_conditions_are_not_taken_for_questions():
+    for text in ("age in 30..39", "count in 1..2", "mean > 3", "sex = 'mean:x'", "count = 3 and by = 2", "median:x"):
+        assert not NumericQuestion.spells(text)
+
+
+def test_cells_stand_for_their_points():
+    values = cell_values(FLIGHTS["arr_delay"])
+    assert values.low.tolist() == [-60, -15, 0, 15, 16, 60]
+    assert values.high.tolist() == [-16, -1, 14, 15, 59, 999]
+    points = [np.arange(a, b) for a, b in [(-60, -15), (-15, 0), (0, 15), (15, 16), (16, 60), (60, 1000)]]
+    assert np.allclose(values.mean, [p.mean() for p in points])
+    assert np.allclose(values.square, [(p.astype(float) ** 2).mean() for p in points])
+    assert not values.exact
+    assert cell_values(Domain.coded({"a": 3})["a"]).exact
+    share = cell_values(FLIGHTS["share"])
+    assert np.allclose(share.square, [1 / 12, (1 - 0.125) / 1.5])
+
+
+@PROPERTY
+@given(st.data())
+def test_a_shape_moves_the_mean_of_a_bin(data):
+    cuts = sorted(data.draw(st.sets(st.integers(1, 19), min_size=1, max_size=5)))
+    pieces = sorted({0, *data.draw(st.sets(st.integers(1, 19), max_size=5))})
+    weights = data.draw(st.lists(st.integers(0, 9), min_size=len(pieces), max_size=len(pieces)))
+    weights[0] += 1
+    attribute = Attribute(
+        "x",
+        "number",
+        edges=(10.0, *(10 + c / 2 for c in cuts), 20.0),
+        within=(Fraction(10), Fraction(39, 2)),
+        step=Fraction(1, 2),
+        shape=tuple(zip(pieces, weights, strict=True)),
+    )
+    values = cell_values(attribute)
+    density = np.zeros(20)
+    for start, stop, weight in zip(pieces, [*pieces[1:], 20], weights, strict=True):
+        density[start:stop] = weight / (stop - start)
+    for i, (start, stop) in enumerate(zip([0, *cuts], [*cuts, 20], strict=True)):
+        part = density[start:stop] if density[start:stop].sum() else np.ones(stop - start)
+        points = 10 + np.arange(start, stop) / 2
+        assert np.isclose(values.mean[i], part @ points / part.sum())
+        assert np.isclose(values.square[i], part @ points**2 / part.sum())
+
+
+def test_a_marginal_is_tabulated_by_group_as_a_loop_over_its_cells_does():
+    question = NumericQuestion.parse(FLIGHTS, 'mean:arr_delay by "dest by"*carrier where share < .5 or carrier = AA')
+    shape = [FLIGHTS.shape[a] for a in question.axes]
+    marginal = np.random.default_rng(1).random(shape)
+    found = np.zeros((3, 2, 6))
+    for delay, carrier, dest, share in np.ndindex(*shape):
+        if delay < 6 and (share == 0 or carrier == 0):
+            found[dest, carrier, delay] += marginal[delay, carrier, dest, share]
+    assert np.allclose(question.tabulated(marginal.reshape(-1)), found.reshape(6, 6))
+    assert list(question.group_codes())[:3] == [(0, 0), (0, 1), (1, 0)]
+    ratio = NumericQuestion.parse(FLIGHTS, "ratio:share < .5 by carrier where arr_delay is not missing")
+    cube = np.random.default_rng(2).random((7, 2, 2))
+    assert np.allclose(ratio.tabulated(cube.reshape(-1)), cube[:6].sum(axis=0))
+
+
+def test_a_question_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        NumericQuestion.parse(FLIGHTS, "count").kind = "mean"

@@ -1,0 +1,327 @@
+"""Answers about numbers from a release: against the definition, with intervals that hold as often as they say."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from worlds import table_of
+
+import qrelease as qr
+from qrelease.data.domain import Attribute, Domain
+from qrelease.errors import InvalidInput
+from qrelease.noise.entropy import Entropy
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.release.functionals import NORMAL
+from qrelease.release.numbers import difference, numbers, quotient_ends
+
+EDGES = (0, 5, 10, 20, 30, 60)
+BINNED = Domain(
+    (
+        Attribute("delay", "number", edges=EDGES, integer=True, missing=("NA",)),
+        Attribute("carrier", "category", categories=("AA", "UA", "B6", "none")),
+        Attribute("late", "category", categories=("no", "yes")),
+    )
+)
+POINTS = replace(
+    BINNED, attributes=(Attribute("delay", "coded", codes=60, ordered=True, missing=("NA",)), *BINNED.attributes[1:])
+)
+
+
+def records(seed=0, sizes=(900, 300, 60, 0)):
+    """Delays (n,), -1 where missing, carriers and whether late: groups of many, some, few and no records."""
+    rng = np.random.default_rng(seed)
+    carrier = np.repeat(np.arange(4), sizes)
+    delay = np.minimum(rng.exponential(8 + 5 * carrier), 59).astype(int)
+    late = (rng.random(len(delay)) < 0.2 + 0.02 * delay).astype(int)
+    return np.where(rng.random(len(delay)) < 0.05, -1, delay), carrier, late
+
+
+@cache
+def released(domain, seed, rho=0.02, mechanism=None, workload=None):
+    delay, carrier, late = records()
+    bins = np.searchsorted(EDGES, delay, side="right") - 1 if domain is BINNED else delay
+    table = table_of(domain, np.stack([np.where(delay < 0, domain.shape[0] - 1, bins), carrier, late], axis=1))
+    cost = qr.ZCDP(rho) if mechanism is None else qr.PureDP(rho)
+    curator = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(seed))
+    asked = workload or qr.Workload.marginals(domain, [["delay", "carrier"], ["delay", "late"]])
+    return curator.release(mechanism or qr.Gaussian(), asked, cost)
+
+
+def truth(text):
+    """By the definition, on the records themselves."""
+    delay, carrier, _late = records()
+    kept = delay >= 0
+    groups = range(4) if "carrier" in text else [slice(None)]
+    found = []
+    for group in groups:
+        member = kept & (carrier == group if isinstance(group, int) else kept)
+        v = delay[member].astype(float)
+        if text.startswith("count"):
+            member = carrier == group if isinstance(group, int) else np.ones(len(carrier), bool)
+            found.append([member.sum()])
+        elif text.startswith("sum"):
+            found.append([v.sum()])
+        elif text.startswith("ratio"):
+            among = carrier == group if isinstance(group, int) else np.ones(len(carrier), bool)
+            found.append([(delay[among] >= 20).mean() if among.any() else np.nan])
+        elif not len(v):
+            found.append([np.nan] * (3 if text.startswith("quantile") else 1))
+        elif text.startswith("mean"):
+            found.append([v.mean()])
+        elif text.startswith("variance"):
+            found.append([v.var()])
+        else:
+            found.append(np.quantile(v, [0.1, 0.5, 0.9], method="inverted_cdf"))
+    return np.array(found, float)
+
+
+TEXTS = [
+    "count",
+    "count by carrier",
+    "sum:delay by carrier",
+    "mean:delay by carrier",
+    "ratio:delay >= 20 by carrier",
+    "quantile(.1,.5,.9):delay by carrier",
+    "variance:delay by carrier",
+    "mean:delay",
+]
+
+
+@pytest.fixture(scope="module")
+def intervals():
+    """Of all questions, the values and intervals over 250 seeds, from points and from bins: (seeds, groups, L) each."""
+    found = {}
+    for name, domain in (("points", POINTS), ("bins", BINNED)):
+        releases = [released(domain, seed) for seed in range(250)]
+        for text in TEXTS:
+            answers = [numbers(r, NumericQuestion.parse(domain, text)) for r in releases]
+            found[name, text] = tuple(
+                np.stack([getattr(a, part) for a in answers]) for part in ("value", "low", "high")
+            )
+    return found
+
+
+def covered(low, high, true):
+    there = ~np.isnan(true)
+    inside = (low <= true + 1e-9) & (true - 1e-9 <= high)
+    return inside[:, there].mean(axis=0)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", ["points", "bins"])
+def test_intervals_hold_as_often_as_they_say(intervals, name, text):
+    _, low, high = intervals[name, text]
+    covers = covered(low, high, truth(text))
+    # 250 seeds: a share of .95 is within .04 of it with probability .995.
+    assert covers.min() >= 0.905
+    assert covers.mean() >= 0.93
+
+
+@pytest.mark.parametrize("text", ["count by carrier", "sum:delay by carrier", "mean:delay by carrier", "mean:delay"])
+def test_those_of_points_are_no_wider_than_they_must_be(intervals, text):
+    """A width that is 30 % less fails the test above, and one that is 30 % more fails this one."""
+    value, low, high = intervals["points", text]
+    true = truth(text)
+    big = (np.arange(len(true)) < 2)[None, :, None] & ~np.isnan(true)
+    assert np.average(covered(low, high, true)[: 2 if len(true) > 1 else 1]) <= 0.985
+    narrow = [value + 0.7 * (end - value) for end in (low, high)]
+    assert np.average(covered(*narrow, true)[: 2 if len(true) > 1 else 1]) <= 0.905
+    assert big.any()
+
+
+def test_values_of_separate_answers_have_no_bias(intervals):
+    for text in ("mean:delay by carrier", "sum:delay by carrier", "count by carrier"):
+        value, low, high = (part[:, :2] for part in intervals["points", text])
+        spread = (high - low).mean(axis=0) / (2 * NORMAL) / np.sqrt(len(value))
+        assert (np.abs(value.mean(axis=0) - truth(text)[:2]) < 4 * spread).all()
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "histogram:delay by carrier", "ratio:delay >= 20 and carrier = AA by late"])
+def test_with_hardly_any_noise_points_give_the_definition(text):
+    workload = qr.Workload.marginals(POINTS, 3)
+    release = released(POINTS, 0, rho=1e9, workload=workload)
+    found = numbers(release, NumericQuestion.parse(POINTS, text))
+    delay, carrier, late = records()
+    if text.startswith("histogram"):
+        true = np.array([[((carrier == g) & (delay == c)).sum() for c in range(60)] for g in range(4)], float)
+    elif "late" in text:
+        true = np.array([[((delay >= 20) & (carrier == 0))[late == g].mean()] for g in range(2)])
+    else:
+        true = truth(text)
+    known = ~np.isnan(true)
+    assert np.allclose(found.value[known], true[known])
+    assert (found.low[known] <= true[known] + 1e-6).all()
+    assert (true[known] - 1e-6 <= found.high[known]).all()
+
+
+def test_laplace_intervals_hold_too():
+    text, domain = "mean:delay by carrier", POINTS
+    answers = [
+        numbers(released(domain, seed, 0.3, qr.Laplace()), NumericQuestion.parse(domain, text)) for seed in range(250)
+    ]
+    low, high = (np.stack([getattr(a, part) for a in answers]) for part in ("low", "high"))
+    covers = covered(low, high, truth(text))
+    assert covers.min() >= 0.905
+    assert covers.mean() <= 0.99
+
+
+def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
+    cost = qr.PureDP(5)
+    delay, carrier, late = records()
+    table = table_of(POINTS, np.stack([np.where(delay < 0, 60, delay), carrier, late], axis=1))
+    release = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(1)).release(
+        qr.MaxEnt(), qr.Workload.marginals(POINTS, [["delay", "carrier"], ["delay", "late"]]), cost
+    )
+    alone = release.mean("delay", ["carrier", "late"])
+    assert set(alone.source) == {"model"}
+    assert alone.low_95.isna().all()
+    assert alone.unbiased.isna().all()
+    assert alone.value.notna().all()
+    measured = release.mean("delay", "carrier")
+    assert set(measured.source) == {"measured"}
+    assert (measured.low_95 <= measured.value).all()
+
+
+def test_where_and_the_other_doors_agree():
+    release = released(BINNED, 3, workload=qr.Workload.marginals(BINNED, 3))
+    for where in ("late = yes", "carrier in {AA, UA} and late = yes", "late = yes or carrier = AA"):
+        table = release.table(f"mean:delay by carrier where {where}")
+        assert table.equals(release.mean("delay", "carrier", where))
+    assert release.sum("delay").equals(release.table("sum:delay"))
+    assert release.variance("delay").equals(release.table("variance:delay"))
+    assert release.quantile("delay", 0.9).equals(release.table("quantile(.9):delay"))
+    assert release.quantile("delay", (0.1, 0.9), "late").equals(release.table("quantile(.1,.9):delay by late"))
+    assert release.ratio("delay >= 20", "late").equals(release.table("ratio:delay >= 20 by late"))
+
+
+def test_a_condition_that_is_no_product_is_answered_as_one_that_is():
+    release = released(BINNED, 3, workload=qr.Workload.marginals(BINNED, 3))
+    # The second says the same in a way that is a product only once it is worked out; the third never is.
+    one = numbers(release, NumericQuestion.parse(BINNED, "mean:delay by late where carrier = AA or carrier = UA"))
+    both = [
+        numbers(release, NumericQuestion.parse(BINNED, f"sum:delay by late where {where}"))
+        for where in ("carrier = AA and delay < 10", "carrier = UA", "carrier = UA or carrier = AA and delay < 10")
+    ]
+    assert np.allclose(both[0].unbiased + both[1].unbiased, both[2].unbiased, rtol=1e-5)
+    assert one.measured.all()
+    assert both[2].measured.all()
+
+
+def test_the_difference_of_two_groups_counts_noise_that_they_share():
+    """Under replace-one the total is public, so two groups of a whole are off in opposite directions."""
+    delay, carrier, late = records()
+    table = table_of(POINTS, np.stack([np.where(delay < 0, 60, delay), carrier, late], axis=1))
+    cost, found = qr.ZCDP(0.02), []
+    question = NumericQuestion.parse(POINTS, "count by late")
+    for seed in range(100):
+        ledger = qr.Ledger.open(None, cost, neighbours=qr.Neighbours.REPLACE_ONE)
+        release = qr.Curator(table, ledger, Entropy.insecure(seed)).release(
+            qr.MaxEnt(), qr.Workload.marginals(POINTS, [["late"]]), cost
+        )
+        found.append(difference(release, question, 1, 0))
+    true = (late == 1).sum() - (late == 0).sum()
+    low, high = (np.array([getattr(f, part)[0, 0] for f in found]) for part in ("low", "high"))
+    covers = ((low <= true) & (true <= high)).mean()
+    assert 0.88 <= covers <= 0.995
+    single = numbers(release, question)
+    apart = np.hypot(*((single.high - single.low)[:, 0]))
+    assert (high - low)[-1] > 1.3 * apart  # as if they were independent it would be too narrow
+
+
+@pytest.mark.parametrize("text", ["mean:delay by carrier", "ratio:delay >= 20 by carrier", "sum:delay by carrier"])
+@pytest.mark.parametrize("domain", [POINTS, BINNED], ids=["points", "bins"])
+def test_differences_hold_as_often_as_they_say(domain, text):
+    question, true = NumericQuestion.parse(domain, text), truth(text)
+    found = [difference(released(domain, seed), question, 0, 1) for seed in range(150)]
+    low, high = (np.array([getattr(f, part)[0, 0] for f in found]) for part in ("low", "high"))
+    covers = ((low <= true[0, 0] - true[1, 0]) & (true[0, 0] - true[1, 0] <= high)).mean()
+    assert covers >= 0.89
+    if domain is POINTS and text.startswith("sum"):
+        assert covers <= 0.995
+
+
+def test_a_difference_of_large_groups_is_no_wider_than_it_must_be():
+    question, true = NumericQuestion.parse(POINTS, "mean:delay by carrier"), truth("mean:delay by carrier")
+    found = [difference(released(POINTS, seed, 0.3), question, 0, 1) for seed in range(150)]
+    low, high, value = (np.array([getattr(f, part)[0, 0] for f in found]) for part in ("low", "high", "value"))
+    wanted = true[0, 0] - true[1, 0]
+    assert 0.9 <= ((low <= wanted) & (wanted <= high)).mean() <= 0.99
+    assert (np.abs(value - wanted) <= 0.7 * (high - low) / 2).mean() < 0.9
+
+
+def test_a_difference_with_an_empty_group_may_be_anything_that_the_bounds_allow():
+    found = difference(released(POINTS, 0), NumericQuestion.parse(POINTS, "mean:delay by carrier"), 0, 3)
+    one = numbers(released(POINTS, 0), NumericQuestion.parse(POINTS, "mean:delay by carrier"))
+    assert found.low[0, 0] <= one.low[0, 0] - 59 + 3
+    assert found.high[0, 0] >= one.high[0, 0]
+
+
+def test_parts_of_the_total_running_totals_and_the_largest():
+    release = released(BINNED, 1, rho=1e9)
+    _, carrier, _ = records()
+    percent = release.table("count by carrier", percent=True)
+    assert np.allclose(percent.value, 100 * np.bincount(carrier, minlength=4) / len(carrier))
+    assert (percent.low_95 <= percent.value).all()
+    assert (percent.value <= percent.high_95).all()
+    running = release.table("count by carrier", cumulative=True)
+    assert np.allclose(running.value, np.cumsum(np.bincount(carrier, minlength=4)))
+    # Half a record on either side is for the grid of the noise.
+    assert (running.high_95 - running.low_95).between(0, 1.01).all()
+    assert release.table("sum:delay by carrier", top=2).carrier.tolist() == ["AA", "UA"]
+    few = release.table("mean:delay by carrier", suppress=100)
+    assert few.value.isna().tolist() == [False, False, True, True]
+    assert few.n.notna().all()
+
+
+def test_running_totals_and_parts_hold_as_often_as_they_say():
+    _, carrier, _ = records()
+    sizes = np.bincount(carrier, minlength=4)
+    inside = {"cumulative": [], "percent": []}
+    for seed in range(150):
+        release = released(BINNED, seed)
+        for option, true in (("cumulative", np.cumsum(sizes)), ("percent", 100 * sizes / sizes.sum())):
+            found = release.table("count by carrier", **{option: True})
+            inside[option].append((found.low_95 - 1e-9 <= true) & (true <= found.high_95 + 1e-9))
+    assert np.mean(inside["cumulative"], axis=0).min() >= 0.89
+    assert np.mean(inside["cumulative"], axis=0)[:3].max() <= 0.995
+    assert np.mean(inside["percent"], axis=0).min() >= 0.89
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("mean:delay by carrier", {"percent": True}, "part of the total"),
+        ("mean:delay by carrier", {"cumulative": True}, "running total"),
+        ("count by carrier*late", {"cumulative": True}, "running total"),
+        ("quantile(.1,.9):delay", {"top": 1}, "one number each"),
+        ("count by carrier", {"top": 0}, "top"),
+        ("count by carrier", {"percent": True, "cumulative": True}, "one at a time"),
+        ("count by carrier", {"suppress": "few"}, "suppress"),
+        ("mean:carrier", {}, "holds texts"),
+        ("mean:delay by carrier*late", {}, "no released marginal contains"),
+        ("count", {"frame": "excel"}, "frame must be"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_one_line(text, options, told):
+    with pytest.raises(InvalidInput, match=told):
+        released(BINNED, 0).table(text, **options)
+
+
+def test_groups_that_there_are_not_have_no_difference():
+    release = released(BINNED, 0)
+    with pytest.raises(InvalidInput, match="no cell 'A'"):
+        release.difference("mean:delay by carrier", ["A"], ["UA"])
+    with pytest.raises(InvalidInput, match="has 1 labels"):
+        release.difference("mean:delay by carrier", ["AA", "no"], ["UA", "no"])
+    with pytest.raises(InvalidInput, match="not by a quantile"):
+        release.difference("quantile:delay by carrier", ["AA"], ["UA"])
+
+
+def test_a_quotient_may_be_all_that_the_bounds_allow_where_there_may_be_nobody():
+    parts, spread = np.array([[5.0, 1.0], [5.0, 10.0], [np.nan, 1.0]]), np.full((3, 3), [1.0, 1.0, 0.0])
+    low, high = quotient_ends(parts, spread, (0.0, 60.0), NORMAL)
+    assert (low[0], high[0]) == (0.0, 60.0)
+    assert 0.25 < low[1] < 0.5 < high[1] < 0.8
+    assert np.isnan(low[2])
+    assert np.isnan(high[2])
