@@ -122,12 +122,14 @@ class PrivateColumns:
         return self._table.codes(self.domain.axis(name)).astype(np.int64)
 
     def sums(self, weights: Sequence[Ints]) -> Ints:
-        """Σ over records of a number for the cell of each column, in the order of the domain, (d,). Private.
+        """Σ over records of a number for the value of each column, in the order of the domain, (d,). Private.
 
-        weights  by column, one whole number a cell
+        weights  by column, one whole number for each value of its grid; a missing one adds nothing
         """
-        counted = self._table.counts([(axis,) for axis in range(len(self.domain))])
-        return np.array([int(counts @ numbers) for counts, numbers in zip(counted, weights, strict=True)], np.int64)
+        found = [self.numbers(name) for name in self.domain.names]
+        return np.array(
+            [int(f.counts @ numbers[f.values]) for f, numbers in zip(found, weights, strict=True)], np.int64
+        )
 
     def count(self) -> int:
         """The number of records. Private, unless it is `public_records`."""

@@ -64,8 +64,7 @@ class _Scale:
             if far == 0:
                 raise InvalidInput(f"column {attribute.name!r} has one value only")
             values = (grid.low + grid.step * np.arange(grid.cells) - origin) / far
-            whole = np.rint(values * _UNIT).astype(np.int64)
-            weights.append(np.append(whole, np.zeros(attribute.size - grid.cells, np.int64)))
+            weights.append(np.rint(values * _UNIT).astype(np.int64))
             steps.append(far / _UNIT)
         return cls(domain.names, tuple(weights), tuple(steps), origin)
 

@@ -9,7 +9,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy.costs import PureDP
+from qrelease.privacy.costs import ZCDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 from qrelease.statistics.mean import Mean
@@ -17,6 +17,7 @@ from qrelease.statistics.private_columns import domain_of
 from qrelease.statistics.quantile import Quantile
 from qrelease.statistics.sample_and_aggregate import SampleAndAggregate
 from qrelease.statistics.selection import MostCommon
+from qrelease.statistics.sparse_mean import PeelingMean
 from tests.statistics.doors import door
 
 COST = PureDP(1.0)
@@ -85,3 +86,11 @@ def test_a_million_points_are_counted_in_blocks():
     table = Table(Domain((BINNED,)), (bins,), points=(places,))
     found = door(table, COST).numbers("price")
     assert np.array_equal(np.bincount(places, minlength=10_001), np.bincount(found.values, found.counts, 10_001))
+
+
+def test_a_sparse_mean_takes_the_points_of_a_column(tmp_path):
+    file = tmp_path / "prices.csv"
+    file.write_text("price\n" + "".join(f"{v}\n" for v in ["20.01", "19.99", ""] * 500))
+    table = Table.read(file, Domain((BINNED,)))
+    found = PeelingMean(1, origin=0.0).estimate(door(table, ZCDP(50.0)), ZCDP(50.0))
+    assert found.value["price"] == pytest.approx(20.0 * 2 / 3, abs=0.05)

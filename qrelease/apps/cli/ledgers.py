@@ -152,7 +152,7 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
             f"an earlier version charged these data to {earlier}, which other users do not find: go on with it by"
             f" --ledger {earlier}, or move it, with no release at work, to a place that all name"
         )
-    if not beside.exists() and arguments.data.exists() and arguments.data.stat().st_nlink > 1:
+    if not beside.exists() and arguments.data.is_file() and arguments.data.stat().st_nlink > 1:
         raise LedgerError(
             f"{arguments.data} has a second name (a hard link), under which it may have a ledger: say with --ledger"
             f" which one counts, or --ledger {beside} for a new one"

@@ -35,10 +35,9 @@ def test_a_release_of_counts_is_that_of_the_table(shards):
 
 def test_a_release_of_counts_charges_a_ledger_beside_them(shards):
     assert main(["count", "people.csv", *ASKED, "--out", "counts"]) == 0
-    assert (
-        main(["release", "--counts", "counts", *ASKED, "--mechanism", "laplace", "--epsilon", "1", "--out", "a"]) == 0
-    )
-    assert (shards / "counts.ledger").exists()
+    asked = ["--dataset", "people", *ASKED, "--mechanism", "laplace", "--epsilon", "1", "--out", "a"]
+    assert main(["release", "--counts", "counts", *asked]) == 0
+    assert (shards / "people.ledger").exists()
 
 
 @pytest.mark.parametrize(
@@ -46,9 +45,10 @@ def test_a_release_of_counts_charges_a_ledger_beside_them(shards):
     [
         (["people.csv", "--counts", "counts"], "either a table or --counts"),
         ([], "either a table or --counts"),
-        (["--counts", "counts", "--columns", "sex,age"], "another schema, or other columns"),
-        (["--counts", "counts", "--workload", "marginals:3"], "was not counted"),
-        (["--counts", "nowhere"], "no file of counts"),
+        (["--counts", "counts", "--dataset", "people", "--columns", "sex,age"], "another schema, or other columns"),
+        (["--counts", "counts", "--dataset", "people", "--workload", "marginals:3"], "was not counted"),
+        (["--counts", "nowhere", "--dataset", "people"], "no file of counts"),
+        (["--counts", "counts"], "--counts needs --dataset"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_line(arguments, said, shards, capsys):

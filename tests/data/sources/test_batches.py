@@ -195,7 +195,7 @@ def test_an_error_names_the_row_and_a_database_needs_a_query(database):
         ('{"ward": ["north"]}\n', "line 1: column 'ward': a value of type list"),
         ('{"ward": "\\udcff"}\n', "line 1: not UTF-8"),
         ('{"ward": "\udcff"}\n', "line 1: not UTF-8"),
-        ('{"other": 1}\n', "has no column 'ward'"),
+        ('{"other": 1}\n', "line 1: column 'ward': value ''"),
     ],
 )
 def test_errors_of_json_lines_name_the_line(content, said, tmp_path):
@@ -214,3 +214,16 @@ def test_files_of_a_pattern_have_the_same_columns(tmp_path):
         Table.read(tmp_path / "*.csv", domain)
     with pytest.raises(InvalidInput, match="no file is named"):
         Table.read(tmp_path / "*.parquet", domain)
+
+
+def test_the_keys_of_json_lines_decide_no_order(tmp_path):
+    """One record with further keys would: columns have the order of the schema, and a key nobody has is null."""
+    schema = tmp_path / "s.toml"
+    column = '[[attribute]]\nname = "{}"\nkind = "coded"\ncodes = 3\nmissing = [""]\n'
+    schema.write_text(column.format("b") + column.format("a"))
+    for content in ('{"a": 1, "b": 2}\n', '{"b": 2}\n', '{"z": 1}\n'):
+        (tmp_path / "t.jsonl").write_text(content)
+        assert Table.read(tmp_path / "t.jsonl", schema).domain.names == ("b", "a")
+    (tmp_path / "u.jsonl").write_text('{"a": 1}\n')
+    table = Table.read(tmp_path / "?.jsonl", schema)
+    assert [c.tolist() for c in table.columns] == [[3, 3], [3, 1]]
