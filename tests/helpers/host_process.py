@@ -32,11 +32,11 @@ def free_port():
 class Host:
     """One `qrelease serve`."""
 
-    def __init__(self, folder: Path, ledger: str, workers: int = 1, port: int | None = None) -> None:
+    def __init__(self, folder: Path, ledger: str, workers: int = 1, port: int | None = None, *more: str) -> None:
         self.port = port or free_port()
         options = "--data people.csv --schema people.toml --neighbours replace-one --epsilon 1 --rate 1e6"
         command = [sys.executable, "-m", "qrelease", "serve", *options.split(), "--ledger", ledger]
-        command += ["--port", str(self.port), "--workers", str(workers)]
+        command += ["--port", str(self.port), "--workers", str(workers), *more]
         self.process = subprocess.Popen(
             command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -12,11 +12,13 @@ from qrelease.apps.server.http_bounds import BoundedServer, configured
 
 
 @contextlib.contextmanager
-def listening_server(app):
-    """The port of an application that is served in a thread."""
+def listening_server(app, meter=None):
+    """The port of an application that is served in a thread; with a meter, at its socket too."""
+    watching = {} if meter is None else {"watch": meter.connected}
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        serving = BoundedServer(configured(app, 1))
-        thread = threading.Thread(target=lambda: asyncio.run(serving.serve(sockets=[listening])))
+        serving = BoundedServer(configured(app, 1, **watching))
+        sockets = [listening] if meter is None else [listening, meter.meters.listening]
+        thread = threading.Thread(target=lambda: asyncio.run(serving.serve(sockets=sockets)))
         thread.start()
         try:
             while not serving.started:
