@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 
 from qrelease import data as data
+from qrelease.apps.client import Client as Client
+from qrelease.apps.client import connect as connect
 from qrelease.apps.synthesizer import Synthesizer as Synthesizer
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
@@ -16,6 +18,7 @@ from qrelease.errors import LedgerError as LedgerError
 from qrelease.errors import OutOfMemory as OutOfMemory
 from qrelease.errors import QReleaseError as QReleaseError
 from qrelease.errors import RowsChangedWarning as RowsChangedWarning
+from qrelease.errors import ServiceError as ServiceError
 from qrelease.errors import TooLarge as TooLarge
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.planning import plan as plan

@@ -93,6 +93,30 @@ class StreamHalted(QReleaseError):  # noqa: N818
     """A stream of queries was asked after its last positive answer, or in a process that did not open it."""
 
 
+class ServiceError(QReleaseError):
+    """A service (`qr.connect`) cannot be reached, does not know the token, has no time, or is none of this package.
+
+    Parameters
+    ----------
+    message : str
+        One line, in the service's own words where it said any.
+    status : int, optional
+        The HTTP status; None where no answer came.
+    key : str, optional
+        Under which the questions were asked: asked again under it they are answered, and paid for once.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.ServiceError("not now; ask again, under the same key", 503, "monday").key
+    'monday'
+    """
+
+    def __init__(self, message: str, status: int | None = None, key: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.key = status, key
+
+
 class RowsChangedWarning(UserWarning):
     """A ledger is charged for other records than before, under the same name: rightly, if they were brought up to date.
 

@@ -95,6 +95,7 @@ def worker(
     table=TABLE,
     service_of=Service,
     transactions_of=Transactions,
+    meter=None,
 ):
     """One worker on a ledger, which is made if it is new: its application.
 
@@ -108,11 +109,12 @@ def worker(
         def service():
             return service_of(curator.open(mechanism, cap, key="server"), Analysts(ledger))
 
-        transactions = transactions_of(ledger, service, path.with_name("turn"))
+        told = {} if meter is None else {"charged": meter.charged}
+        transactions = transactions_of(ledger, service, path.with_name("turn"), **told)
         transactions.start()
         try:
             public = PublicFacts.of(table.domain, ledger, mechanism)
-            yield application(Handlers(transactions, Analysts(door), public, limits))
+            yield application(Handlers(transactions, Analysts(door), public, limits, meter))
         finally:
             transactions.stop()
 

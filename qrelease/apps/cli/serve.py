@@ -59,6 +59,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s; others need a proxy with TLS")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="of 127.0.0.1: serve /metrics there, for Prometheus, and there alone; default: nowhere",
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes; default: %(default)s")
     parser.add_argument(
         "--rate", type=float, default=200.0, help="requests a second, a token, in each worker; default: %(default)s"
@@ -104,4 +110,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     with listen(arguments.host, arguments.port) as listening:
         if not ip_address(listening.getsockname()[0]).is_loopback:
             print("warning: tokens and answers travel in the clear: put a proxy with TLS in front", file=sys.stderr)
-        serve(settings, listening, arguments.workers)
+        if arguments.metrics_port is None:
+            return serve(settings, listening, arguments.workers)
+        with listen("127.0.0.1", arguments.metrics_port) as metrics:
+            return serve(settings, listening, arguments.workers, metrics)

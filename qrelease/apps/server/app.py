@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from qrelease.apps.server.metrics import MEDIA_TYPE, Meter
 from qrelease.apps.server.openapi import (
     ENDPOINTS,
     KEY_PATTERN,
@@ -120,9 +121,19 @@ class Handlers:
     ----------
     door
         The analysts, on a connection of its own: tokens and histories are read without waiting for a transaction.
+    meter
+        Where answers are counted; None for nowhere.
     """
 
-    def __init__(self, transactions: Transactions, door: Analysts, public: PublicFacts, limits: Limits) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        door: Analysts,
+        public: PublicFacts,
+        limits: Limits,
+        meter: Meter | None = None,
+    ) -> None:
+        self._meter = meter
         self._transactions, self._door, self._public, self._limits = transactions, door, public, limits
         self._rates = Rates(limits.rate, limits.burst)
         self._holders: dict[str, tuple[Analyst, float]] = {}
@@ -155,7 +166,24 @@ class Handlers:
                     log.error("a fault: %s", type(error).__name__)  # its text may tell too much
                 return Problem(500, f"a fault of the server; {again}").response()
 
-        return Route(endpoint.path, answer, methods=[endpoint.method], name=endpoint.name)
+        async def counted(request: Request) -> Response:
+            begun = time.monotonic()
+            response = await answer(request)
+            if self._meter:
+                self._meter.answered(endpoint.name, response.status_code, time.monotonic() - begun)
+            return response
+
+        return Route(endpoint.path, counted, methods=[endpoint.method], name=endpoint.name)
+
+    async def metrics(self, request: Request) -> Response:
+        """What the workers did; but at the socket for it there is nothing."""
+        if self._meter is None or (request.scope.get("server") or ("", 0))[1] != self._meter.meters.port:
+            return await _not_there(request, HTTPException(404))
+        try:
+            account = await self._do(lambda service: service.account)
+        except (Busy, Fault, QReleaseError):
+            account = None
+        return bytes_response(self._meter.meters.text(account).encode(), MEDIA_TYPE)
 
     async def _given(self, endpoint: Endpoint, request: Request) -> dict[str, Any]:
         """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
@@ -338,6 +366,7 @@ def application(handlers: Handlers) -> ASGIApp:
     """The whole server, in front of transactions that have begun."""
     routes = [handlers.route(endpoint) for endpoint in ENDPOINTS]
     routes += page_routes()
+    routes.append(Route("/metrics", handlers.metrics, methods=["GET"]))
     routes.append(fixed_route("/openapi.json", json.dumps(document()).encode(), "application/json"))
     served = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
     served.router.redirect_slashes = False  # it would redirect to whatever Host a request names

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import h11
@@ -64,6 +64,9 @@ class ImpatientProtocol(H11Protocol):
     most = MAX_CONNECTIONS
     """Connections at a time."""
 
+    watch: Callable[[int], None] = staticmethod(lambda _: None)
+    """Told how many connections there are, when one is made or lost."""
+
     trusted = False
     """Whether a good token came over it."""
 
@@ -85,6 +88,7 @@ class ImpatientProtocol(H11Protocol):
         elif len(self.connections) > self.most:
             self._replace(others)
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
+        self.watch(len(self.connections))
 
     @property
     def origin(self) -> str:
@@ -131,20 +135,27 @@ class ImpatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is due any more."""
         super().connection_lost(exc)
+        self.watch(len(self.connections))
         if self._late is not None:
             self._late.cancel()
 
 
 def configured(
-    app: ASGIApp, grace: int, strangers: int = MAX_STRANGERS, connections: int = MAX_CONNECTIONS
+    app: ASGIApp,
+    grace: int,
+    strangers: int = MAX_STRANGERS,
+    connections: int = MAX_CONNECTIONS,
+    watch: Callable[[int], None] = lambda _: None,
 ) -> uvicorn.Config:
     """How uvicorn serves an application, which has so many seconds to finish what it began when it is told to stop.
 
     strangers    connections without a good token that one address may have
     connections  connections at a time
+    watch        told how many there are
 
     It logs its own troubles, and not its clients': of those there are as many as a client likes.
     """
+    chosen = {"strangers": strangers, "most": connections, "watch": staticmethod(watch)}
     return uvicorn.Config(
         app,
         access_log=False,
@@ -154,7 +165,7 @@ def configured(
         server_header=False,
         lifespan="off",
         ws="none",
-        http=type("Configured", (ImpatientProtocol,), {"strangers": strangers, "most": connections}),
+        http=type("Configured", (ImpatientProtocol,), chosen),
         backlog=1,
         timeout_graceful_shutdown=grace,
     )

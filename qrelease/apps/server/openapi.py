@@ -119,12 +119,15 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             beta=_NUMBER,
             cells=_COUNT,
             columns=_list(
-                _object(
-                    name={"type": "string"},
-                    kind={"type": "string", "enum": ["coded", "category", "number", "date"]},
-                    ordered={"type": "boolean"},
-                    cells=_COUNT,
-                    conditions=_list({"type": "string"}),
+                _may_have(
+                    _object(
+                        name={"type": "string"},
+                        kind={"type": "string", "enum": ["coded", "category", "number", "date"]},
+                        ordered={"type": "boolean"},
+                        cells=_COUNT,
+                        conditions=_list({"type": "string"}),
+                    ),
+                    missing={"type": "string", "description": "what stands in a synthetic record for no value"},
                 )
             ),
         ),

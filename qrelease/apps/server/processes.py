@@ -31,6 +31,7 @@ from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
     from qrelease.apps.server.app import Handlers
+    from qrelease.apps.server.metrics import Meter, Meters
     from qrelease.data.table import Table
     from qrelease.mechanisms.online.session import Online, OnlineSession
     from qrelease.privacy import Cost, Neighbours
@@ -107,8 +108,11 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
-    """Serve until told to stop, in this process or, with several workers, under this one."""
+def serve(settings: Settings, listening: socket.socket, workers: int, metrics: socket.socket | None = None) -> None:
+    """Serve until told to stop, in this process or, with several workers, under this one.
+
+    metrics  another socket, at which `/metrics` is served too
+    """
     if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11")):
         raise InvalidInput("the server needs starlette and uvicorn: pip install 'qrelease[server]'")
     if workers < 1:
@@ -117,10 +121,15 @@ def serve(settings: Settings, listening: socket.socket, workers: int) -> None:
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
     gc.collect()
     gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
+    meters = None
+    if metrics is not None:
+        from qrelease.apps.server.metrics import Meters
+
+        meters = Meters.of(workers, metrics)
     if workers == 1:
-        _work(settings, loaded, listening, first=True)
+        _work(settings, loaded, listening, first=True, meter=None if meters is None else meters.meter(0))
     else:
-        supervise(settings, loaded, listening, workers)
+        supervise(settings, loaded, listening, workers, meters)
 
 
 @dataclass(frozen=True)
@@ -211,6 +220,7 @@ def _work(
     *,
     first: bool,
     begun: Callable[[], object] = lambda: None,
+    meter: Meter | None = None,
 ) -> None:
     """Be a worker, until a SIGTERM or SIGINT; then finish what was begun. The first says where, and prices.
 
@@ -222,15 +232,21 @@ def _work(
     sys.setswitchinterval(SWITCH_SECONDS)
     host, port = listening.getsockname()[:2]
     greeting = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}" if first else None
-    with _office(settings, loaded, greeting) as handlers:
+    with _office(settings, loaded, greeting, meter) as handlers:
         begun()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # uvicorn heeds them while it runs, and sends them again after
-        BoundedServer(configured(application(handlers), GRACE_SECONDS, settings.strangers)).run(sockets=[listening])
+        app, sockets = application(handlers), [listening]
+        if meter is None:
+            config = configured(app, GRACE_SECONDS, settings.strangers)
+        else:
+            config = configured(app, GRACE_SECONDS, settings.strangers, watch=meter.connected)
+            sockets.append(meter.meters.listening)
+        BoundedServer(config).run(sockets=sockets)
 
 
 @contextmanager
-def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterator[Handlers]:
+def _office(settings: Settings, loaded: _Loaded, greeting: str | None, meter: Meter | None) -> Iterator[Handlers]:
     """Everything behind the HTTP side, open, which is when the greeting is said; closed after the last request."""
     from qrelease.apps.server.app import Handlers, Limits
     from qrelease.apps.server.questions import PublicFacts
@@ -264,7 +280,8 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
 
         # On a server they take turns by its lock, which wakes who waits.
         turn = path.with_name(f"{path.name}-turn") if isinstance(path, Path) else None
-        transactions = Transactions(ledger, service, turn)
+        charged = {} if meter is None else {"charged": meter.charged}
+        transactions = Transactions(ledger, service, turn, **charged)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RowsChangedWarning)  # it was said
             transactions.start()
@@ -272,7 +289,7 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None) -> Iterat
         if greeting:
             print(greeting, outlook(opened[0]), sep="\n", flush=True)
         public = PublicFacts.of(table.domain, ledger, mechanism)
-        yield Handlers(transactions, Analysts(door), public, Limits.at(settings.rate))
+        yield Handlers(transactions, Analysts(door), public, Limits.at(settings.rate), meter)
 
 
 def outlook(session: OnlineSession) -> str:
@@ -294,20 +311,26 @@ def outlook(session: OnlineSession) -> str:
     )
 
 
-def supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int) -> None:
+def supervise(
+    settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int, meters: Meters | None = None
+) -> None:
     """Start the workers and replace those that end, until a signal ends all."""
     ours, theirs = os.pipe()
 
     def start(*, first: bool) -> tuple[int, int]:
         heard, say = os.pipe()
+        free = min({*range(workers)} - {places[running] for running in alive})
         process = os.fork()
         if not process:
             os.close(theirs)
-            _be_a_worker(settings, loaded, listening, ours, say, first=first)
+            meter = None if meters is None else meters.meter(free)
+            _be_a_worker(settings, loaded, listening, ours, say, first=first, meter=meter)
         os.close(say)
+        places[process] = free
         return process, heard
 
     alive: dict[int, int] = {}  # by process, where it says that it is at work
+    places: dict[int, int] = {}  # by process, whose of the meters it has
     first = True
     starts = Rates(1 / RESTART_SECONDS, workers + SPARE_WORKERS)
     replaced = 0  # of those to be started, who were at work
@@ -344,7 +367,14 @@ def supervise(settings: Settings, loaded: _Loaded, listening: socket.socket, wor
 
 
 def _be_a_worker(
-    settings: Settings, loaded: _Loaded, listening: socket.socket, parent: int, say: int, *, first: bool
+    settings: Settings,
+    loaded: _Loaded,
+    listening: socket.socket,
+    parent: int,
+    say: int,
+    *,
+    first: bool,
+    meter: Meter | None,
 ) -> NoReturn:
     """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended.
 
@@ -354,7 +384,7 @@ def _be_a_worker(
     status = 1
     try:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-        _work(settings, loaded, listening, first=first, begun=lambda: os.write(say, b"!"))
+        _work(settings, loaded, listening, first=first, begun=lambda: os.write(say, b"!"), meter=meter)
         status = 0
     except (QReleaseError, OSError, MemoryError) as error:
         print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)

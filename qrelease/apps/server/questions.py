@@ -65,6 +65,7 @@ class PublicFacts:
                 "ordered": a.ordered,
                 "cells": a.size,
                 "conditions": [cell_text(a, code) for code in range(min(a.size, MAX_ANSWERS))],
+                **({"missing": a.missing[0]} if a.missing else {}),
             }
             for a in domain
         ]

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 class _RequestPurse:
     """An analyst's account, of which one request takes at most `most`: in ε, or in ρ where the budget is in ρ.
 
-    taken  what it took so far, in the same number
+    taken    what it took so far, in the same number
+    charges  in how many parts
     """
 
     def __init__(self, account: AnalystAccount, most: float | None) -> None:
-        self._account, self._most, self.taken = account, most, 0.0
+        self._account, self._most, self.taken, self.charges = account, most, 0.0, 0
 
     def admits(self, cost: Cost) -> None:
         self._account.admits(cost)
@@ -56,6 +57,7 @@ class _RequestPurse:
 
     def spend(self, cost: Cost) -> None:
         self.taken += self._takes(cost)
+        self.charges += 1
         self._account.spend(cost)
 
     def _takes(self, cost: Cost) -> float:
@@ -78,7 +80,12 @@ class Service:
     """A session and those who may ask in it; for the thread of the transactions alone."""
 
     def __init__(self, session: OnlineSession, analysts: Analysts) -> None:
-        self._session, self._analysts = session, analysts
+        self._session, self._analysts, self._charges = session, analysts, 0
+
+    def charges(self) -> int:
+        """The charges that requests made since this was asked last."""
+        charges, self._charges = self._charges, 0
+        return charges
 
     def together(self) -> AbstractContextManager[None]:
         """One durable transaction for what is done in it; nothing that it gives may be sent before its end."""
@@ -158,6 +165,8 @@ class Service:
                     answers += self._answers(purse, question)
             except (BudgetExceeded, StreamHalted) as end:
                 raise type(end)(f"{end}; {_so_far(purse.taken, len(answers), questions)}") from None
+            finally:
+                self._charges += purse.charges
             response = json.dumps({"answers": answers}).encode()
             if not full:
                 account.record(key, request, response)
@@ -182,13 +191,18 @@ class Service:
 
     def budget(self, analyst: str) -> dict[str, Any]:
         """What the analyst and the session may spend, and have spent."""
-        own, session = self._analysts.named(analyst), self._session
+        own = self._analysts.named(analyst)
         return {
             "name": own.name,
             "requests": own.requests,
             "analyst": {"total": costs(own.budget), "spent": costs(own.spent)},
-            "server": {"total": costs(session.cost), "spent": costs(session.spent)},
+            "server": self.account,
         }
+
+    @property
+    def account(self) -> dict[str, dict[str, float] | None]:
+        """What the session may spend, and has spent."""
+        return {"total": costs(self._session.cost), "spent": costs(self._session.spent)}
 
     @property
     def synopsis(self) -> Histogram:

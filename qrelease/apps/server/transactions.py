@@ -88,9 +88,18 @@ class Transactions:
     turn
         The file by whose lock several workers take turns; None where the ledger's own lock is waited for without
         sleeping, as on a server.
+    charged
+        Told of the charges of each transaction, once they are durable.
     """
 
-    def __init__(self, ledger: Ledger, open_service: Callable[[], Service], turn: Path | None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        open_service: Callable[[], Service],
+        turn: Path | None,
+        charged: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._charged = charged
         self._ledger, self._open, self._turn = ledger, open_service, turn
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting: deque[_Job] = deque()  # taken from the queue, and not done yet
@@ -198,6 +207,7 @@ class Transactions:
                             break
                     done = time.monotonic()
                 self._commit = time.monotonic() - done
+                self._charged(self._service.charges())
             return outcomes
         except LedgerError as error:
             log.error("%s", error)  # the operator's to mend

@@ -3,86 +3,26 @@
 The balancer is the test, which sends each request to the one or the other.
 """
 
-import contextlib
 import json
 import os
 import secrets
 import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 
-import numpy as np
 import pytest
-from serving import TABLE
+from host_process import Host, write_table
 
 from qrelease.apps.cli import main
-from qrelease.data import schema as schemas
-from qrelease.data.sources.csv import write_csv
 from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
-class Host:
-    """One `qrelease serve`."""
-
-    def __init__(self, folder: Path, ledger: str, workers: int = 1) -> None:
-        self.port = free_port()
-        options = "--data people.csv --schema people.toml --neighbours replace-one --epsilon 1 --rate 1e6"
-        command = [sys.executable, "-m", "qrelease", "serve", *options.split(), "--ledger", ledger]
-        command += ["--port", str(self.port), "--workers", str(workers)]
-        self.process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-
-    def ready(self) -> None:
-        deadline = time.monotonic() + 120
-        while True:
-            assert self.process.poll() is None, self.process.stdout.read()
-            assert time.monotonic() < deadline
-            with contextlib.suppress(OSError):
-                if self.send("/health")[0] == 200:
-                    return
-            time.sleep(0.1)
-
-    def send(self, path, token=None, key=None, body=None):
-        headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
-        headers |= {"authorization": f"Bearer {token}"} if token else {}
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return response.status, response.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read()
-
-    def ask(self, query, token, key):
-        return self.send("/v1/query", token, key, {"where": query})
-
-    def stop(self) -> str:
-        self.process.terminate()
-        said, _ = self.process.communicate(timeout=30)
-        return said
-
-
 @pytest.fixture
 def hosts(postgres, tmp_path):
     """Two of them, and the address of their ledger."""
-    write_csv(tmp_path / "people.csv", TABLE.domain, TABLE.columns, np.random.default_rng(0))
-    written = schemas.to_toml(TABLE.domain).replace("reviewed = false", "reviewed = true")
-    (tmp_path / "people.toml").write_text(written)
+    write_table(tmp_path)
     ledger = postgres.url(f"s{secrets.token_hex(6)}")
     started = [Host(tmp_path, ledger)]
     try:

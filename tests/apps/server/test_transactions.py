@@ -17,6 +17,9 @@ class Idle:
     def together(self):
         return contextlib.nullcontext()
 
+    def charges(self):
+        return 0
+
     def catch_up(self):
         pass
 

@@ -1,0 +1,409 @@
+"""A client of `qrelease serve`, for analysts: questions in, answers and data frames out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, overload
+
+import numpy as np
+
+from qrelease._util.validate import whole
+from qrelease.apps.client_http import Address, Wire
+from qrelease.errors import ServiceError
+from qrelease.privacy.costs import Cost, cost_from_json
+from qrelease.release.frames import Column, Frame, as_frame, check_frame
+
+Question = str | Sequence[str] | Mapping[str, Any]
+"""A condition; the columns of a marginal; or a query as the service's document has it, `{"numbers": "mean:age"}`."""
+
+_COST_COLUMNS: Final = ("epsilon", "delta", "rho")
+_DAY, _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAnswer:
+    """One answer of a service.
+
+    query       the condition, or the question about numbers, in its one fixed spelling
+    value       a count; of numbers a sum, a mean, and so on
+    error       the true value is this close, except with the probability `ServedSchema.beta`
+    source      how it was obtained: "cached", "hypothesis", "synopsis" or "measured"
+    cost        what it cost; None for nothing
+    low, high   of numbers: what the answer lies between
+    rank_error  of a quantile: how far its rank may be off, a count
+    """
+
+    query: str
+    value: float
+    error: float
+    source: str
+    cost: Cost | None
+    low: float | None = None
+    high: float | None = None
+    rank_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQuote:
+    """What a question would cost now.
+
+    source      how it would be answered
+    cost        at most; None for nothing
+    takes       by how much what the analyst has spent would rise, in the terms of that budget
+    affordable  whether the budgets hold it now
+    """
+
+    source: str
+    cost: Cost | None
+    takes: Mapping[str, float] | None
+    affordable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServedBudget:
+    """An analyst's account, and the whole service's; nothing spent is None."""
+
+    name: str
+    requests: int
+    total: Cost
+    spent: Cost | None
+    server_total: Cost
+    server_spent: Cost | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedColumn:
+    """A column: `conditions` name its first thousand cells; `missing` is the text for no value, where there is one."""
+
+    name: str
+    kind: Literal["coded", "category", "number", "date"]
+    ordered: bool
+    cells: int
+    conditions: tuple[str, ...]
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSchema:
+    """What is public of the table: its columns, and what is promised of answers.
+
+    An answer is within the fraction `alpha` of the records, with probability 1 - `beta`.
+    """
+
+    dataset: str
+    neighbours: str
+    alpha: float
+    beta: float
+    cells: int
+    columns: tuple[ServedColumn, ...]
+    person: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequest:
+    """One request of an analyst's history; `Client.answered` has what it was answered."""
+
+    number: int
+    key: str
+    time: str
+    queries: tuple[Mapping[str, Any], ...]
+
+
+def connect(
+    url: str,
+    token: str,
+    *,
+    timeout: float = 30.0,
+    patience: float = 60.0,
+    ca: str | os.PathLike[str] | None = None,
+) -> Client:
+    """A client of the service at a URL, with an analyst's token. Nothing is sent before the first question.
+
+    Parameters
+    ----------
+    url : str
+        https://HOST, with :PORT and /PATH where there are any; http:// to this machine alone.
+    token : str
+        As `qrelease analyst add` printed it.
+    timeout : float
+        Seconds that one attempt waits for the network.
+    patience : float
+        Seconds for which a request is sent again, after a lost connection or a service that has no time.
+    ca : path, optional
+        A file of certificates to trust in place of the system's.
+
+    Returns
+    -------
+    Client
+        For one thread at a time; others wait.
+
+    Raises
+    ------
+    InvalidInput
+        For a URL without TLS to another machine, and for what can be no token.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.connect("https://data.example.org/people", "some-token")
+    <Client of https://data.example.org:443/people>
+    >>> qr.connect("http://data.example.org", "some-token")
+    Traceback (most recent call last):
+    ...
+    qrelease.errors.InvalidInput: url must be https: to data.example.org the token would travel in the clear
+    """
+    return Client(Wire(Address.of(url), token, timeout, patience, ca))
+
+
+class Client:
+    """Asks a service in an analyst's name; `connect` makes it.
+
+    A question is sent under a key. Where the connection breaks, or the service has no time (429, 5xx), it is sent again
+    under that key, so that what was paid for before is given again and nothing is paid for twice. If `patience` ends
+    first, a `ServiceError` names the key, and `ask(..., key=...)` goes on from there, in another process too.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> with qr.connect("https://data.example.org", "some-token") as people:  # doctest: +SKIP
+    ...     people.quote(["age >= 60 and smokes = yes"])
+    ...     people.ask("age >= 60 and smokes = yes").value
+    ...     people.ask_many([["sex", "smokes"]], frame="pandas")
+    ...     people.numbers("mean:age by sex", frame="polars")
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def __repr__(self) -> str:
+        return f"<Client of {self._wire.address}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()
+
+    def schema(self) -> ServedSchema:
+        """The columns of the table, the conditions that name their cells, and what is promised of answers: free."""
+        found = self._wire.get("/v1/schema")
+        with _expected():
+            columns = [ServedColumn(**{**c, "conditions": tuple(c["conditions"])}) for c in found["columns"]]
+            person = found.get("person")
+            held_by = None if person is None else (str(person["column"]), int(person["at_most"]))
+            return ServedSchema(**{**found, "columns": tuple(columns), "person": held_by})
+
+    def budget(self) -> ServedBudget:
+        """What this analyst, and the service as a whole, may spend and have spent."""
+        found = self._wire.get("/v1/budget")
+        with _expected():
+            own, server = found["analyst"], found["server"]
+            return ServedBudget(
+                found["name"],
+                found["requests"],
+                cost_from_json(own["total"]),
+                _cost(own["spent"]),
+                cost_from_json(server["total"]),
+                _cost(server["spent"]),
+            )
+
+    def quote(self, questions: Sequence[Question]) -> list[ServedQuote]:
+        """What each of some questions would cost now, without asking them."""
+        found = self._wire.post("/v1/quote", {"queries": [_query(question) for question in questions]})
+        with _expected():
+            return [
+                ServedQuote(q["source"], _cost(q["cost"]), q["takes"], bool(q["affordable"])) for q in found["quotes"]
+            ]
+
+    def ask(self, condition: str, *, most: float | None = None, key: str | None = None) -> ServedAnswer:
+        """How many records meet a condition, such as `age >= 60 and smokes = yes`.
+
+        Parameters
+        ----------
+        condition
+            In the language of conditions.
+        most
+            Refuse rather than take more than this of the budget, in ε, or in ρ where the budget is in ρ.
+        key
+            This question's own name, by default a new one: asked again under it, the answer is the same, and free.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where a budget, or `most`, does not hold it.
+        InvalidInput
+            Where the question means nothing, or the key is another question's.
+        ServiceError
+            Where no answer came in time; its `key` is the one to go on with.
+        """
+        (answer,) = self._asked("/v1/query", {"where": condition}, most, key)
+        return answer
+
+    @overload
+    def ask_many(
+        self, questions: Sequence[Question], *, most: float | None = ..., key: str | None = ..., frame: None = ...
+    ) -> list[ServedAnswer]: ...
+    @overload
+    def ask_many(
+        self, questions: Sequence[Question], *, most: float | None = ..., key: str | None = ..., frame: Frame
+    ) -> Any: ...
+    def ask_many(
+        self,
+        questions: Sequence[Question],
+        *,
+        most: float | None = None,
+        key: str | None = None,
+        frame: Frame | None = None,
+    ) -> Any:
+        """Ask up to 100 questions in one request; a marginal, `["sex", "age"]`, has an answer for each of its cells.
+
+        `most`, `key` and what is raised are as `ask` has them, of all together. If a budget ends in between, what was
+        found before is paid for, kept, and free when it is asked again.
+
+        Returns
+        -------
+        list of ServedAnswer, or a data frame
+            A frame ("pandas", "polars" or "arrow") has a row an answer, and what it cost as columns of numbers.
+        """
+        check_frame(frame)
+        found = self._asked("/v1/batch", {"queries": [_query(question) for question in questions]}, most, key)
+        return found if frame is None else as_frame(_answer_columns(found), frame)
+
+    @overload
+    def numbers(
+        self, question: str, *, most: float | None = ..., key: str | None = ..., frame: None = ...
+    ) -> list[ServedAnswer]: ...
+    @overload
+    def numbers(self, question: str, *, most: float | None = ..., key: str | None = ..., frame: Frame) -> Any: ...
+    def numbers(
+        self, question: str, *, most: float | None = None, key: str | None = None, frame: Frame | None = None
+    ) -> Any:
+        """Numbers by group, such as `mean:age by sex where income = '>50K'`; otherwise as `ask_many`."""
+        check_frame(frame)
+        found = self._asked("/v1/query", {"numbers": question}, most, key)
+        return found if frame is None else as_frame(_answer_columns(found), frame)
+
+    def synthetic(self, rows: int = 1000, *, frame: Frame | None = None) -> Any:
+        """Synthetic records from what the answers so far say: free.
+
+        Parameters
+        ----------
+        rows
+            How many; a response has two million values at most.
+        frame
+            "pandas", "polars" or "arrow"; by default a dict of arrays.
+
+        Returns
+        -------
+        dict of ndarrays of shape (rows,), or a data frame
+            Columns are typed, and values missing, as `Release.synthetic` has them.
+        """
+        check_frame(frame)
+        schema = self.schema()
+        found = self._wire.get("/v1/synthetic", rows=whole("rows", rows, least=1), format="json")
+        with _expected():
+            cells = zip(*found["rows"], strict=True)
+            columns = {c.name: _typed(c, v) for c, v in zip(schema.columns, cells, strict=True)}
+            if [*columns] != found["columns"]:
+                raise ValueError("other columns than the schema's")
+        return {name: column.array for name, column in columns.items()} if frame is None else as_frame(columns, frame)
+
+    def history(self) -> Iterator[ServedRequest]:
+        """This analyst's requests, in order."""
+        first: int | None = 1
+        while first is not None:
+            page = self._wire.get("/v1/history", first=first)
+            with _expected():
+                requests = [ServedRequest(**{**r, "queries": tuple(r["queries"])}) for r in page["requests"]]
+                first = page["next"]
+            yield from requests
+
+    def answered(self, number: int) -> list[ServedAnswer]:
+        """The answers to the request of this number, as they were given: free."""
+        return _answers(self._wire.get(f"/v1/history/{whole('number', number, least=1)}"))
+
+    def _asked(self, path: str, body: object, most: float | None, key: str | None) -> list[ServedAnswer]:
+        named = secrets.token_urlsafe(18) if key is None else key
+        return _answers(self._wire.post(path, body, named, most=None if most is None else f"{float(most)!r}"))
+
+
+def _query(question: Question) -> Mapping[str, Any]:
+    """A question as the service's document has it."""
+    if isinstance(question, str):
+        return {"where": question}
+    return question if isinstance(question, Mapping) else {"marginal": [*question]}
+
+
+@contextlib.contextmanager
+def _expected() -> Iterator[None]:
+    """While a response is read: one of another shape is no answer."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ServiceError("the service answered in another form than this version of qrelease knows", 200) from None
+
+
+def _cost(found: Mapping[str, float] | None) -> Cost | None:
+    return None if found is None else cost_from_json(found)
+
+
+def _answers(found: Any) -> list[ServedAnswer]:
+    with _expected():
+        return [ServedAnswer(**{**answer, "cost": _cost(answer["cost"])}) for answer in found["answers"]]
+
+
+def _answer_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:
+    """Answers as columns, always the same ones: what an answer does not have is missing."""
+    costs = [{} if a.cost is None else a.cost.to_json() for a in answers]
+    return {
+        "query": _texts([a.query for a in answers]),
+        "value": _floats([a.value for a in answers]),
+        "error": _floats([a.error for a in answers]),
+        "low": _floats([a.low for a in answers]),
+        "high": _floats([a.high for a in answers]),
+        "rank_error": _floats([a.rank_error for a in answers]),
+        "source": _texts([a.source for a in answers]),
+        **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
+    }
+
+
+def _texts(values: Sequence[str]) -> Column:
+    return Column(np.array(values, dtype=object))
+
+
+def _floats(values: Sequence[float | None]) -> Column:
+    missing = np.array([value is None for value in values], dtype=bool)
+    return Column(np.array([0.0 if value is None else value for value in values], dtype=np.float64), missing)
+
+
+def _typed(column: ServedColumn, cells: Sequence[Any]) -> Column:
+    """Synthetic values as the schema types them: whole numbers, floats, dates or texts."""
+    missing = None
+    if column.missing is not None:
+        missing = np.array([isinstance(cell, str) and cell == column.missing for cell in cells], dtype=bool)
+    if column.kind == "category":
+        return Column(np.array([str(cell) for cell in cells], dtype=object), missing)
+    absent = np.zeros(len(cells), dtype=bool) if missing is None else missing
+    if column.kind == "date":
+        days = [cell for cell, no in zip(cells, absent, strict=True) if not no]
+        if not all(_DAY.fullmatch(day) or _MOMENT.fullmatch(day) for day in days):
+            raise ValueError("no date")
+        unit = "datetime64[D]" if all(_DAY.fullmatch(day) for day in days) else "datetime64[s]"
+        return Column(
+            np.array(["1970-01-01" if no else cell for cell, no in zip(cells, absent, strict=True)], dtype=unit),
+            missing,
+        )
+    numbers = [0 if no else cell for cell, no in zip(cells, absent, strict=True)]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError("no number")
+    integers = all(isinstance(number, int) for number in numbers)
+    return Column(np.array(numbers, dtype=np.int64 if integers else np.float64), missing)

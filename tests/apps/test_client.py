@@ -1,0 +1,178 @@
+"""The client of a service: what it asks, what it gives back, and that nothing is paid for twice whatever breaks."""
+
+import secrets
+
+import numpy as np
+import pandas as pd
+import pytest
+from host_process import Host, write_table
+from serving import TABLE, admit, spent, worker
+from wire import Line, listening_server, scripted
+
+import qrelease as qr
+from qrelease.apps.client import ServedRequest
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.privacy.ledger import Ledger
+
+WOMEN = "sex = 'F'"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The port of a service, and its ledger."""
+    path = tmp_path_factory.mktemp("served") / "people.ledger"
+    with worker(path) as app, listening_server(app) as port:
+        yield port, path
+
+
+@pytest.fixture
+def people(served):
+    """A client, of an analyst for each test."""
+    port, path = served
+    with qr.connect(f"http://127.0.0.1:{port}", admit(path, f"a{secrets.token_hex(6)}", 0.2)) as client:
+        yield client
+
+
+def test_a_question_is_quoted_asked_and_remembered(people):
+    assert people.budget().spent is None
+    (quote,) = people.quote(["grade = 0"])
+    answer = people.ask("grade = 0")
+    assert quote.affordable
+    assert quote.cost == answer.cost
+    assert answer.query == "grade = 0"
+    assert abs(answer.value - np.bincount(TABLE.columns[2])[0]) <= answer.error
+    budget = people.budget()
+    assert budget.spent == answer.cost
+    assert budget.total == qr.PureDP(0.2)
+    (asked,) = people.history()
+    assert asked == ServedRequest(1, asked.key, asked.time, ({"where": "grade = 0"},))
+    assert people.answered(1) == [answer]
+    assert people.ask("grade = 0", key=asked.key) == answer
+    assert people.budget() == budget
+
+
+@pytest.mark.parametrize("frame", ["pandas", "polars"])
+def test_answers_are_frames(people, frame):
+    pytest.importorskip(frame)
+    listed = people.ask_many([WOMEN, ["sex", "grade"], {"range": {"column": "age", "low": "0", "high": "39"}}])
+    found = people.ask_many([WOMEN, ["sex", "grade"]], frame=frame)
+    assert [*found.columns][:3] == ["query", "value", "error"]
+    assert found["value"].to_list() == [a.value for a in listed[:-1]]
+    numbers = people.numbers("mean:age by sex", frame=frame)
+    assert (numbers["low"] <= numbers["value"]).all()
+    assert len(numbers) == 2
+    table = people.synthetic(50, frame=frame)
+    assert [*table.columns] == list(TABLE.domain.names)
+    assert len(table) == 50
+    assert people.synthetic(50)["grade"].dtype == np.int64
+
+
+def test_missing_values_are_missing(tmp_path):
+    columns = (
+        Attribute("town", "category", categories=("A", "B"), missing=("?",)),
+        Attribute("pay", "number", edges=(0.0, 1.5, 3.0), missing=("",)),
+        Attribute("size", "number", edges=(0, 50, 100), integer=True, missing=("NA",)),
+    )
+    rng = np.random.default_rng(0)
+    table = Table(Domain(columns), tuple(rng.integers(0, 3, 9_000).astype(np.uint8) for _ in columns))
+    with worker(tmp_path / "l", table=table) as app, listening_server(app) as port:
+        client = qr.connect(f"http://localhost:{port}", admit(tmp_path / "l", "ada"))
+        client.ask("town is missing")
+        frame = client.synthetic(3000, frame="pandas")
+        assert {c.name: c.missing for c in client.schema().columns} == {"town": "?", "pay": "", "size": "NA"}
+        client.close()
+    assert frame.isna().any().all()
+    assert set(frame["town"].dropna()) == {"A", "B"}
+    assert pd.api.types.is_float_dtype(frame["pay"])
+    assert pd.api.types.is_integer_dtype(frame["size"])
+    assert frame["size"].max() < 100
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "told"),
+    [
+        (lambda c: c.ask("salary = 3"), qr.InvalidInput, "salary"),
+        (lambda c: c.ask("sex = 'F' and age in 0..19", most=1e-9), qr.BudgetExceeded, "ask for a new quote"),
+        (lambda c: c.ask_many([]), qr.InvalidInput, "1 to 100 entries, got 0"),
+        (lambda c: c.ask(WOMEN, key="two words"), qr.InvalidInput, "visible ASCII"),
+        (lambda c: c.ask(WOMEN, key="x\r\nHost: y"), qr.InvalidInput, "visible ASCII"),
+        (lambda c: c.synthetic(0), qr.InvalidInput, "rows"),
+        (lambda c: c.synthetic(5, frame="excel"), qr.InvalidInput, "frame must be one of"),
+        (lambda c: c.answered(99), qr.InvalidInput, "fewer requests"),
+    ],
+)
+def test_what_is_refused_is_one_line_and_costs_nothing(people, ask, error, told):
+    with pytest.raises(error, match=told) as raised:
+        ask(people)
+    assert "\n" not in str(raised.value)
+    assert people.budget().spent is None
+
+
+def test_a_key_names_one_question(people):
+    people.ask(WOMEN, key="mine")
+    with pytest.raises(qr.InvalidInput, match="a key of its own"):
+        people.ask("grade = 1", key="mine")
+
+
+def test_a_lost_answer_is_fetched_again_and_paid_once(tmp_path):
+    """Its first two answers are written down and never arrive: one request is in the books, and one charge."""
+    path = tmp_path / "people.ledger"
+    with worker(path) as app, listening_server(app) as port:
+        line = Line(port, lose=2)
+        client = qr.connect(f"http://127.0.0.1:{line.port}", admit(path, "ada"))
+        answer = client.ask(WOMEN)
+        assert line.lose == 0
+        assert client.budget().requests == 1
+        assert spent(path) == answer.cost.epsilon
+        line.lose = 1
+        with pytest.raises(qr.ServiceError, match="pays nothing twice") as lost:
+            qr.connect(f"http://127.0.0.1:{line.port}", admit(path, "bob"), patience=0.01).ask("grade = 1")
+        client.close()
+        line.close()
+    with Ledger.open(path) as ledger:
+        charges = len(ledger.history())
+    assert lost.value.key
+    with worker(path) as app, listening_server(app) as port:  # another process of the service, the same ledger
+        client = qr.connect(f"http://127.0.0.1:{port}", admit(path, "cleo"))
+        assert client.ask(WOMEN).value == answer.value
+        client.close()
+    with Ledger.open(path) as ledger:
+        assert len(ledger.history()) == charges
+
+
+@pytest.mark.slow
+def test_a_killed_server_is_asked_again_and_paid_once(tmp_path):
+    """It is killed after it wrote the answer down and before anybody saw it, and another takes its place."""
+    write_table(tmp_path)
+    host = Host(tmp_path, "people.ledger")
+    host.ready()
+    token = admit(tmp_path / "people.ledger", "ada")
+    started = []
+
+    def kill():
+        host.process.kill()
+        host.process.wait()
+        host.process.stdout.close()
+        started.append(Host(tmp_path, "people.ledger", port=host.port))
+
+    line = Line(host.port, lose=1, lost=kill)
+    try:
+        with qr.connect(f"http://127.0.0.1:{line.port}", token, patience=120) as client:
+            answer = client.ask(WOMEN)
+            assert started
+            assert client.budget().requests == 1
+            assert spent(tmp_path / "people.ledger") == answer.cost.epsilon
+    finally:
+        line.close()
+        for one in started:
+            one.stop()
+
+
+def test_another_form_of_answer_is_an_error_of_one_line():
+    answers = [(200, {}, {"answers": [{"value": 1}]}), (200, {}, []), (200, {}, {"columns": [], "extra": 1})]
+    with scripted(*answers) as (port, _), qr.connect(f"http://127.0.0.1:{port}", "t") as client:
+        for ask in (lambda: client.ask(WOMEN), client.budget, client.schema):
+            with pytest.raises(qr.ServiceError, match="another form"):
+                ask()
