@@ -38,7 +38,6 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations, groupby
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -338,7 +337,7 @@ def table_of(found: Found) -> str:
     return "\n".join(lines)
 
 
-def points(runs: Sequence[Sequence[Row]], kind: Literal["l1", "max"]) -> tuple[list[float], list[float], Spans]:
+def points(runs: Sequence[Sequence[Row]], kind: str) -> tuple[list[float], list[float], Spans]:
     """Seconds and an error, means over the seeds, for each number of records; and how far the seeds reach (2, points).
 
     The span is the distance down to the least error, and up to the largest.
@@ -360,8 +359,7 @@ def draw(found: Found, path: Path) -> None:
 
     with mpl.rc_context({"svg.hashsalt": "large", "svg.fonttype": "none"}):
         figure = Figure(figsize=(10, 4.4), layout="constrained")
-        kinds: tuple[Literal["l1"], Literal["max"]] = ("l1", "max")
-        for panel, (axes, label) in enumerate(zip(figure.subplots(1, 2), kinds, strict=True)):
+        for panel, (axes, label) in enumerate(zip(figure.subplots(1, 2), ("l1", "max"), strict=True)):
             for (dataset, epsilon, mechanism), keys in groupby(sorted(found), lambda key: key[:3]):
                 runs = [found[key] for key in keys]
                 seconds, means, spans = points(runs, label)
