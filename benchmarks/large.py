@@ -254,6 +254,7 @@ def jobs(
 
 Found = dict[tuple[str, float, str, int], list[Row]]
 Figures = dict[tuple[str, float], list[float]]
+Spans = npt.NDArray[np.float64]
 
 
 def missed(found: Found, figures: Figures) -> Iterator[str]:
@@ -270,13 +271,18 @@ def missed(found: Found, figures: Figures) -> Iterator[str]:
             yield f"adult at epsilon={epsilon:g}: {name} {mean:.4g}, asked {wanted:g}"
 
 
-def failures(found: Found, figures: Figures) -> Iterator[str]:
-    """What has become worse than it was, and what takes more than is promised."""
-    for name, mean, recorded in _compared(found, RECORDED):
+def failures(
+    found: Found,
+    figures: Figures,
+    errors: Mapping[tuple[str, float], tuple[float, float]] = RECORDED,
+    of_rows: Mapping[tuple[str, float], float] = RECORDED_ROWS,
+) -> Iterator[str]:
+    """What has become worse than was recorded, of errors and of figures, and what takes more than is promised."""
+    for name, mean, recorded in _compared(found, errors):
         if mean > recorded * (L1_APART if name.endswith("l1") else MAX_APART):
             yield f"{name} {mean:.4f} was {recorded:.4f}"
     for (name, epsilon), values in figures.items():
-        mean, before = float(np.mean(values)), RECORDED_ROWS.get((name, epsilon))
+        mean, before = float(np.mean(values)), of_rows.get((name, epsilon))
         if before is not None:
             limit = before * ROWS_APART[name]
             if mean < limit if name == "income AUC" else mean > limit:
@@ -331,6 +337,17 @@ def table_of(found: Found) -> str:
     return "\n".join(lines)
 
 
+def points(runs: Sequence[Sequence[Row]], kind: str) -> tuple[list[float], list[float], Spans]:
+    """Seconds and an error, means over the seeds, for each number of records; and how far the seeds reach (2, points).
+
+    The span is the distance down to the least error, and up to the largest.
+    """
+    seconds = [float(np.mean([r.seconds for r in rows])) for rows in runs]
+    errors = [[r.max if kind == "max" else r.l1 for r in rows] for rows in runs]
+    means = [float(np.mean(e)) for e in errors]
+    return seconds, means, np.transpose([[m - min(e), max(e) - m] for m, e in zip(means, errors, strict=True)])
+
+
 def draw(found: Found, path: Path) -> None:
     """Both errors against seconds: a line for each table and ε, a point for each number of records, AIM's line across.
 
@@ -345,14 +362,9 @@ def draw(found: Found, path: Path) -> None:
         for panel, (axes, label) in enumerate(zip(figure.subplots(1, 2), ("l1", "max"), strict=True)):
             for (dataset, epsilon, mechanism), keys in groupby(sorted(found), lambda key: key[:3]):
                 runs = [found[key] for key in keys]
-                seconds = [float(np.mean([r.seconds for r in rows])) for rows in runs]
-                errors = [[r.max if panel else r.l1 for r in rows] for rows in runs]
-                means = [float(np.mean(e)) for e in errors]
-                spans = [[m - min(e), max(e) - m] for m, e in zip(means, errors, strict=True)]
+                seconds, means, spans = points(runs, label)
                 name = f"{dataset}, epsilon {epsilon:g}"
-                (line, *_) = axes.errorbar(
-                    seconds, means, np.transpose(spans), marker="o", capsize=3, label=f"{name}: {mechanism}"
-                )
+                (line, *_) = axes.errorbar(seconds, means, spans, marker="o", capsize=3, label=f"{name}: {mechanism}")
                 for x, y, rows in zip(seconds, means, runs, strict=True):
                     axes.annotate(f"{rows[0].records:,}", (x, y), (4, 4), textcoords="offset points", fontsize=7)
                 if (dataset, epsilon) in AIM:

@@ -113,7 +113,7 @@ def beyond(job: Job) -> Line:
     return going_on(table, Workload.marginals(table.domain, 3), job.records, job.epsilon)
 
 
-def going_on(table: Table, workload: Workload, records: int, epsilon: float) -> Line:
+def going_on(table: Table, workload: Workload, records: int, epsilon: float, seeds: int = SEEDS) -> Line:
     """Errors (3 stages, seeds) at the stop and beyond, in `l1`; the largest change of their mean, over the first."""
     fits: list[tuple[Any, dict[str, Any], LogLinear]] = []
     last: list[tuple[Any, dict[str, Any]]] = []
@@ -135,7 +135,7 @@ def going_on(table: Table, workload: Workload, records: int, epsilon: float) -> 
     truth = normalised(table, workload)
     more = max(stopped.rounds // 2, 1)
     errors: list[list[float]] = []
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         rng, at = np.random.default_rng(seed), stopped
         found = []
         for stage in range(3):

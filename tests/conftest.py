@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -54,6 +55,32 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def free_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """As if so many bytes of memory were free from now on."""
     return lambda size: monkeypatch.setattr("qrelease._util.memory.free", lambda: size)
+
+
+@pytest.fixture
+def machine_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], contextlib.AbstractContextManager[None]]:
+    """As if the machine had so many bytes of memory, within a `with`."""
+
+    @contextlib.contextmanager
+    def machine(size: int) -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr("qrelease._util.memory.room", lambda: size)
+            yield
+
+    return machine
+
+
+@pytest.fixture
+def free_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """As if so many bytes of every disk were free from now on."""
+    usage = shutil.disk_usage("/")
+    return lambda size: monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=size))
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """As if a library were not installed from now on: who imports it gets an `ImportError`."""
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)
 
 
 @pytest.fixture

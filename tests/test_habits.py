@@ -12,10 +12,10 @@ import pytest
 MOST_PRIVATE_NAMES = 40
 """Places in tests that name something private of the package."""
 
-MOST_PATCHES = 128
+MOST_PATCHES = 80
 """Places in tests that replace something for a while: of the package, of Python, of the environment.
 
-Eighty are asked for: it only goes down."""
+It only goes down."""
 
 TESTS = Path(__file__).parent
 

@@ -46,16 +46,11 @@ def test_the_picture(suffix: str, large: ModuleType, tmp_path: Path) -> None:
         assert file.read_bytes() != once
 
 
-def test_what_is_drawn(large: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Points in the order of their records, at the mean of the seeds, with their span."""
-    from matplotlib.axes import Axes
-
-    calls = []
-    plain = Axes.errorbar
-    monkeypatch.setattr(Axes, "errorbar", lambda axes, *a, **k: calls.append(a) or plain(axes, *a, **k))
-    found = dict([rows(large, "adult", 65_536, 0.13, 0.15), rows(large, "adult", 16_384, 0.2)])
-    large.draw(found, tmp_path / "picture.png")
-    for factor, (seconds, means, spans) in zip((1, 0.1), calls, strict=True):
+def test_what_is_drawn(large: ModuleType) -> None:
+    """A point at the mean of the seeds, with their span."""
+    runs = [rows(large, "adult", 16_384, 0.2)[1], rows(large, "adult", 65_536, 0.13, 0.15)[1]]
+    for factor, kind in ((1, "l1"), (0.1, "max")):
+        seconds, means, spans = large.points(runs, kind)
         assert seconds == pytest.approx([16.384, 65.536])
         assert means == pytest.approx([0.2 * factor, 0.14 * factor])
         np.testing.assert_allclose(spans, [[0, 0.01 * factor], [0, 0.01 * factor]], atol=1e-12)
@@ -91,17 +86,14 @@ def test_figures_of_rows(large: ModuleType) -> None:
     assert large.apart(halved, private, 3) == pytest.approx(2 / 3 * 0.5, abs=0.05)
 
 
-def test_what_is_worse_than_recorded_fails_and_what_misses_is_told(
-    large: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(large, "RECORDED", {("adult", 1.0): (0.1, 0.01)})
-    monkeypatch.setattr(large, "RECORDED_ROWS", {("income AUC", 1.0): 0.9, ("impossible", 1.0): 1.0})
+def test_what_is_worse_than_recorded_fails_and_what_misses_is_told(large: ModuleType) -> None:
+    recorded = {("adult", 1.0): (0.1, 0.01)}, {("income AUC", 1.0): 0.9, ("impossible", 1.0): 1.0}
     found = dict([rows(large, "adult", 0, 0.1, 0.102)])
-    assert [*large.failures(found, {("income AUC", 1.0): [0.895], ("impossible", 1.0): [1.9]})] == []
+    assert [*large.failures(found, {("income AUC", 1.0): [0.895], ("impossible", 1.0): [1.9]}, *recorded)] == []
     told = [*large.missed(found, {("income AUC", 1.0): [0.895], ("impossible", 1.0): [1.6]})]
     assert [line.split(": ")[1].split(" ")[0] for line in told] == ["l1", "max", "income"]
     worse = dict([rows(large, "adult", 0, 0.11, 0.11)])
-    assert len([*large.failures(worse, {("income AUC", 1.0): [0.88], ("impossible", 1.0): [2.1]})]) == 3
+    assert len([*large.failures(worse, {("income AUC", 1.0): [0.88], ("impossible", 1.0): [2.1]}, *recorded)]) == 3
 
 
 @pytest.fixture
@@ -115,8 +107,7 @@ NARROW = Domain.coded({"c0": 9, "c1": 8, "c2": 12, "c3": 16})  # too wide to be 
 def test_a_fit_goes_on_beyond_its_stop(records: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """From where the release stopped, for as many rounds again; and a fit that drifts is told."""
     table, workload = records.made_up(NARROW, 2_000), Workload.marginals(NARROW, 3)
-    monkeypatch.setattr(records, "SEEDS", 2)
-    line = records.going_on(table, workload, 10_000, 1.0)
+    line = records.going_on(table, workload, 10_000, 1.0, seeds=2)
     assert np.shape(line["l1"]) == (3, 2)
     assert line["more"] == line["stopped"] // 2
     np.testing.assert_allclose(line["means"], np.mean(line["l1"], axis=1))
@@ -131,7 +122,7 @@ def test_a_fit_goes_on_beyond_its_stop(records: ModuleType, monkeypatch: pytest.
         return replace(found, interactions={s: 2 * table for s, table in found.interactions.items()})
 
     monkeypatch.setattr(records.mechanism, "fit", drifting)
-    drifted = records.going_on(table, workload, 10_000, 1.0)
+    drifted = records.going_on(table, workload, 10_000, 1.0, seeds=2)
     assert drifted["means"][0] == line["means"][0]
     assert drifted["change"] > 0.06
 

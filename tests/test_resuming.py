@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
-from qrelease.privacy.draws import Draws, key_of, unfinished
+from qrelease.privacy.draws import MOST_BYTES, Draws, key_of, unfinished
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
@@ -122,18 +123,19 @@ def test_of_two_that_draw_at_once_both_get_the_first(ledger: Ledger) -> None:
     assert Draws(ledger, charge, "p").take("one", late) == b"first"
 
 
-def test_nothing_is_kept_after_a_draw_that_is_not(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_kept_after_a_draw_that_is_not(ledger: Ledger) -> None:
     """What is drawn after it may depend on it: kept alone, it would go with another draw in the run that goes on."""
-    monkeypatch.setattr("qrelease.privacy.draws.MOST_BYTES", 3)
     charge = ledger.charge(COST, "a", "k")
     draws = Draws(ledger, charge, "p")
-    taken = [draws.take(str(n), lambda drawn=drawn: drawn) for n, drawn in enumerate([b"1", b"long", b"3"])]
-    assert taken == [b"1", b"long", b"3"]
+    long = bytes(MOST_BYTES + 1)
+    given = [b"1", long, b"3"]
+    taken = [draws.take(str(n), lambda drawn=drawn: drawn) for n, drawn in enumerate(given)]
+    assert taken == given
     assert kept(Path(str(ledger.store.place))) == []
     # Nobody goes on with this charge: other draws would come of it, for no further charge.
     assert ledger.charge(COST, "a", "k").answer is not None
     with pytest.raises(LedgerError, match="was begun by another process"):
-        Draws(ledger, charge, "p").take("0", lambda: b"long")
+        Draws(ledger, charge, "p").take("0", lambda: long)
 
 
 def test_damage_is_noticed(ledger: Ledger) -> None:
@@ -263,10 +265,9 @@ def test_a_key_such_as_releases_have_is_for_releases_alone(ledger: Ledger) -> No
 
 
 def test_a_disk_that_is_too_small_is_refused_before_the_charge(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, free_disk: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    usage = shutil.disk_usage(folder)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=1 << 20))
+    free_disk(1 << 20)
     assert main(COMMAND) == 2
     assert "has 1 MiB free, and this release may take" in capsys.readouterr().err
     assert not (folder / "people.ledger").exists()

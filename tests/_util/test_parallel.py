@@ -1,10 +1,12 @@
 """Work in pieces: the same ones on however many cores, so that sums of floats are the same to the last bit."""
 
 import threading
+from contextlib import ExitStack
 from itertools import combinations
 
 import numpy as np
 import pytest
+from pieces import cut_from
 from worlds import coded
 
 from qrelease._util import parallel
@@ -14,16 +16,10 @@ from qrelease.queries.workload import Workload
 
 
 @pytest.fixture
-def on(monkeypatch):
+def on():
     """`on(n)` pretends that there are n cores; all work is worth them."""
-    monkeypatch.setattr(parallel, "MIN_PARALLEL_CELLS", 1)
-
-    def pretend(number):
-        monkeypatch.setattr(parallel, "cores", lambda: number)
-        parallel.pool.cache_clear()
-
-    yield pretend
-    parallel.pool.cache_clear()
+    with ExitStack() as stack:
+        yield lambda number: stack.enter_context(cut_from(1, number))
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 16, 1000])

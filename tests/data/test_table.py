@@ -2,7 +2,6 @@ import datetime as dt
 import gzip
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -102,11 +101,12 @@ def test_counts_equal_the_twin(case):
     np.testing.assert_array_equal(found.histogram(), counts_twin(found.columns, shape, [tuple(range(len(shape)))])[0])
 
 
-def test_counts_over_many_steps(monkeypatch):
-    monkeypatch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=112))
+def test_counts_over_many_steps():
+    """A step takes so many bytes of codes: there are four and a rest."""
+    rows = counting.SETTINGS.block_bytes // 2
     rng = np.random.default_rng(3)
     shape = (300, 2, 5)
-    found = Table(Domain.coded({"a": 300, "b": 2, "c": 5}), tuple(rng.integers(0, size, 100) for size in shape))
+    found = Table(Domain.coded({"a": 300, "b": 2, "c": 5}), tuple(rng.integers(0, size, rows) for size in shape))
     sets = [(0, 2), (2, 0), (1,), (), (0, 1, 2)]
     for got, expected in zip(found.counts(sets), counts_twin(found.columns, shape, sets), strict=True):
         np.testing.assert_array_equal(got, expected)

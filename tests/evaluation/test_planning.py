@@ -178,9 +178,10 @@ def test_the_least_number_that_is_enough(least, low):
 
 
 @pytest.fixture
-def _quick(monkeypatch):
-    """Nets that take no second for each simulation."""
-    monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, net_synopses=1 << 10, net_answers=1 << 10))
+def _quick(monkeypatch, request):
+    """Nets that take no second for each simulation; of so many answers, if a test says."""
+    most = replace(planning.LIMITS, net_synopses=1 << 10, net_answers=getattr(request, "param", 1 << 10))
+    monkeypatch.setattr(planning, "LIMITS", most)
 
 
 @pytest.mark.usefixtures("_quick")
@@ -363,9 +364,8 @@ def test_more_records_than_can_be_made_up_are_planned_for_without_trials():
     assert found.to_json()["note"]
 
 
-@pytest.mark.usefixtures("_quick")
-def test_a_net_of_small_databases_where_there_are_no_ranges(monkeypatch):
-    monkeypatch.setattr(planning, "LIMITS", replace(planning.LIMITS, net_answers=1 << 18))
+@pytest.mark.parametrize("_quick", [1 << 18], indirect=True)
+def test_a_net_of_small_databases_where_there_are_no_ranges(_quick):
     forecasts = {q.mechanism: q for q in plan(PAIRS, 50_000, epsilon=1.0, trials=1).forecasts}
     assert 0 < forecasts["net"].typical <= forecasts["net"].promised < 0.6
     nothing = {q.mechanism: q for q in plan(PAIRS, 10, epsilon=0.1, trials=0).forecasts}

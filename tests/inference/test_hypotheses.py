@@ -13,6 +13,7 @@ from qrelease._util import memory
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.hypotheses import Dual
 from qrelease.inference.medians import Medians
+from qrelease.inference.nets import small_databases
 from qrelease.queries.workload import Group, Workload, single
 
 KINDS = ["entropic", "euclidean"]
@@ -104,10 +105,9 @@ def test_medians_answer_with_medians():
     assert content["candidates"] == [json.loads(json.dumps(NET.synopsis(i, 60.0).to_json())) for i in (3, 7, 30)]
 
 
-def test_medians_of_too_many_answers_are_refused(monkeypatch):
-    monkeypatch.setattr("qrelease.inference.medians.MAX_ANSWERS", 100)
-    with pytest.raises(TooLarge, match="candidates are too many; at most 100"):
-        Medians(NET, 60.0).answer(mixed())
+def test_medians_of_too_many_answers_are_refused():
+    with pytest.raises(TooLarge, match="candidates are too many; at most 33,554,432"):
+        Medians(small_databases(PEOPLE, 7), 60.0).answer(mixed())
 
 
 def test_bad_moves():

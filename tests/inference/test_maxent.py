@@ -56,16 +56,13 @@ def test_it_is_more_accurate_than_the_linear_answers(neighbours):
 
 @pytest.mark.parametrize("dense", [maxent.DENSE, 0])
 @pytest.mark.parametrize(("records", "epsilon", "width"), [(3_000, 0.2, 0.96), (100, 1.0, 0.85), (100, 5.0, 1.05)])
-def test_the_models_error_bars_cover_and_are_hardly_longer_than_the_linear_ones(
-    dense, records, epsilon, width, monkeypatch
-):
-    monkeypatch.setattr(maxent, "DENSE", dense)
+def test_the_models_error_bars_cover_and_are_hardly_longer_than_the_linear_ones(dense, records, epsilon, width):
     cover, widths = [], []
     for seed in range(4):
         table = log_linear((2, 3, 2, 4, 2, 2), records, 5 + seed, strength=0.6)
         asked, true = truth(table, 3)
         estimates = estimated(table, 3, ApproxDP(epsilon, 1e-9), seed)
-        made = Modelled.of(estimates, asked)
+        made = Modelled.of(estimates, asked, dense=dense)
         bars, linear = made.model_bars(asked), made.error_bars(asked)[1]
         cover.append(np.abs(made.answer(asked) - true) <= bars)
         widths.append(bars.mean() / linear.mean())

@@ -213,13 +213,13 @@ def test_queries_with_negative_entries_have_no_radius():
         radius(small_databases(domain, 2), Workload(domain, (Group((0, 1), Residuals((2, 2), 1)),)))
 
 
-def test_what_cannot_be_checked_is_refused(monkeypatch):
+def test_what_cannot_be_checked_is_refused():
     net, asked = small_databases(coded(2, 2), 2), Workload.marginals(coded(2, 2), 1)
     with pytest.raises(InvalidInput, match="another domain"):
         radius(net, Workload.marginals(PEOPLE, 1))
     for wrong in ({"alpha": 0.0}, {"alpha": 1.0}, {"alpha": math.nan}, {"gap": 0.0}, {"programs": 0}):
         with pytest.raises(InvalidInput, match=next(iter(wrong))):
             radius(net, asked, **wrong)
-    monkeypatch.setattr(net_radius, "MAX_DISTANCES", 100)
+    wide = coded(8, 8)
     with pytest.raises(TooLarge, match="too large to be checked"):
-        radius(net, asked)
+        radius(small_databases(wide, 3), Workload.marginals(wide, 1))

@@ -6,16 +6,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from audits import listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed, moved, private, random_table, true_answers
 
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluation.audit import audit_sensitivity, compare, enumerated, gaussian_distribution, table_pairs
+from qrelease.evaluation.audit import audit_sensitivity, compare, enumerated, table_pairs
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import Estimates, ResidualPlan, cell_variance, query_variances
-from qrelease.mechanisms.private_data import SAMPLERS
 from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP
@@ -431,13 +431,8 @@ def test_a_norm_rounded_down_is_convicted(relation):
 
 @pytest.fixture
 def _listed(monkeypatch):
-    """Discrete Gaussian noise takes every value in turn."""
-
-    def drawn(variance, size, choices):
-        law = gaussian_distribution(variance)
-        return np.array([choices.draw(law) for _ in range(size)])
-
-    monkeypatch.setitem(SAMPLERS, "discrete Gaussian", drawn)
+    """Noise takes every value in turn."""
+    listed(monkeypatch)
 
 
 @pytest.mark.usefixtures("_listed")

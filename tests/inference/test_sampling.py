@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pieces import cut_from
 from worlds import PROPERTY
 
 from qrelease._util import parallel as parallel_module
@@ -32,8 +33,7 @@ def twin(weights, rows, rng):
 @PROPERTY
 def test_records_are_where_the_marks_fall(dtype, parallel, weights, rows, seed):
     w = np.array(weights, dtype)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
+    with cut_from(parallel):
         found = systematic(w, rows, np.random.default_rng(seed))
     np.testing.assert_array_equal(found, twin(w, rows, np.random.default_rng(seed)))
 
@@ -45,8 +45,7 @@ def test_every_cell_has_what_it_expects_up_or_down(parallel, cells, rows, seed):
     rng = np.random.default_rng(seed)
     weights = rng.exponential(size=cells) * (rng.random(cells) < 0.5)
     weights[rng.integers(cells)] = 1e-9  # not all are zero
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
+    with cut_from(parallel):
         found = systematic(weights, rows, rng)
     expected = rows * weights / weights.sum()
     assert (np.abs(np.bincount(found, minlength=cells) - expected) < 1 + 1e-9 * rows).all()
@@ -62,11 +61,11 @@ class Latest:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 7, 1000])
-def test_what_lies_behind_the_last_weight_gets_nothing(monkeypatch, rows):
+def test_what_lies_behind_the_last_weight_gets_nothing(rows):
     """Though the last mark be rounded up to the whole sum."""
-    monkeypatch.setattr(parallel_module, "MIN_PARALLEL_CELLS", 1)
     weights = np.r_[np.full(30, 0.1), np.zeros(90)]
-    assert systematic(weights, rows, Latest()).max() < 30
+    with cut_from(1):
+        assert systematic(weights, rows, Latest()).max() < 30
 
 
 def test_no_records():

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -148,15 +147,22 @@ def test_nothing_is_spent_where_the_number_of_records_is_public():
         assert explained(found.parameters).endswith("to choose: nothing was spent")
 
 
-def only(monkeypatch, *names):
-    """Leave `Auto` these candidates."""
+@pytest.fixture
+def candidates(monkeypatch):
+    """`candidates(change)` leaves `Auto` what `change` makes of its candidates, a dictionary by name."""
     every = auto.candidate_mechanisms
-    monkeypatch.setattr(auto, "candidate_mechanisms", lambda *of: {name: every(*of)[name] for name in names})
+    return lambda change: monkeypatch.setattr(auto, "candidate_mechanisms", lambda *of: change(every(*of)))
+
+
+@pytest.fixture
+def only(candidates):
+    """Leave `Auto` the candidates of these names."""
+    return lambda *names: candidates(lambda every: {name: every[name] for name in names})
 
 
 @pytest.mark.parametrize("name", ["maxent", "mwem", "smalldb", "matrix", "gaussian", "laplace"])
-def test_whatever_is_chosen_the_release_comes_back(name, monkeypatch, tmp_path):
-    only(monkeypatch, name)
+def test_whatever_is_chosen_the_release_comes_back(name, only, tmp_path):
+    only(name)
     found = released(Auto(), random_table(RANGES.domain, 300, 1), RANGES, ApproxDP(1.0, DELTA))
     assert found.parameters["chosen"] == name
     assert found.spends[0].what == "count the records"
@@ -200,8 +206,8 @@ class Broken:
         raise TooLarge("far too large")
 
 
-def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
-    monkeypatch.setattr(auto, "candidate_mechanisms", lambda *_: {"maxent": Broken()})
+def test_where_nothing_can_run_nothing_is_charged(candidates):
+    candidates(lambda _: {"maxent": Broken()})
     cost = PureDP(1.0)
     with Ledger.open(None, cost) as ledger:
         spy = SpyEntropy(0)
@@ -211,8 +217,8 @@ def test_where_nothing_can_run_nothing_is_charged(monkeypatch):
         assert spy.taken == 0
 
 
-def test_where_a_table_is_wanted_nothing_without_one_is_taken(monkeypatch):
-    only(monkeypatch, "matrix", "laplace")
+def test_where_a_table_is_wanted_nothing_without_one_is_taken(only):
+    only("matrix", "laplace")
     cost, table = ApproxDP(1.0, DELTA), random_table(RANGES.domain, 300, 1)
     without, found = (released(Auto(10**7, table=wanted), table, RANGES, cost) for wanted in (False, True))
     assert (without.parameters["chosen"], without.has_table) == ("matrix", False)
@@ -236,9 +242,9 @@ def test_where_no_table_can_be_had_nothing_is_charged_for_one():
 
 
 @pytest.fixture
-def _few_records(monkeypatch):
+def _few_records(candidates):
     """It takes as few weighted records as make a quick fit."""
-    monkeypatch.setattr(auto, "Records", partial(Records, records=500))
+    candidates(lambda every: {**every, "records": Records(weighted_records=500)})
 
 
 @pytest.mark.usefixtures("_few_records")

@@ -107,15 +107,14 @@ def test_what_fits_in_memory_without_a_fit_is_known_beforehand(free_memory):
         assert ledger.spent is None
 
 
-def test_what_memory_is_free_decides_no_release(monkeypatch, free_memory):
+def test_what_memory_is_free_decides_no_release(free_memory, machine_of):
     """It is less by the private table: it may refuse before the charge, and what is released goes by the machine's."""
     domain = coded(*(4,) * 10)  # a histogram of 8 MiB
     asked, cost = Workload.marginals(domain, 2), ApproxDP(1.0, 1e-9)
     for mechanism in (MaxEnt(records=1000), Gaussian()):
         free_memory(1 << 20)
         assert mechanism.no_table(asked) is None
-        with monkeypatch.context() as patch:
-            patch.setattr("qrelease._util.memory.room", lambda: 1 << 20)
+        with machine_of(1 << 20):
             assert "more than this machine has" in mechanism.no_table(asked)
     free_memory(1 << 20)
     for mechanism in (MaxEnt(records=1000), Auto(1000)):

@@ -9,6 +9,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import below
+from pieces import cut_from
 from scipy import optimize, special, stats
 from worlds import (
     BOTH,
@@ -136,7 +137,7 @@ def test_what_is_drawn_in_parts_meets_its_own_answers(drawn, in_parts):
         np.testing.assert_array_equal(np.concatenate([m.values for m in found]), np.concatenate(exact))
 
 
-def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(in_parts, monkeypatch):
+def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(in_parts):
     in_parts(40)
     domain = coded(*[4] * 8)
     asked, table = Workload.marginals(domain, 3), table_of(domain, np.empty((0, 8), np.int64))
@@ -147,10 +148,8 @@ def test_parts_have_noise_of_their_own_which_is_the_same_on_however_many_cores(i
 
     found = {}
     for number in (1, 2, 5):
-        monkeypatch.setattr(parallel, "cores", lambda number=number: number)
-        parallel.pool.cache_clear()
-        found[number] = noise(Entropy.insecure(3))
-    parallel.pool.cache_clear()
+        with cut_from(parallel.MIN_PARALLEL_CELLS, number):
+            found[number] = noise(Entropy.insecure(3))
     np.testing.assert_array_equal(found[1], found[2])
     np.testing.assert_array_equal(found[1], found[5])
     sigma = math.sqrt(asked.moved(2, replace=False) / 0.2)

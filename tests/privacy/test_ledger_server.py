@@ -222,8 +222,16 @@ def test_an_outcome_that_cannot_be_learned_counts_as_spent(postgres, schema, url
         proxy.close()
 
 
-def test_who_holds_the_lock_and_falls_silent_is_waited_for_no_longer(postgres, url, monkeypatch):
-    monkeypatch.setitem(_settings(), "idle_in_transaction_session_timeout", "300ms")
+@pytest.fixture
+def setting(monkeypatch):
+    """`setting(name, value)` is what new connections ask of the server."""
+    from qrelease.privacy import ledger_server
+
+    return lambda name, value: monkeypatch.setitem(ledger_server.SETTINGS, name, value)
+
+
+def test_who_holds_the_lock_and_falls_silent_is_waited_for_no_longer(postgres, url, setting):
+    setting("idle_in_transaction_session_timeout", "300ms")
     with Ledger.open(url) as silent, Ledger.open(url) as other:
         with pytest.raises(LedgerError, match="nothing was written"), silent.transaction():
             silent.charge(PureDP(0.125), "a")
@@ -231,18 +239,12 @@ def test_who_holds_the_lock_and_falls_silent_is_waited_for_no_longer(postgres, u
         assert silent.spent == PureDP(0.25)
 
 
-def test_who_waits_too_long_for_the_lock_is_told(url, monkeypatch):
-    monkeypatch.setitem(_settings(), "lock_timeout", "200ms")
+def test_who_waits_too_long_for_the_lock_is_told(url, setting):
+    setting("lock_timeout", "200ms")
     with Ledger.open(url) as holder, Ledger.open(url) as other, holder.transaction():
         holder.charge(PureDP(0.125), "a")
         with pytest.raises(LedgerError, match="stayed locked by another process"):
             other.charge(PureDP(0.25), "b")
-
-
-def _settings():
-    from qrelease.privacy import ledger_server
-
-    return ledger_server.SETTINGS
 
 
 def test_a_server_that_does_not_answer_is_out_of_reach(schema):

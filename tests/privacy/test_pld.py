@@ -1,7 +1,7 @@
 """Privacy loss distributions of Gaussians against the exact ones, and where their arithmetic ends."""
 
 import math
-import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -87,9 +87,9 @@ def test_pld_refuses_what_its_arithmetic_cannot_hold() -> None:
             make(1.5, 1.0)  # type: ignore[arg-type]
 
 
-def test_pld_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pld_without_its_library_says_what_to_install(not_installed: Callable[[str], None]) -> None:
     for module in ("dp_accounting", "dp_accounting.pld"):
-        monkeypatch.setitem(sys.modules, module, None)
+        not_installed(module)
     with pytest.raises(InvalidInput, match="pip install dp-accounting"):
         PrivacyLoss.gaussian(1, 1.0)
     with pytest.raises(InvalidInput, match="pip install dp-accounting"):

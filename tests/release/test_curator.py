@@ -71,7 +71,8 @@ class Failing:
 
 EXTREMES = [0, -1, 0.5, 1e308, 5e-324, 10**400, -(10**400), 2**63, math.nan, math.inf, -math.inf, True, "many", []]
 NUMBERS = {
-    "records": (Auto, MaxEnt, MWEM, Records),
+    "records": (Auto, MaxEnt, MWEM),
+    "weighted_records": (Records,),
     "rounds": (MWEM,),
     "sweeps": (MWEM,),
     "selection": (MWEM,),

@@ -132,11 +132,11 @@ def test_every_mechanism_gives_a_table_and_again_when_loaded(mechanism, tmp_path
         np.testing.assert_array_equal(again[name], column)
 
 
-def test_a_table_that_never_fits_takes_nothing_else_with_it(tmp_path: Path, monkeypatch) -> None:
+def test_a_table_that_never_fits_takes_nothing_else_with_it(tmp_path: Path, machine_of) -> None:
     """The limits of the machine are public, and so may decide which files there are."""
     release = released()
-    monkeypatch.setattr("qrelease._util.memory.room", lambda: 0)
-    left_out = writer.save(release, tmp_path, rows=500)
+    with machine_of(0):
+        left_out = writer.save(release, tmp_path, rows=500)
     assert [*left_out] == ["synthetic.csv"]
     assert "500 synthetic records: about" in left_out["synthetic.csv"]
     assert sorted(f.name for f in tmp_path.iterdir()) == ["SHA256SUMS", "answers.csv", "release.json", "report.html"]

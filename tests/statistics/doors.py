@@ -1,6 +1,7 @@
 """What tests of statistics share: doors to small tables, and a source of noise that lists its draws."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,8 +9,9 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import Distribution, enumerated, gaussian_distribution, laplace_distribution
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy.costs import Neighbours
+from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.filters import Filter
+from qrelease.statistics.base import Statistic
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns
 
@@ -20,10 +22,22 @@ def column(values, cells, name="x"):
     return Table(domain, (np.array([cells if v is None else v for v in values], np.int64),))
 
 
-def door(table, cost, neighbours=Neighbours.ADD_REMOVE, noise=0):
-    """A door with a budget; `noise` is a seed or a source."""
+def door(table, cost, neighbours=Neighbours.ADD_REMOVE, noise=0, kind=PrivateColumns):
+    """A door with a budget; `noise` is a seed or a source, `kind` a broken one for twins."""
     source = ExactNoise(Entropy.insecure(noise)) if isinstance(noise, int) else noise
-    return PrivateColumns(table, neighbours, Filter(cost), source)
+    return kind(table, neighbours, Filter(cost), source)
+
+
+@dataclass(frozen=True)
+class DrawsAt:
+    """A broken twin: a statistic that draws at one cost, and is paid for at another; no filter sees it."""
+
+    cost: Cost
+    statistic: Statistic
+
+    def estimate(self, private, _):
+        private.filter = Filter(self.cost)
+        return self.statistic.estimate(private, self.cost)
 
 
 class ListedNoise:
@@ -100,15 +114,24 @@ def permuted(weights):
     return found / found.sum()
 
 
-def outcome(statistic, table, cost, neighbours=Neighbours.ADD_REMOVE, missing=1e-9, seen=None, least=1e-13):
+def outcome(
+    statistic,
+    table,
+    cost,
+    neighbours=Neighbours.ADD_REMOVE,
+    missing=1e-9,
+    seen=None,
+    least=1e-13,
+    kind=PrivateColumns,
+):
     """The exact distribution of what a statistic releases: all that was measured, and its value."""
 
     def run(data, choices):
-        private = door(data, cost, neighbours, ListedNoise(choices, missing))
+        private = door(data, cost, neighbours, ListedNoise(choices, missing), kind)
         result = statistic.estimate(private, cost)
         return seen(result) if seen else (result.value, tuple(m.value for m in result.measured))
 
     return enumerated(run, table, least=least)
 
 
-__all__ = ["ListedNoise", "column", "door", "outcome", "permuted"]
+__all__ = ["DrawsAt", "ListedNoise", "column", "door", "outcome", "permuted"]

@@ -15,7 +15,7 @@ from qrelease.statistics.grid import Numbers
 from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.quantile import Quantile, losses
 from qrelease.statistics.quantiles import RecursiveQuantiles, TreeQuantiles, spread
-from tests.statistics.doors import column, door, outcome
+from tests.statistics.doors import DrawsAt, column, door, outcome
 
 ONE = PureDP(1.0)
 PAIRS = {
@@ -39,7 +39,7 @@ def test_a_quantile_costs_what_it_says(q, cost, neighbours):
     assert max(a.epsilon if cost == PureDP(2.0) else a.rho for a in found) > 0.05
 
 
-def test_scores_that_are_not_monotone_at_the_rate_of_monotone_ones_are_convicted(monkeypatch):
+class AllMonotone(PrivateColumns):
     """The published mistake: ε/Δ for scores of which some rise while others fall."""
 
     def choose(self, what, scores, sensitivity, cost, *, monotone=False):
@@ -47,22 +47,17 @@ def test_scores_that_are_not_monotone_at_the_rate_of_monotone_ones_are_convicted
         self.spend(what, cost)
         return self.noise.choose(scores, epsilon, sensitivity, "exponential", monotone=True)
 
-    monkeypatch.setattr(PrivateColumns, "choose", choose)
+
+def test_scores_that_are_not_monotone_at_the_rate_of_monotone_ones_are_convicted():
     statistic, cost, replace = Quantile("x", interval=False), PureDP(2.0), Neighbours.REPLACE_ONE
     tables = [column([99, 99, 99, v], 101) for v in (0, 100)]
-    assert compare(*(outcome(statistic, t, cost, replace) for t in tables), cost).convicted
+    assert compare(*(outcome(statistic, t, cost, replace, kind=AllMonotone) for t in tables), cost).convicted
 
 
 @pytest.fixture
 def _two_places(monkeypatch):
     """Values have two places each, so that all that may be drawn can be listed."""
     monkeypatch.setattr(quantiles, "_MAX_PLACES", 2)
-
-
-@pytest.fixture
-def _unpaid(monkeypatch):
-    """Nothing is spent, so that a mechanism that draws for more than its cost is not stopped."""
-    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
 
 
 @pytest.mark.usefixtures("_two_places")
@@ -73,11 +68,11 @@ def test_halving_costs_what_it_says(neighbours):
     assert max(a.epsilon for a in found) > 0.3
 
 
-@pytest.mark.usefixtures("_two_places", "_unpaid")
-def test_halving_at_the_whole_cost_a_depth_is_convicted(monkeypatch):
-    """The mistake: parallel composition taken for all depths, where it holds for the parts of one."""
-    monkeypatch.setattr(RecursiveQuantiles, "_shares", lambda self, cost: (PureDP(4.0),) * 2)
-    found = list(audits(RecursiveQuantiles("x", (0.25, 0.5, 0.75)), PureDP(2.0), Neighbours.ADD_REMOVE))
+@pytest.mark.usefixtures("_two_places")
+def test_halving_at_the_whole_cost_a_depth_is_convicted():
+    """The mistake: parallel composition taken for all depths, where it holds for the parts of one; here at twice it."""
+    twin = DrawsAt(PureDP(8.0), RecursiveQuantiles("x", (0.25, 0.5, 0.75)))  # in two depths
+    found = list(audits(twin, PureDP(2.0), Neighbours.ADD_REMOVE))
     assert any(a.convicted for a in found)
 
 
@@ -119,10 +114,9 @@ def test_a_tree_of_counts_costs_what_it_says(neighbours):
     assert 0.7 < max(found) <= 1 + 1e-9
 
 
-@pytest.mark.usefixtures("_unpaid")
-def test_a_tree_whose_levels_cost_the_whole_each_is_convicted(monkeypatch):
-    monkeypatch.setattr(TreeQuantiles, "_shares", lambda self, grid, cost: (cost,) * 2)
-    assert max(loss(TREE, (SPREAD, SPREAD[1:]), ONE, Neighbours.ADD_REMOVE, seed) for seed in range(40)) > 1.3
+def test_a_tree_whose_levels_cost_the_whole_each_is_convicted():
+    twin = DrawsAt(PureDP(2 * ONE.epsilon), TREE)  # of two levels
+    assert max(loss(twin, (SPREAD, SPREAD[1:]), ONE, Neighbours.ADD_REMOVE, seed) for seed in range(40)) > 1.3
 
 
 def test_the_loss_of_a_quantile_is_zero_and_moves_by_its_sensitivity():

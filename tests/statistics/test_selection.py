@@ -1,19 +1,16 @@
 """Selections and thresholds: their cost listed exactly, a twin that does not share it, and promises at β."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import compare
-from qrelease.noise.sparse_vector import SparseVector
 from qrelease.privacy.costs import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.selection import MostCommon
 from qrelease.statistics.thresholds import AboveThresholds
-from tests.statistics.doors import column, door, outcome
+from tests.statistics.doors import DrawsAt, column, door, outcome
 
 PAIRS = {
     Neighbours.ADD_REMOVE: [([0, 1], [0, 1, 2]), ([2, 2], [2])],
@@ -21,8 +18,7 @@ PAIRS = {
 }
 
 
-def audits(cost, neighbours):
-    statistic = MostCommon(("x",), 2)
+def audits(cost, neighbours, statistic=MostCommon(("x",), 2)):  # noqa: B008
     for first, second in PAIRS[neighbours]:
         yield compare(*(outcome(statistic, column(v, 3), cost, neighbours) for v in (first, second)), cost)
 
@@ -35,11 +31,10 @@ def test_peeling_costs_what_it_says(cost, neighbours):
     assert max(a.epsilon if cost == PureDP(1.0) else a.rho for a in found) > 0.1
 
 
-def test_each_place_at_the_whole_cost_is_convicted(monkeypatch):
-    """The mistake: k selections for the price of one, which no filter sees."""
-    monkeypatch.setattr(MostCommon, "_share", lambda self, cost: PureDP(2.0))
-    monkeypatch.setattr(PrivateColumns, "spend", lambda self, what, cost: None)
-    assert any(a.convicted for a in audits(PureDP(1.0), Neighbours.REPLACE_ONE))
+def test_each_place_at_the_whole_cost_is_convicted():
+    """The mistake: k selections for the price of one, here of twice one, which no filter sees."""
+    twin = DrawsAt(PureDP(4.0), MostCommon(("x",), 2))
+    assert any(a.convicted for a in audits(PureDP(1.0), Neighbours.REPLACE_ONE, twin))
 
 
 COUNTS = np.random.default_rng(8).integers(0, 900, 40)
@@ -78,13 +73,21 @@ def test_a_session_costs_what_it_says(form, epsilon, positives, neighbours):
     assert max(a.epsilon for a in audits) > 1.5
 
 
-def test_a_session_that_pays_for_one_cell_and_names_six_is_convicted(monkeypatch):
+class PaysForOne(PrivateColumns):
     """The mistake: the noise of AboveThreshold in a session that goes on after its halt."""
+
+    def stream(self, what, cost, kind, positives, *arguments, **options):
+        stream = super().stream(what, cost, kind, 1, *arguments, **options)
+        stream.left = positives
+        return stream
+
+
+def test_a_session_that_pays_for_one_cell_and_names_six_is_convicted():
     cost = PureDP(4.0)
-    one = SparseVector.calibrate(cost, 1, 1, monotone=True)
-    monkeypatch.setattr(SparseVector, "calibrate", lambda *_, **__: replace(one, positives=6))
     statistic, pairs = AboveThresholds(("x",), 1, 6), [0, 0, 1, 1, 2, 2, 3, 3]
-    laws = (outcome(statistic, column(v, 6), cost, missing=1e-6, least=1e-12) for v in (pairs, [*pairs, 3]))
+    laws = (
+        outcome(statistic, column(v, 6), cost, missing=1e-6, least=1e-12, kind=PaysForOne) for v in (pairs, [*pairs, 3])
+    )
     assert compare(*laws, cost).convicted
 
 

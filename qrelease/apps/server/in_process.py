@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from qrelease.apps.server.app import Handlers, Limits, application
 from qrelease.apps.server.questions import PublicFacts
 from qrelease.apps.server.service import Service
 from qrelease.apps.server.transactions import Transactions
-from qrelease.mechanisms.online.session import Online
+from qrelease.mechanisms.online.session import Online, OnlineSession
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.ledger import Ledger
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def in_process(curator: Curator, path: Path, mechanism: Online, cap: Cost) -> Iterator[tuple[ASGIApp, str]]:
+def in_process(
+    curator: Curator,
+    path: Path,
+    mechanism: Online,
+    cap: Cost,
+    service_of: Callable[[OnlineSession, Analysts], Service] = Service,
+) -> Iterator[tuple[ASGIApp, str]]:
     """The application over a curator's session, and the token of one analyst who may spend the whole cap.
 
     Parameters
@@ -35,6 +41,8 @@ def in_process(curator: Curator, path: Path, mechanism: Online, cap: Cost) -> It
         The online mechanism of the session.
     cap
         What the session may cost.
+    service_of
+        Makes the service of the session and of the ledger's analysts.
 
     Yields
     ------
@@ -46,7 +54,7 @@ def in_process(curator: Curator, path: Path, mechanism: Online, cap: Cost) -> It
         token = analysts.add("ada", cap)
         transactions = Transactions(
             curator.ledger,
-            lambda: Service(curator.open(mechanism, cap, key="server"), analysts),
+            lambda: service_of(curator.open(mechanism, cap, key="server"), analysts),
             path.with_name("turn"),
         )
         transactions.start()

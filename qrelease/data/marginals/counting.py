@@ -86,6 +86,11 @@ def gathered(shape: tuple[int, ...], sets: tuple[Axes, ...]) -> Iterator[tuple[A
         yield tuple(np.flatnonzero(table).tolist()), tuple(sets[j] for j in np.flatnonzero(held))
 
 
+def counting_cores(cells: int, available: int) -> int:
+    """How many of the cores count at once into tables of so many cells: as many as `private_table_cells` allow."""
+    return min(available, max(SETTINGS.private_table_cells // max(cells, 1), 1))
+
+
 def count_records(
     columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]],
     names: Sequence[str],
@@ -130,8 +135,8 @@ def count_records(
                 raise InvalidInput(f"column {name!r} has codes that it had not when it was read: did a file change?")
         return counts
 
-    records, most = len(columns[0]), max(SETTINGS.private_table_cells // max(cells, 1), 1)
-    counts, *others = in_parallel(work, records, records * len(tables), min(cores(), most))
+    records = len(columns[0])
+    counts, *others = in_parallel(work, records, records * len(tables), counting_cores(cells, cores()))
     for other in others:
         counts += other
     return counts

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,14 @@ from qrelease.apps.cli import main
 
 
 def test_evaluate_names_the_dataset_and_draws_only_what_it_can(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str], not_installed: Callable[[str], None]
 ) -> None:
     command = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--workload", "marginals:1"]
     assert main([*command, "--json"]) == 0
     assert {json.loads(line)["dataset"] for line in capsys.readouterr().out.splitlines()} == {"people"}
     assert main([*command, "--dataset", "census"]) == 0
     assert "\ncensus: " in capsys.readouterr().out
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    not_installed("matplotlib")
     (folder / "people.csv").unlink()  # it looks before it reads
     assert main([*command, "--plot", "error.svg"]) == 2
     assert capsys.readouterr().err == "qrelease: a picture needs matplotlib: pip install matplotlib\n"

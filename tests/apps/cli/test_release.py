@@ -301,23 +301,18 @@ def test_a_refused_first_release_leaves_no_file(
 
 
 def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_private(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, free_disk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A disk, and a memory, that are large enough but for the synthetic records of so many people."""
-    from qrelease.apps.cli import release as command
     from qrelease.release import release as released
 
     queries = 2 * 3 + 2 * 4 + 3 * 4
-    monkeypatch.setattr(command, "_SOME", 1 << 22)
-    usage = shutil.disk_usage(folder)
-    room = (1 << 22) + (24 + 64) * queries + 8 * 3 * 400 - 1
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=room))
+    free_disk((1 << 22) + (24 + 64) * queries + 8 * 3 * 400 - 1)
     assert release("--mechanism", "laplace", out="one") == 0
     assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "two.ledger", out="two") == 2
     assert "this release may take" in capsys.readouterr().err
     assert release("--mechanism", "maxent", "--records", "400", "--ledger", "three.ledger", out="three") == 2
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
+    free_disk(1 << 40)
 
     def tight(domain: object, rows: int, *, ahead: bool = True) -> None:
         if ahead and rows >= 400:
@@ -408,15 +403,23 @@ def test_a_wide_release_goes_the_whole_road(folder: Path, capsys: pytest.Capture
         assert sum(1 for _ in file) == 129_537
 
 
+@pytest.fixture
+def at_the_charge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
+    """What a release does where it would charge: it hands over what is released, and ends with an error."""
+
+    def handed_to(seen: Callable[..., None]) -> None:
+        monkeypatch.setattr("qrelease.release.curator.Curator.pay", lambda _, *given, **__: seen(*given) or 1 / 0)
+
+    return handed_to
+
+
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_what_a_long_release_takes_is_said_before_it_starts(
-    neighbours: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    neighbours: str, folder: Path, capsys: pytest.CaptureFixture[str], at_the_charge: Callable[..., None]
 ) -> None:
     """Where the number of records is private, the line is the same for any number of them."""
-    said = []
-    monkeypatch.setattr(
-        "qrelease.release.curator.Curator.pay", lambda *_, **__: said.append(capsys.readouterr().err) or 1 / 0
-    )
+    said: list[str] = []
+    at_the_charge(lambda *_: said.append(capsys.readouterr().err))
     for rows in (1, 2):
         (folder / "people.csv").write_text("sex,age,city\n" + rows * ROWS)
         with pytest.raises(ZeroDivisionError):
@@ -436,10 +439,10 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
 
 
 def test_weighted_records_and_order_are_those_of_the_mechanism(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, at_the_charge: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken: list[Any] = []
-    monkeypatch.setattr("qrelease.release.curator.Curator.pay", lambda _, *given, **__: taken.append(given) or 1 / 0)
+    at_the_charge(lambda *given: taken.append(given))
     rules = '\n[[impossible]]\nwhere = "sex = F and city = Rom"\n'
     (folder / "people.toml").write_text(SCHEMA + rules)
     options = ["--mechanism", "records", "--delta", "1e-6"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pieces import cut_from
 from worlds import PROPERTY, SHAPES
 
 from qrelease._util import parallel as parallel_module
@@ -48,8 +49,7 @@ def names(shape):
 @given(shape=SHAPES, k=st.integers(0, 3), rows=st.integers(0, 300), seed=st.integers(0, 99))
 @PROPERTY
 def test_counts_are_exact(parallel, way, shape, k, rows, seed):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
+    with cut_from(parallel), pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=2560))
         sets = tuple(s for i in range(k + 1) for s in combinations(range(len(shape)), i))
         columns = records(shape, rows, seed)
@@ -113,13 +113,7 @@ def test_a_code_that_its_column_has_not_is_named_and_writes_nothing(way, code):
         getattr(MarginalPlan.choose(shape, triples(shape)), way).count(columns, names(shape))
 
 
-def test_many_cores_take_little_memory(monkeypatch):
-    """However many there are, their own tables have `_OWN` cells together."""
-    most = []
-    monkeypatch.setattr(counting, "cores", lambda: 64)
-    monkeypatch.setattr(
-        counting, "in_parallel", lambda work, n, touched, pieces: most.append(pieces) or [work(0, slice(0, n))]
-    )
-    for cells in (1, counting.SETTINGS.private_table_cells // 5, counting.SETTINGS.private_table_cells * 2):
-        counting.count_records(records((2,), 3, 0), ["a"], (2,), {(0,): 0}, cells + 1)
-    assert most == [64, 4, 1]
+def test_many_cores_take_little_memory():
+    """However many there are, their own tables have `private_table_cells` cells together."""
+    most = counting.SETTINGS.private_table_cells
+    assert [counting.counting_cores(cells, 64) for cells in (0, 2, most // 5 + 1, most * 2)] == [64, 64, 4, 1]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pieces import cut_from
 from worlds import PROPERTY, SHAPES
 
 from qrelease._util import parallel as parallel_module
@@ -82,8 +83,7 @@ def plans(draw):
 @given(plan=plans())
 @PROPERTY
 def test_reads_and_writes_every_marginal(direct, parallel, plan):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_module, "MIN_PARALLEL_CELLS", parallel)
+    with cut_from(parallel):
         assert_reads_and_writes(*plan, direct)
 
 

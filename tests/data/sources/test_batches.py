@@ -138,9 +138,8 @@ REFUSED = [
 
 
 @pytest.fixture
-def database(tmp_path, monkeypatch):
+def database(in_folder, tmp_path):
     duckdb = pytest.importorskip("duckdb")
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("a\n1\n")
     with duckdb.connect(tmp_path / "t.duckdb") as connection:
         connection.execute("create table visits (id varchar, ward varchar, age int)")

@@ -1,7 +1,6 @@
 """Records of parquet files."""
 
 import datetime as dt
-import sys
 
 import pyarrow as pa
 import pytest
@@ -21,7 +20,7 @@ FRAME = {
 }
 
 
-def test_read_parquet(tmp_path, monkeypatch):
+def test_read_parquet(tmp_path, not_installed):
     path = tmp_path / "people.parquet"
     parquet.write_table(pa.table(FRAME), path)
     assert codes(Table.read_parquet(path, PEOPLE)) == CODES
@@ -40,6 +39,6 @@ def test_read_parquet(tmp_path, monkeypatch):
         Table.read_parquet(path, PEOPLE)
     with pytest.raises(InvalidInput, match=r"absent\.parquet cannot be read"):
         Table.read_parquet(tmp_path / "absent.parquet", PEOPLE)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    not_installed("pyarrow")
     with pytest.raises(InvalidInput, match="Parquet needs pyarrow: pip install pyarrow"):
         Table.read_parquet(path, PEOPLE)

@@ -5,6 +5,7 @@ import logging
 import sys
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
@@ -196,26 +197,29 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
     assert expected in {d.path for d in found.differences}, str(found)
 
 
-@pytest.mark.parametrize("where", ["detail", "log", "schema"])
-def test_a_server_that_leaks_is_convicted(where, monkeypatch):
-    known = {}
-    opened = Service.__init__
+class Leaking(Service):
+    """A service that tells the sum of the codes of the table, in one of three places."""
 
-    def init(self, session, analysts):
-        known["first"] = sum(int(column.sum()) for column in session._draws._private._table.columns)
+    def __init__(self, session, analysts, where):
+        super().__init__(session, analysts)
+        self.where, table = where, session._draws._private._table
+        self.known = sum(int(column.sum()) for column in table.columns)
         if where == "log":
-            logging.getLogger("qrelease.server").error("serving, with codes that sum to %d", known["first"])
-        opened(self, session, analysts)
+            logging.getLogger("qrelease.server").error("serving, with codes that sum to %d", self.known)
 
     def budget(self, analyst):
-        raise InvalidInput(f"the codes of the table sum to {known['first']}")
+        if self.where == "detail":
+            raise InvalidInput(f"the codes of the table sum to {self.known}")
+        return super().budget(analyst)
 
-    monkeypatch.setattr(Service, "__init__", init)
-    if where == "detail":
-        monkeypatch.setattr(Service, "budget", budget)
-    if where == "schema":
-        monkeypatch.setattr(Service, "quote", lambda *_: [{"cost": known["first"]}])
-    door = server_door(Online(alpha=0.2, beta=0.05), PureDP(100.0), in_process)
+    def quote(self, *asked):
+        return [{"cost": self.known}] if self.where == "schema" else super().quote(*asked)
+
+
+@pytest.mark.parametrize("where", ["detail", "log", "schema"])
+def test_a_server_that_leaks_is_convicted(where):
+    leaking = partial(in_process, service_of=partial(Leaking, where=where))
+    door = server_door(Online(alpha=0.2, beta=0.05), PureDP(100.0), leaking)
     found = compared("HTTP", "online", door, SWAP, seeds=1, pairs=neighbouring(SWAP)[-1:])
     paths = " ".join(d.path for d in found.differences)
     assert {"detail": "v1 budget/json/detail", "log": "log/0", "schema": "quotes/0/cost"}[where] in paths, str(found)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 
@@ -82,9 +81,9 @@ def test_the_score_of_large_marginals_is_its_definition_too():
 
 
 @pytest.fixture
-def _without_models(monkeypatch):
+def _without_models(not_installed):
     """As where scikit-learn is not installed, whose models take a second."""
-    monkeypatch.setitem(sys.modules, "sklearn", None)
+    not_installed("sklearn")
 
 
 def test_sets_drawn_at_random_are_distinct_and_always_the_same():

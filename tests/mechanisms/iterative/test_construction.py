@@ -596,17 +596,18 @@ def test_parts_that_are_none(arguments, message):
             PerturbedLeader(oracle)
 
 
-def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge(monkeypatch):
+def test_whole_marginals_that_a_leader_needs_are_tried_before_the_charge():
     """Few queries on many cells: the candidates answer the queries, but not for every cell."""
-    domain = coded(20, 20)
-    rule = MedianRule(small_databases(domain, 1), 0.2)
-    mechanism = IterativeConstruction(rule, PerturbedLeader(ConjunctionOracle()))
-    asked = Workload.predicates(domain, "a = 1 and b = 2")
-    mechanism.check(asked, PureDP(1.0), BOTH[0])
-    monkeypatch.setattr("qrelease.inference.medians.MAX_ANSWERS", 1000)
-    IterativeConstruction(rule).check(asked, PureDP(1.0), BOTH[0])
-    with pytest.raises(TooLarge, match="400 answers of 400 candidates are too many"):
-        mechanism.check(asked, PureDP(1.0), BOTH[0])
+
+    def checked(domain, *oracle):
+        rule, asked = MedianRule(small_databases(domain, 1), 0.2), Workload.predicates(domain, "a = 1 and b = 2")
+        IterativeConstruction(rule, *oracle).check(asked, PureDP(1.0), BOTH[0])
+
+    leader = PerturbedLeader(ConjunctionOracle())
+    checked(coded(20, 20), leader)
+    checked(coded(80, 80))
+    with pytest.raises(TooLarge, match="6,400 answers of 6,400 candidates are too many"):
+        checked(coded(80, 80), leader)
 
 
 def test_negative_mass_is_fine_where_none_was_promised():

@@ -138,10 +138,9 @@ def test_a_synopsis_costs_no_less_than_one_for_some_of_its_columns_and_queries(g
         assert all(price >= 0.999 * p for (some, k), p in numbers.items() if least <= k <= i and {*some} <= {*axes})
 
 
-def test_few_synopses_have_to_be_priced(monkeypatch):
+def test_few_synopses_have_to_be_priced(priced_synopses):
     """Though most queries are on other columns than those before: without a bound, three prices for each union."""
-    table, priced = Prices.table, []
-    monkeypatch.setattr(Prices, "table", lambda *a: (priced.append(a[2]), table(*a))[1])
+    priced = priced_synopses("table")
     domain = coded(*[3] * 8)
     with opened(table=random_table(domain, 4_000, seed=1)) as session:
         for i in range(16):
