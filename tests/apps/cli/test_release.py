@@ -305,7 +305,7 @@ def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_priva
 ) -> None:
     """A disk, and a memory, that are large enough but for the synthetic records of so many people."""
     from qrelease.apps.cli import release as command
-    from qrelease.release import release as released
+    from qrelease.release import synthetic
 
     queries = 2 * 3 + 2 * 4 + 3 * 4
     monkeypatch.setattr(command, "_SOME", 1 << 22)
@@ -323,7 +323,7 @@ def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_priva
         if ahead and rows >= 400:
             raise TooLarge(f"{rows} synthetic records are too many")
 
-    monkeypatch.setattr(released, "check_fit", tight)
+    monkeypatch.setattr(synthetic, "check_fit", tight)
     capsys.readouterr()
     assert release("--mechanism", "laplace", "--ledger", "four.ledger", out="four") == 0
     assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "five.ledger", out="five") == 2
