@@ -41,7 +41,6 @@ TABLE = Table(DOMAIN, (_G, _H, _X))
 
 
 COST = ZCDP(0.3)
-SEEDS = 60
 
 
 @cache
@@ -66,8 +65,9 @@ def measured(seed, cost=COST, shrink=1.0):
 
 @cache
 def answers(question, cost=COST):
-    """The answers of `SEEDS` generators, for all the tests that look at them."""
-    return [measured(seed, cost).answer(question) for seed in range(SEEDS)]
+    """The answers for several seeds, for all the tests that look at them; of means fewer, which take longer."""
+    seeds = 40 if question.startswith("mean") else 120
+    return [measured(seed, cost).answer(question) for seed in range(seeds)]
 
 
 def truth(kind, value, groups, where=None):
@@ -114,11 +114,11 @@ def test_shrunk_answers_cover_too_and_are_nearer():
 
 @pytest.mark.parametrize("question", ["mean:x by g*h", "sum:x by g*h"])
 def test_differences_count_the_noise_that_groups_share(question):
-    """Of two pairs of groups that have nothing in common; of 120 intervals 95 % are within .05 of .95 nearly always."""
+    """Of three pairs of groups; of 120 intervals or more 95 % hold, give or take .05."""
     wanted = WANTED[question]
     inside, widths = [], []
     for found in answers(question):
-        for i, j in ((0, 4), (2, 6)):
+        for i, j in ((0, 4), (2, 6), (1, 9)):
             apart = found.difference(i, j)
             inside.append(apart.low <= wanted[i] - wanted[j] <= apart.high)
             widths.append((apart.high - apart.low) / np.hypot(*(found.high - found.low)[[i, j]]))
