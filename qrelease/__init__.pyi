@@ -27,7 +27,6 @@ from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
 from qrelease.inference.fitted import fitted as fitted
 from qrelease.inference.measurement import Measurement as Measurement
-from qrelease.inference.number_tables import NumberTable as NumberTable
 from qrelease.mechanisms.auto import Auto as Auto
 from qrelease.mechanisms.base import MechanismResult as MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian as Gaussian

@@ -1,5 +1,7 @@
 """Answers to questions about numbers from noisy tables of sums: `MeasuredSums`, and a `NumberTable` for each question.
 
+`Release.table` is the door to them, and says which groups are shown.
+
 *Unbiased answers.* A mean is the ratio S/C of two noisy tables with independent noise, of variances V and W in every
 cell. Its interval is Fieller's: all m in [-1, 1] with (S - mC)² <= z²(V + m²W), for S - mC is normal about 0 at the
 true m: it covers at 95 % however few records there are; where C is lost in its noise it is the whole range. Sums,
@@ -40,9 +42,6 @@ _NORMAL: Final = 1.959964
 _LAPLACE: Final = 2.118307
 """Standard deviations of a normal and of one Laplace draw that are exceeded with a probability of 5 %. Sums of Laplace
 draws are nearer to normal."""
-
-_NUMBERS: Final = ("value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n")
-"""Columns of a table of answers, beside those that name a line."""
 
 _CLEAR: Final = 5.0
 """Standard deviations of its noise that a count is above 0 where ratios are differentiated."""
@@ -109,19 +108,6 @@ class NumberTable:
         of small groups. Elsewhere the unbiased one.
     note
         What no interval counts; empty where they count everything.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import qrelease as qr
-    >>> domain = qr.Domain.coded({"hours": 100, "sex": 2})
-    >>> table = qr.Table(domain, (np.arange(1000) % 50 + 20, np.arange(1000) % 2))
-    >>> cost, sexes = qr.ZCDP(0.5), qr.Workload.marginals(domain, [["sex"]])
-    >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
-    >>> means = curator.release(qr.NumberSums(["mean:hours by sex"]), sexes, cost).number("mean:hours by sex")
-    >>> more = means.difference(["1"], ["0"])
-    >>> more.low < 1 < more.high
-    True
     """
 
     question: NumericQuestion
@@ -142,61 +128,17 @@ class NumberTable:
     def __len__(self) -> int:
         return len(self.value)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """As columns by name: the labels of the groups, then the numbers."""
-        domain = self.question.domain
-        names, probabilities = _key_names(self.question), self.question.probabilities
-        found: dict[str, list[Any]] = {
-            f"{name}_" if name in (*_NUMBERS, "probability") else name: [
-                domain[name].label(code) for code in self.keys[:, i].tolist()
-            ]
-            for i, name in enumerate(names)
-        }
-        if self.question.kind == "quantile":
-            found["probability"] = list(probabilities) * (len(self) // len(probabilities))
-        numbers = {
-            "value": self.model,
-            "low": self.model_low,
-            "high": self.model_high,
-            "unbiased": self.value,
-            "unbiased_low": self.low,
-            "unbiased_high": self.high,
-            "n": self.count,
-        }
-        return found | {name: column.tolist() for name, column in numbers.items()}
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns whose codes are in `keys`."""
+        return _key_names(self.question)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """A line for each group, by name: the labels of the group under `group`."""
-        found = self.columns()
-        names = [name for name in found if name not in _NUMBERS]
-        numbers = [name for name in found if name in _NUMBERS]
-        return [
-            {
-                "group": " * ".join(str(found[name][i]) for name in names) or "all",
-                **{name: found[name][i] for name in numbers},
-            }
-            for i in range(len(self))
-        ]
-
-    def group(self, *labels: str) -> int:
-        """The line of the group with these labels, in the order of the columns; `InvalidInput` for none."""
-        names = _key_names(self.question)
-        if len(labels) != len(names):
-            raise InvalidInput(f"a group of this question has {len(names)} labels, got {len(labels)}")
-        code = []
-        for name, label in zip(names, labels, strict=True):
-            known = self.question.domain[name].labels
-            if str(label) not in known:
-                raise InvalidInput(f"column {name!r} has no cell {label!r}")
-            code.append(known.index(str(label)))
-        return int(np.flatnonzero((self.keys == np.array(code)).all(axis=1))[0]) if code else 0
-
-    def difference(self, first: Sequence[str], second: Sequence[str]) -> Interval:
-        """What the first group has more than the second, both named by their labels; with its own interval.
+    def difference(self, first: int, second: int) -> Interval:
+        """What the group on the first line has more than that on the second, with its own interval.
 
         The noise of two groups is correlated: their tables have residuals in common. That is counted.
         """
-        i, j = self.group(*first), self.group(*second)
+        i, j = first, second
         value = float(self.value[i] - self.value[j])
         needs, rows = self._of_kind(), []
         if needs.kind in ("count", "histogram", "sum"):
@@ -241,24 +183,6 @@ class NumberTable:
         value = np.cumsum(self.value)
         return self._with(value, value - half, value + half)
 
-    def top(self, k: int) -> NumberTable:
-        """The k groups with the largest answers, the largest first."""
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise InvalidInput(f"top takes a positive whole number, got {k!r}")
-        return self._some(np.argsort(-self.model, kind="stable")[:k])
-
-    def above(self, threshold: float) -> NumberTable:
-        """The groups whose whole interval is above a threshold."""
-        return self._some(np.flatnonzero(self.model_low > threshold))
-
-    def suppressed(self, least: float) -> NumberTable:
-        """The groups that surely have so many records, and no others; by the noisy counts, so at no cost."""
-        return self._some(np.flatnonzero(self.count - self.count_error >= least))
-
-    def _some(self, lines: Ints) -> NumberTable:
-        columns = ("keys", "value", "low", "high", "count", "model", "model_low", "model_high")
-        return replace(self, **{name: getattr(self, name)[lines] for name in columns}, _tables=(), _needs=None)
-
     def _with(self, value: Floats, low: Floats, high: Floats) -> NumberTable:
         return replace(
             self,
@@ -274,7 +198,7 @@ class NumberTable:
 
     def _of_kind(self) -> Needs:
         if self._needs is None:
-            raise InvalidInput("this is a part of an answer, or made of one: ask the whole one")
+            raise InvalidInput("this is made of an answer: ask the whole one")
         return self._needs
 
     def _linear(self) -> tuple[tuple[_Sums, ...], tuple[float, ...]]:

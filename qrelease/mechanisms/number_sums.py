@@ -91,8 +91,8 @@ class NumberSums:
     >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
     >>> mechanism = qr.NumberSums(["mean:hours by sex"])
     >>> release = curator.release(mechanism, qr.Workload.marginals(domain, [["sex"]]), cost)
-    >>> means = release.measured_sums.answer("mean:hours by sex", release.measurements)
-    >>> bool((means.low < [44, 45]).all() and ([44, 45] < means.high).all())
+    >>> means = release.table("mean:hours by sex")
+    >>> bool((means.low_95 < [44, 45]).all() and ([44, 45] < means.high_95).all())
     True
     """
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
 NUMBERS_FILE: Final = "numbers.csv"
@@ -19,7 +20,26 @@ def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
     if release.measured_sums is None:
         return
     for question in release.measured_sums.questions:
-        answer = release.number(question)
-        for row in answer.rows():
-            numbers = (f"{row[name]:.6g}" for name in COLUMNS[2:-1])
-            yield str(answer.question), str(row["group"]), *numbers, answer.note
+        answer = release.measured_sums.answer(question, release.measurements)
+        groups = _groups(answer)
+        parts = (
+            answer.model,
+            answer.model_low,
+            answer.model_high,
+            answer.value,
+            answer.low,
+            answer.high,
+            answer.count,
+        )
+        for group, *numbers in zip(groups, *(part.tolist() for part in parts), strict=True):
+            yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), answer.note
+
+
+def _groups(answer: NumberTable) -> list[str]:
+    """What each line is of: the labels of its group, and its cell or probability."""
+    question = answer.question
+    labels = [question.domain[name].labels for name in answer.names]
+    named = [[known[code] for known, code in zip(labels, key, strict=True)] for key in answer.keys.tolist()]
+    for line, parts in enumerate(named if question.kind == "quantile" else []):
+        parts.append(str(question.probabilities[line % len(question.probabilities)]))
+    return [" * ".join(parts) or "all" for parts in named]

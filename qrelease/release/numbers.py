@@ -45,10 +45,14 @@ from qrelease.release.frames import Column
 from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
 
 if TYPE_CHECKING:
+    from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
 NUMBERS: Final = ("value", "low_95", "high_95", "unbiased", "n", "source")
 """The columns of a table beside those that name a line."""
+
+UNBIASED_ENDS: Final = ("unbiased_low_95", "unbiased_high_95")
+"""Those of the intervals of the unbiased answers, where they are asked for."""
 
 _SCHEFFE: Final[Mapping[int, float]] = {3: 2.795483482915108, 4: 3.0802155194893837}
 """√χ²_k(0.95)."""
@@ -65,6 +69,7 @@ class Numbers:
     n         how many records the release says it is of
     measured  whether it has an interval by what was measured, though it may not be shown
     clipped   whether it is of values clipped to narrower bounds than the column's: how far that moves it is not known
+    apart     the ends of the unbiased answers' own intervals, where they are others
     """
 
     question: NumericQuestion
@@ -75,6 +80,12 @@ class Numbers:
     n: Floats
     measured: Mask
     clipped: bool = False
+    apart: tuple[Floats, Floats] | None = None
+
+    @property
+    def unbiased_ends(self) -> tuple[Floats, Floats]:
+        """The ends of the 95 % intervals of the unbiased answers."""
+        return (self.low, self.high) if self.apart is None else self.apart
 
 
 def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = False) -> Numbers:
@@ -87,9 +98,9 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
         raise InvalidInput("a running total is of a sum or a count by one column")
     bars = _exact_count(release)
-    summed = _summed(release, question, cumulative=cumulative)
+    summed = _summed_table(release, question)
     if summed is not None:
-        return summed
+        return _of_sums(summed.cumulative() if cumulative else summed)
     counts = question.tabulated(_said(release, marginal_of(question), bars))
     if cumulative:
         counts = counts.cumsum(axis=0)
@@ -97,24 +108,31 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     found = made.answer()
     outside = [found.value < found.low, found.value > found.high]
     low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
-    return replace(found, low=low, high=high)
+    return replace(found, low=low, high=high, apart=found.unbiased_ends)
 
 
-def _summed(release: Release, question: NumericQuestion, *, cumulative: bool) -> Numbers | None:
-    """The answers that sums measured for questions about numbers give, which count no bins; None without them."""
+def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | None:
+    """What sums measured for questions about numbers say, which count no bins; None without them."""
     if release.measured_sums is None or question.kind not in MEASURED:
         return None
     try:
-        found = release.measured_sums.answer(question, release.measurements)
+        return release.measured_sums.answer(question, release.measurements)
     except InvalidInput:  # not of these groups, or of a column of bins
         return None
-    if cumulative:
-        found = found.cumulative()
-    parts = (found.model, found.model_low, found.model_high, found.value, found.count)
-    value, low, high, unbiased, n = (np.asarray(part, np.float64).reshape(question.groups, -1) for part in parts)
+
+
+def _of_sums(found: NumberTable) -> Numbers:
+    """As the door shows them: without an interval where the values were clipped."""
+    question = found.question
+    parts = (found.model, found.model_low, found.model_high, found.value, found.low, found.high, found.count)
+    value, low, high, unbiased, *apart, n = (
+        np.asarray(part, np.float64).reshape(question.groups, -1) for part in parts
+    )
     if found.note:
         low = high = np.full(value.shape, np.nan)
-    return Numbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note))
+        apart = [low, high]
+    ends = apart[0], apart[1]
+    return Numbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note), apart=ends)
 
 
 def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
@@ -336,23 +354,28 @@ def _centre(counts: Floats, values: Floats) -> float:
 
 
 def percent_of_total(release: Release, found: Numbers) -> Numbers:
-    """The part of each group in the sum of all, in percent, of counts and of sums that cannot be negative.
+    """The part of each group in the sum of all, in percent: of counts and sums.
 
-    Where S lies in S' ± s and T in T' ± t with 95 % each, S - uT is off by s + ut at most, with 95 % too, however the
-    two are correlated: so u is between (S' - s)/(T' + t) and (S' + s)/(T' - t).
+    Of sums that were measured as such it is a quotient with Fieller's interval. Else it is of numbers that cannot be
+    negative: where S lies in S' ± s and T in T' ± t with 95 % each, S - uT is off by s + ut at most, with 95 % too,
+    however the two are correlated, so that u is between (S' - s)/(T' + t) and (S' + s)/(T' - t).
     """
     question = found.question
     if question.kind not in ("sum", "count"):
         raise InvalidInput(f"a part of the total is of a sum or a count, not of a {question.kind}")
+    summed = _summed_table(release, question)
+    if summed is not None:
+        return _of_sums(summed.shares())
     if question.kind == "sum" and question.values.low.min() < 0:
-        raise InvalidInput(f"column {question.column!r} may be negative: its sums are no parts of a total")
+        raise InvalidInput(f"column {question.column!r} may be negative: its sums by bins are no parts of a total")
     total = numbers(release, replace(question, by=()))
     with np.errstate(invalid="ignore", divide="ignore"):
         value = np.where(total.value > 0, 100 * found.value / total.value, np.nan)
         low = 100 * np.maximum(found.low, 0) / np.maximum(total.high, 0)
         high = np.where(total.low > 0, np.minimum(100 * found.high / total.low, 100.0), total.low + 100.0)
         unbiased = np.where(total.unbiased > 0, 100 * found.unbiased / total.unbiased, np.nan)
-    return replace(found, value=value, low=np.minimum(low, value), high=np.maximum(high, value), unbiased=unbiased)
+    ends = np.minimum(low, value), np.maximum(high, value)
+    return replace(found, value=value, low=ends[0], high=ends[1], unbiased=unbiased, apart=(low, high))
 
 
 _FEW: Final = 5.0
@@ -373,8 +396,9 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
     if question.kind not in ("sum", "count", "mean", "ratio"):
         raise InvalidInput(f"two groups differ by a sum, a count, a mean or a ratio, not by a {question.kind}")
     found, places = numbers(release, question), [first, second]
-    if release.measured_sums is not None and _summed(release, question, cumulative=False) is not None:
-        return _summed_difference(release, found, places)
+    summed = _summed_table(release, question)
+    if summed is not None:
+        return _summed_difference(summed, found, places)
     signs = np.array([1.0, -1.0])
     value, n = (float(signs @ found.value[places, 0]), float(found.n[places, 0].min()))
     low, high, every = _ends(question)
@@ -406,18 +430,13 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
     return _one(question, value, *ends_of, unbiased, n)
 
 
-def _summed_difference(release: Release, found: Numbers, places: Sequence[int]) -> Numbers:
+def _summed_difference(summed: NumberTable, found: Numbers, places: Sequence[int]) -> Numbers:
     """By the sums that were measured for the question; without an interval where their values were clipped."""
-    assert release.measured_sums is not None
-    question, codes = found.question, list(found.question.group_codes())
-    first, second = (
-        [question.domain[name].label(code) for name, code in zip(question.by, codes[place], strict=True)]
-        for place in places
-    )
-    answer = release.measured_sums.answer(question, release.measurements).difference(first, second)
-    value, n = found.value[places[0], 0] - found.value[places[1], 0], float(found.n[list(places), 0].min())
+    first, second = places
+    answer = summed.difference(first, second)
+    value, n = found.value[first, 0] - found.value[second, 0], float(found.n[[first, second], 0].min())
     low, high = (np.nan, np.nan) if found.clipped else (min(answer.low, value), max(answer.high, value))
-    return replace(_one(question, value, low, high, answer.value, n), clipped=found.clipped)
+    return replace(_one(found.question, value, low, high, answer.value, n), clipped=found.clipped)
 
 
 def _apart(release: Release, found: Numbers, first: int, second: int) -> Numbers:
@@ -452,15 +471,18 @@ class Options:
 
     top: int | None = None
     _: KW_ONLY
+    above: float | None = None
     percent: bool = False
     cumulative: bool = False
     suppress: float | None = None
+    intervals: bool = False
 
     def __post_init__(self) -> None:
         if self.top is not None:
             object.__setattr__(self, "top", natural("top", self.top))
-        if self.suppress is not None:
-            object.__setattr__(self, "suppress", real("suppress", self.suppress))
+        for name in ("above", "suppress"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, real(name, getattr(self, name)))
         if self.percent and self.cumulative:
             raise InvalidInput("parts of the total and running totals are asked for one at a time")
 
@@ -473,14 +495,23 @@ def table(release: Release, question: NumericQuestion, options: Options) -> dict
     if options.percent:
         found = percent_of_total(release, found)
     if options.suppress is not None:
-        few = found.n < options.suppress
-        a, b, c, d = (np.where(few, np.nan, part) for part in (found.value, found.low, found.high, found.unbiased))
-        found = replace(found, value=a, low=b, high=c, unbiased=d)
-    named = {**_labels(found), **figures(found)}
-    if options.top is None:
-        return named
-    order = np.argsort(-np.nan_to_num(found.value.reshape(-1), nan=-np.inf), kind="stable")[: options.top]
-    return {name: Column(c.values[order], None if c.missing is None else c.missing[order]) for name, c in named.items()}
+        found = _suppressed(found, options.suppress)
+    named = {**_labels(found), **figures(found, unbiased=options.intervals)}
+    lines = np.arange(found.value.size)
+    if options.top is not None:
+        lines = np.argsort(-np.nan_to_num(found.value.reshape(-1), nan=-np.inf), kind="stable")
+    if options.above is not None:  # no line without an interval is
+        lines = lines[found.low.reshape(-1)[lines] > options.above]
+    lines = lines[: options.top]
+    return {name: Column(c.values[lines], None if c.missing is None else c.missing[lines]) for name, c in named.items()}
+
+
+def _suppressed(found: Numbers, least: float) -> Numbers:
+    """Without the numbers of groups of fewer records; n is noisy, so that this says nothing else."""
+    few = found.n < least
+    parts = (found.value, found.low, found.high, found.unbiased, *found.unbiased_ends)
+    value, low, high, unbiased, *apart = (np.where(few, np.nan, part) for part in parts)
+    return replace(found, value=value, low=low, high=high, unbiased=unbiased, apart=(apart[0], apart[1]))
 
 
 def _labels(found: Numbers) -> dict[str, Column]:
@@ -488,7 +519,7 @@ def _labels(found: Numbers) -> dict[str, Column]:
     question = found.question
     groups, lines = found.value.shape
     named: dict[str, Column] = {}
-    taken = {*NUMBERS, *question.domain.names}
+    taken = {*NUMBERS, *UNBIASED_ENDS, *question.domain.names}
     keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
     for place, name in enumerate(question.by):
         labels = np.array([label or "(missing)" for label in question.domain[name].labels], object)
@@ -501,21 +532,26 @@ def _labels(found: Numbers) -> dict[str, Column]:
     return named
 
 
-def figures(found: Numbers) -> dict[str, Column]:
-    """The numbers of each line, as `NUMBERS` names them."""
-    parts = (found.value, found.low, found.high, found.unbiased, found.n)
-    named = {
+def figures(found: Numbers, *, unbiased: bool = False) -> dict[str, Column]:
+    """The numbers of each line, as `NUMBERS` names them.
+
+    unbiased  whether the intervals of the unbiased answers are among them
+    """
+    named = {"value": found.value, "low_95": found.low, "high_95": found.high, "unbiased": found.unbiased}
+    if unbiased:
+        named |= dict(zip(UNBIASED_ENDS, found.unbiased_ends, strict=True))
+    columns = {
         name: Column(np.array(part).reshape(-1), np.isnan(part).reshape(-1))
-        for name, part in zip(NUMBERS, parts, strict=False)
+        for name, part in {**named, "n": found.n}.items()
     }
     source = np.where(found.measured.reshape(-1), "measured", "clipped" if found.clipped else "model").astype(object)
-    return {**named, "source": Column(source)}
+    return {**columns, "source": Column(source)}
 
 
 def _free(name: str, taken: set[str]) -> str:
     """A name of a key column, with a `_` behind it where a number has it."""
     found = name
-    if name in (*NUMBERS, "probability"):
+    if name in (*NUMBERS, *UNBIASED_ENDS, "probability"):
         while found in taken:
             found += "_"
     return found

@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util import memory
 from qrelease._util.typing import Floats
-from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.inference.conditional import conditional
-from qrelease.inference.histogram import Histogram
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.sampling import generator
-from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis, Tabulated, Weighted
+from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
-from qrelease.release import numbers, writer
+from qrelease.release import numbers, synthetic, writer
 from qrelease.release.answer_table import answer_columns
 from qrelease.release.error_bars import measured, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
@@ -36,32 +32,7 @@ from qrelease.release.sums import private_key
 from qrelease.release.sums import sign as sign_sums
 
 if TYPE_CHECKING:
-    from qrelease.inference.number_tables import MeasuredSums, NumberTable
-    from qrelease.queries.numeric import NumericQuestion
-
-MAX_ROWS = 1 << 26
-"""Synthetic records in one table."""
-
-FEW_ROWS = 100_000
-"""Where the number of records is unknown, a table has no more by default: its noise alone may be billions."""
-
-WEIGHTED_ROWS = 1 << 20
-"""Rows of a weighted table at most, by default: a universe of so few cells is written out as it is."""
-
-_NOTHING = 1e-6  # records: all cells that a weighted table leaves out come to one at most, by default
-
-
-def check_rows(rows: object) -> None:
-    """`InvalidInput` unless so many synthetic rows can be drawn."""
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise InvalidInput(f"rows must be a positive whole number, got {rows!r}")
-    if rows > MAX_ROWS:
-        raise InvalidInput(f"rows must be at most {MAX_ROWS:,}, got {rows:,}")
-
-
-def check_fit(domain: Domain, rows: int, *, ahead: bool = True) -> None:
-    """`OutOfMemory`, or `TooLarge`, unless so many synthetic records fit in memory; `ahead` as in `memory.check`."""
-    memory.check(8 * (len(domain) + 2) * rows, f"{rows:,} synthetic records", "ask for fewer rows", ahead=ahead)
+    from qrelease.inference.number_tables import MeasuredSums
 
 
 @final
@@ -183,28 +154,6 @@ class Release:
         numbers = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
         return Answer(*(float(part[0]) for part in numbers))
 
-    def number(self, question: str | NumericQuestion) -> NumberTable:
-        """The answer to a question about numbers that was measured, each group with its interval.
-
-        Parameters
-        ----------
-        question : str or NumericQuestion
-            Such as `mean:hours by sex`: one of the release's own, or one whose tables are margins of what was measured.
-
-        Returns
-        -------
-        NumberTable
-            A line for each group.
-
-        Raises
-        ------
-        InvalidInput
-            For a text that is no question, and for one that was not measured.
-        """
-        if self.measured_sums is None:
-            raise InvalidInput("no sums were measured for this release: see `qrelease release --numbers`")
-        return self.measured_sums.answer(question, self.measurements)
-
     def answers(self) -> Floats:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
         return self.synopsis.answer(self.workload)
@@ -264,9 +213,11 @@ class Release:
         *,
         frame: Frame = "pandas",
         top: int | None = None,
+        above: float | None = None,
         percent: bool = False,
         cumulative: bool = False,
         suppress: float | None = None,
+        intervals: bool = False,
     ) -> Any:
         """Sums, means, variances, quantiles, shares or counts by group, from what is released already, at no cost.
 
@@ -278,12 +229,16 @@ class Release:
             The kind of data frame.
         top : int, optional
             Only so many groups, those of the largest values, the largest first.
+        above : float, optional
+            Only the lines whose whole interval is above this.
         percent : bool
-            Parts of the total of all groups, of sums that cannot be negative and of counts.
+            Parts of the total of all groups, of counts and sums; of sums by bins, where they cannot be negative.
         cumulative : bool
             Running totals over the groups of one column, of sums and counts.
         suppress : float, optional
             Where `n` is less, the other numbers are null.
+        intervals : bool
+            Whether `unbiased` has its interval beside it, `unbiased_low_95` and `unbiased_high_95`.
 
         Returns
         -------
@@ -301,7 +256,9 @@ class Release:
         """
         check_frame(frame)
         asked = self._question(question)
-        options = numbers.Options(top, percent=percent, cumulative=cumulative, suppress=suppress)
+        options = numbers.Options(
+            top, above=above, percent=percent, cumulative=cumulative, suppress=suppress, intervals=intervals
+        )
         return as_frame(numbers.table(self, asked, options), frame)
 
     def sum(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
@@ -401,11 +358,7 @@ class Release:
         """
         check_frame(frame)
         rng = generator(self.insecure_seed if seed is None else seed)
-        found = conditional(self.synopsis, predicates.parse(where, self.domain))
-        count = min(max(round(found.total), 1), FEW_ROWS) if rows is None else rows
-        check_rows(count)
-        check_fit(self.domain, int(count), ahead=False)
-        return _given(columns_of(self.domain, found.sample(int(count), rng), rng), frame)
+        return _given(columns_of(self.domain, synthetic.some_codes(self, where, rows, rng), rng), frame)
 
     def _asked(self, workload: Workload | None) -> Workload:
         asked = self.workload if workload is None else workload
@@ -461,7 +414,7 @@ class Release:
         Parameters
         ----------
         rows : int, optional
-            By default the (noisy) number of records, and at most `FEW_ROWS` where that drowns in its noise.
+            By default the (noisy) number of records, and at most 100,000 where that drowns in its noise.
         seed : int, optional
             Of an ordinary generator: this is post-processing, and reveals nothing that the release does not.
         frame : {"pandas", "polars", "arrow"}, optional
@@ -488,14 +441,7 @@ class Release:
 
     def codes(self, rows: int | None, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
         """Synthetic records as codes, one array (rows,) a column; see `synthetic`."""
-        if rows is None:
-            rows = min(max(0, round(self.synopsis.total)), MAX_ROWS if self._counted else FEW_ROWS)
-            if rows == 0 and self.has_table:  # there may be nobody, and the synopsis says so
-                return [np.empty(0, np.int64)] * len(self.domain)
-            rows = max(rows, 1)  # of a release without a table, which says that it has none
-        check_rows(rows)
-        check_fit(self.domain, int(rows), ahead=False)
-        return self.synopsis.sample(int(rows), rng)
+        return synthetic.codes(self, rows, rng)
 
     def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:
         """A weighted table: its rows as typed columns, {name: (r,)}, and how many records each stands for, (r,).
@@ -508,7 +454,7 @@ class Release:
         Parameters
         ----------
         rows : int, optional
-            `WEIGHTED_ROWS` by default.
+            2²⁰ by default.
 
         Raises what `synthetic` does.
         """
@@ -520,35 +466,7 @@ class Release:
         self, rows: int | None, rng: np.random.Generator
     ) -> tuple[Sequence[npt.NDArray[np.integer[Any]]], Floats]:
         """A weighted table as codes, one array (r,) a column, and weights (r,); see `weighted`."""
-        rows = WEIGHTED_ROWS if rows is None else rows
-        check_rows(rows)
-        needed = 16 * (len(self.domain) + 2) * min(rows, self.domain.size)
-        memory.check(needed, f"{rows:,} weighted records", "ask for fewer rows", ahead=False)
-        if self.has_table and not self.synopsis.total > 0:  # there is nobody
-            return [np.empty(0, np.int64)] * len(self.domain), np.empty(0)
-        if self.domain.size <= rows and isinstance(self.synopsis, Histogram | Tabulated):
-            table = self.synopsis if isinstance(self.synopsis, Histogram) else self.synopsis.histogram
-            values = table.values.astype(np.float64, copy=False)
-            kept = np.flatnonzero(values >= _NOTHING)
-            return np.unravel_index(kept, self.domain.shape), values[kept]
-        if isinstance(self.synopsis, Weighted) and len(self.synopsis.weights) <= rows:
-            codes, weights = list(self.synopsis.codes), self.synopsis.weights
-        else:
-            codes, weights = list(self.codes(rows, rng)), np.full(rows, 1 / rows)
-        order = np.lexsort(codes[::-1])
-        first = np.arange(len(order)) == 0  # of equal records
-        for column in codes:
-            first[1:] |= np.diff(column[order]) != 0
-        together = np.add.reduceat(weights[order], np.flatnonzero(first))
-        return [column[order[first]] for column in codes], together * self.synopsis.total
-
-    @property
-    def _counted(self) -> bool:
-        """Whether the number of records is known: public, or more than twice the error bar of the best estimate."""
-        if self.unit.public_records:
-            return True
-        half = self.error_bars(Workload(self.domain, (RECORDS,)))[1]
-        return bool(self.synopsis.total > 2 * half[0])
+        return synthetic.weighted_codes(self, rows, rng)
 
     @property
     def has_table(self) -> bool:

@@ -40,7 +40,7 @@ _X[TRUE.random(3000) < 0.05] = 41
 TABLE = Table(DOMAIN, (_G, _H, _X))
 
 
-COST = ZCDP(0.2)
+COST = ZCDP(0.3)
 
 
 @cache
@@ -63,6 +63,13 @@ def measured(seed, cost=COST, shrink=1.0):
     return MeasuredSums(DOMAIN, QUESTIONS, {}, tuple(p for p, *_ in planned(cost)), tuple(found))
 
 
+@cache
+def answers(question, cost=COST):
+    """The answers for several seeds, for all the tests that look at them; of means fewer, which take longer."""
+    seeds = 40 if question.startswith("mean") else 120
+    return [measured(seed, cost).answer(question) for seed in range(seeds)]
+
+
 def truth(kind, value, groups, where=None):
     there = (_X < 41) & (True if where is None else where)
     cells = [there & np.logical_and.reduce([c == k for c, k in zip((_G, _H), key, strict=False)]) for key in groups]
@@ -79,14 +86,13 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize("cost", [ZCDP(0.2), PureDP(2.0)], ids=str)
+@pytest.mark.parametrize("cost", [COST, PureDP(2.0)], ids=str)
 @pytest.mark.parametrize("question", WANTED)
 def test_intervals_cover(cost, question):
     if isinstance(cost, PureDP) and question == "sum:x by g":
         pytest.skip("not measured by itself")
     inside, narrow = [], []
-    for seed in range(60):
-        found = measured(seed, cost).answer(question)
+    for found in answers(question, cost):
         inside.append((found.low <= WANTED[question]) & (WANTED[question] <= found.high))
         middle, half = (found.low + found.high) / 2, (found.high - found.low) / 2
         narrow.append(np.abs(WANTED[question] - middle) <= half / 1.3)
@@ -97,8 +103,7 @@ def test_intervals_cover(cost, question):
 
 def test_shrunk_answers_cover_too_and_are_nearer():
     inside, errors, plain = [], [], []
-    for seed in range(60):
-        found = measured(seed, ZCDP(0.01)).answer("mean:x by g*h")
+    for found in answers("mean:x by g*h", ZCDP(0.01)):
         wanted = WANTED["mean:x by g*h"]
         inside.append((found.model_low <= wanted) & (wanted <= found.model_high))
         errors.append(((found.model - wanted) ** 2).mean())
@@ -109,26 +114,23 @@ def test_shrunk_answers_cover_too_and_are_nearer():
 
 @pytest.mark.parametrize("question", ["mean:x by g*h", "sum:x by g*h"])
 def test_differences_count_the_noise_that_groups_share(question):
+    """Of three pairs of groups; of 120 intervals or more 95 % hold, give or take .05."""
     wanted = WANTED[question]
     inside, widths = [], []
-    for seed in range(120):
-        found = measured(seed, ZCDP(0.5)).answer(question)
-        apart = found.difference(("0", "0"), ("1", "1"))
-        inside.append(apart.low <= wanted[0] - wanted[4] <= apart.high)
-        widths.append((apart.high - apart.low) / np.hypot(*(found.high - found.low)[[0, 4]]))
+    for found in answers(question):
+        for i, j in ((0, 4), (2, 6), (1, 9)):
+            apart = found.difference(i, j)
+            inside.append(apart.low <= wanted[i] - wanted[j] <= apart.high)
+            widths.append((apart.high - apart.low) / np.hypot(*(found.high - found.low)[[i, j]]))
     assert 0.9 <= np.mean(inside) <= 0.995
     assert np.mean(widths) < 1.05
 
 
-def test_a_difference_with_itself_and_with_nobody():
-    found = measured(0).answer("mean:x by g*h")
-    assert found.difference(("0", "0"), ("0", "0")).high == 0
-    with pytest.raises(InvalidInput, match="2 labels"):
-        found.difference(("0",), ("1", "1"))
-    with pytest.raises(InvalidInput, match="no cell"):
-        found.difference(("9", "0"), ("1", "1"))
+def test_a_difference_with_itself_and_of_variances():
+    found = answers("mean:x by g*h")[0]
+    assert found.difference(0, 0).high == 0
     with pytest.raises(InvalidInput, match="not of a variance"):
-        measured(0).answer("variance:x by g").difference(("0",), ("1",))
+        answers("variance:x by g")[0].difference(0, 1)
 
 
 def test_parts_of_the_total_and_running_totals():
@@ -169,7 +171,6 @@ def test_quantiles_are_within_their_intervals(cost, where):
         widths.append(high - low)
     assert np.mean(inside) >= 0.95
     assert np.median(widths) < 25
-    assert found.columns()["probability"][:4] == [0.25, 0.5, 0.9, 0.25]
 
 
 def test_a_quantile_by_other_groups_is_not_measured():
@@ -179,26 +180,19 @@ def test_a_quantile_by_other_groups_is_not_measured():
 
 def test_margins_come_with_what_was_measured_and_others_do_not():
     sums = measured(1)
-    assert len(sums.answer("mean:x by h")) == 3
-    assert len(sums.answer("mean:x")) == 1
+    assert len(sums.answer("mean:x by h").value) == 3
+    assert len(sums.answer("mean:x").value) == 1
     turned = sums.answer("mean:x by h*g")
     np.testing.assert_allclose(turned.value.reshape(3, 6).T.reshape(-1), sums.answer("mean:x by g*h").value)
     with pytest.raises(InvalidInput, match="was not measured"):
         sums.answer("mean:x by g where h = 1")
 
 
-def test_top_above_and_suppressed():
-    found = measured(2).answer("sum:x by g")
-    assert found.top(2).keys[:, 0].tolist() == np.argsort(-found.value)[:2].tolist()
-    assert (found.above(float(np.median(found.value))).value > np.median(found.value)).all()
-    assert (found.suppressed(300).count > 300).all()
-    assert len(found.suppressed(1e9)) == 0
-    with pytest.raises(InvalidInput, match="positive"):
-        found.top(0)
+def test_of_what_is_made_of_an_answer_nothing_more_is_made():
     with pytest.raises(InvalidInput, match="ask the whole"):
-        found.top(2).shares()
+        answers("sum:x by g")[0].shares().cumulative()
     with pytest.raises(InvalidInput, match="counts and sums"):
-        measured(2).answer("mean:x by g*h").cumulative()
+        answers("mean:x by g*h")[0].cumulative()
 
 
 def test_clipped_answers_say_so():

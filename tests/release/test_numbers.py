@@ -318,6 +318,90 @@ def test_groups_that_there_are_not_have_no_difference():
         release.difference("quantile:delay by carrier", ["AA"], ["UA"])
 
 
+@cache
+def summed(clip=()):
+    """A release for which sums were measured, of all delays or of clipped ones."""
+    delay, carrier, late = records()
+    table = table_of(POINTS, np.stack([np.where(delay < 0, 60, delay), carrier, late], axis=1))
+    mechanism = qr.NumberSums(
+        ["sum:delay by carrier", "mean:delay by carrier", "quantile(.5):delay by carrier"], clip=dict(clip)
+    )
+    cost = qr.ZCDP(0.02)
+    curator = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(4))
+    return curator.release(mechanism, qr.Workload.marginals(POINTS, [["carrier"]]), cost)
+
+
+def measured_answer(release, text):
+    return release.measured_sums.answer(text, release.measurements)
+
+
+@pytest.mark.parametrize("text", ["sum:delay by carrier", "mean:delay by carrier", "mean:delay", "count by carrier"])
+def test_where_sums_were_measured_the_table_is_of_them(text):
+    release, found = summed(), summed().table(text, intervals=True)
+    answer = measured_answer(release, text)
+    parts = (answer.model, answer.model_low, answer.model_high, answer.value, answer.low, answer.high, answer.count)
+    names = ("value", "low_95", "high_95", "unbiased", "unbiased_low_95", "unbiased_high_95", "n")
+    assert list(found.columns) == [*(["carrier"] if "by" in text else []), *names, "source"]
+    for name, part in zip(names, parts, strict=True):
+        assert found[name].tolist() == part.tolist()
+    assert set(found.source) == {"measured"}
+
+
+def test_measured_sums_have_parts_running_totals_and_differences():
+    release, text = summed(), "sum:delay by carrier"
+    answer = measured_answer(release, text)
+    made = {"percent": answer.shares(), "cumulative": answer.cumulative()}
+    for option, wanted in made.items():
+        found = release.table(text, **{option: True})
+        assert found.value.tolist() == wanted.value.tolist()
+        assert found.low_95.tolist() == wanted.low.tolist()
+        assert found.high_95.tolist() == wanted.high.tolist()
+    apart = release.difference(text, ["AA"], ["UA"])
+    interval = answer.difference(0, 1)
+    assert [*apart.value, *apart.low_95, *apart.high_95] == [interval.value, interval.low, interval.high]
+    with pytest.raises(InvalidInput, match="no cell 'A'"):
+        release.difference(text, ["A"], ["UA"])
+    with pytest.raises(InvalidInput, match="has 1 labels"):
+        release.difference(text, ["AA", "no"], ["UA", "no"])
+
+
+@pytest.mark.parametrize("release", [summed, lambda: released(POINTS, 0)], ids=["sums", "counts"])
+def test_top_above_and_suppressed(release):
+    text = "sum:delay by carrier"
+    every, least = release().table(text), 2500.0
+    above = release().table(text, above=least)
+    assert 0 < len(above) < len(every)
+    assert above.carrier.tolist() == every.carrier[every.low_95 > least].tolist()
+    top = release().table(text, top=3, above=least)
+    assert top.value.tolist() == sorted(above.value, reverse=True)[:3]
+    few = release().table(text, suppress=200, intervals=True)
+    assert few.value.isna().tolist() == (every.n < 200).tolist()
+    assert few.unbiased_low_95.isna().tolist() == (every.n < 200).tolist()
+    with pytest.raises(InvalidInput, match="above"):
+        release().table(text, above="much")
+
+
+def test_of_clipped_sums_no_interval_is_shown():
+    release = summed((("delay", (0, 20)),))
+    found = release.table("mean:delay by carrier", intervals=True)
+    assert set(found.source) == {"clipped"}
+    assert found[["low_95", "high_95", "unbiased_low_95", "unbiased_high_95"]].isna().all(axis=None)
+    assert found.value.notna().all()
+    assert release.table("mean:delay by carrier", above=0).empty
+    assert set(release.table("count by carrier").source) == {"measured"}
+
+
+def test_quantiles_of_measured_counts_are_answered():
+    """Of the groups, by counts of each value that were measured for the question."""
+    text = "quantile(.5):delay by carrier"
+    found, true = summed().table(text), truth("quantile by carrier")[:, 1]
+    assert set(found.source) == {"measured"}
+    assert (found.low_95 <= found.value).all()
+    assert (found.low_95[:3] <= true[:3]).all()
+    assert (true[:3] <= found.high_95[:3]).all()
+    assert (found.high_95 - found.low_95)[0] < 10
+
+
 def test_a_quotient_may_be_all_that_the_bounds_allow_where_there_may_be_nobody():
     parts, spread = np.array([[5.0, 1.0], [5.0, 10.0], [np.nan, 1.0]]), np.full((3, 3), [1.0, 1.0, 0.0])
     low, high = quotient_ends(parts, spread, (0.0, 60.0), NORMAL)

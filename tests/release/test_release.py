@@ -36,7 +36,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load
-from qrelease.release.release import FEW_ROWS
+from qrelease.release.synthetic import FEW_ROWS
 
 MECHANISMS = [Laplace(), Gaussian(), MWEM(rounds=4), MWEM(rounds=4, choice="query")]
 

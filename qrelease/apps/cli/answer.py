@@ -33,6 +33,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--where", default="", metavar="CONDITION", help="of numbers: only of the records that meet it")
     parser.add_argument("--top", type=int, metavar="K", help="of numbers: only the K groups with the largest")
+    parser.add_argument(
+        "--above", type=float, metavar="T", help="of numbers: only the lines whose whole interval is above T"
+    )
     parser.add_argument("--percent", action="store_true", help="of sums and counts: parts of the total of all groups")
     parser.add_argument("--cumulative", action="store_true", help="of sums and counts by one column: running totals")
     parser.add_argument("--suppress", type=float, metavar="N", help="of numbers: none of groups of less than N records")
@@ -85,11 +88,15 @@ def _answer(arguments: argparse.Namespace) -> None:
     for query in conditions:  # all are understood, or none is answered
         parse(query, release.domain)
     options = Options(
-        arguments.top, percent=arguments.percent, cumulative=arguments.cumulative, suppress=arguments.suppress
+        arguments.top,
+        above=arguments.above,
+        percent=arguments.percent,
+        cumulative=arguments.cumulative,
+        suppress=arguments.suppress,
     )
     if conditions and (arguments.where or options != Options()):
         raise InvalidInput(
-            f"--where, --top, --percent, --cumulative and --suppress are for numbers, not {conditions[0]}"
+            f"--where, --top, --above, --percent, --cumulative and --suppress are for numbers, not {conditions[0]}"
         )
     if arguments.format == "csv" and questions and len(queries) > 1:
         raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")

@@ -162,7 +162,7 @@ def make(arguments: argparse.Namespace) -> None:
     from qrelease.privacy import Neighbours
     from qrelease.release import sums, writer
     from qrelease.release.curator import Curator
-    from qrelease.release.release import check_rows
+    from qrelease.release.synthetic import check_rows
 
     key = None if arguments.sign is None else sums.private_key(arguments.sign)
     cost = cost_meant(arguments)
@@ -328,7 +328,7 @@ def public_records(arguments: argparse.Namespace, table: Source) -> int | None:
 
 def _rows_written(arguments: argparse.Namespace, public: int | None) -> int | None:
     """How many synthetic records there will be, where that follows from what is public."""
-    from qrelease.release.release import MAX_ROWS
+    from qrelease.release.synthetic import MAX_ROWS
 
     if arguments.rows is not None:
         return int(arguments.rows)
@@ -348,7 +348,7 @@ def _check(
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release import writer
-    from qrelease.release.release import check_fit
+    from qrelease.release.synthetic import check_fit
 
     unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
     if table.domain.impossible and arguments.mechanism != "records":

@@ -35,7 +35,7 @@ from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
-from qrelease.release.release import MAX_ROWS
+from qrelease.release.synthetic import MAX_ROWS
 
 SETS: Final = 200
 """Sets of columns of one size whose distances are averaged."""

@@ -72,6 +72,8 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
     assert query.startswith("count by sex where age")
     assert header.split()[:2] == ["sex", "value"]
     assert 50 <= float(line.split()[1]) <= 100
+    assert main(["answer", "out", "count by sex", "--above", "1e9"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2  # no group is
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_priva
     folder: Path, free_disk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A disk, and a memory, that are large enough but for the synthetic records of so many people."""
-    from qrelease.release import release as released
+    from qrelease.release import synthetic
 
     queries = 2 * 3 + 2 * 4 + 3 * 4
     free_disk((1 << 22) + (24 + 64) * queries + 8 * 3 * 400 - 1)
@@ -318,7 +318,7 @@ def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_priva
         if ahead and rows >= 400:
             raise TooLarge(f"{rows} synthetic records are too many")
 
-    monkeypatch.setattr(released, "check_fit", tight)
+    monkeypatch.setattr(synthetic, "check_fit", tight)
     capsys.readouterr()
     assert release("--mechanism", "laplace", "--ledger", "four.ledger", out="four") == 0
     assert release("--mechanism", "laplace", "--neighbours", "replace-one", "--ledger", "five.ledger", out="five") == 2
