@@ -87,6 +87,11 @@ class Client(ABC):
     def size(self) -> int:
         """How many different reports there are."""
 
+    @property
+    def unused(self) -> tuple[tuple[int, int], ...]:
+        """Ranges [first, end) of numbers below `size` that no report has, ascending: a server refuses them as lies."""
+        return ()
+
     @abstractmethod
     def place(self, value: Any) -> int:
         """The place of a value on the input grid, from 0 to `inputs` - 1. `InvalidInput` for what is no value."""
@@ -163,7 +168,7 @@ class Client(ABC):
 
     @final
     def read_bytes(self, octets: bytes) -> Report:
-        """A report that came as compact bytes. `InvalidInput` for another length, other terms, a number too large."""
+        """A report that came as compact bytes. `InvalidInput` for another length, other terms, a number that none has."""
         if len(octets) != _TERMS_BYTES + self.width:
             raise InvalidInput(f"a report in these terms has {_TERMS_BYTES + self.width} bytes, got {len(octets)}")
         if octets[:_TERMS_BYTES].hex() != self.terms:
@@ -171,6 +176,8 @@ class Client(ABC):
         code = int.from_bytes(octets[_TERMS_BYTES:], "big")
         if code >= self.size:
             raise InvalidInput(f"the number of a report must be below {self.size}, got {code}")
+        if any(first <= code < end for first, end in self.unused):
+            raise InvalidInput(f"no report in these terms has the number {code}")
         return Report(self.terms, code, self.width)
 
 

@@ -193,8 +193,13 @@ class Hybrid(NumberClient):
 
     @property
     def size(self) -> int:
-        """2 + G + w."""
+        """2 + G + w, also where the coin alone is used, so that the wire format is the same for every ε."""
         return 2 + self.parts[1].size
+
+    @property
+    def unused(self) -> tuple[tuple[int, int], ...]:
+        """The window's numbers, where it is never used."""
+        return () if self.weights[1] else ((2, self.size),)
 
     def draw(self, place: int, draws: DeviceDraws) -> int:
         """The bit, or 2 + the number on the line."""
