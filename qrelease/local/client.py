@@ -168,7 +168,7 @@ class Client(ABC):
 
     @final
     def read_bytes(self, octets: bytes) -> Report:
-        """A report that came as compact bytes. `InvalidInput` for another length, other terms, a number that none has."""
+        """A report that came as compact bytes. `InvalidInput` for another length, other terms, a number none has."""
         if len(octets) != _TERMS_BYTES + self.width:
             raise InvalidInput(f"a report in these terms has {_TERMS_BYTES + self.width} bytes, got {len(octets)}")
         if octets[:_TERMS_BYTES].hex() != self.terms:

@@ -48,7 +48,7 @@ def test_liars_move_an_estimate_as_far_as_is_said_and_no_further(client):
 
 @pytest.mark.parametrize(("client", "lie"), [(Hybrid(0.3), 2), (OneOf(0.3, (Coin(0.3), Hybrid(0.3), Coin(0.3))), 4)])
 def test_a_number_that_no_client_reports_is_refused(client, lie):
-    """At this ε a hybrid is the coin alone. Its window's numbers, which are worth more, keep their place on the wire."""
+    """At this ε a hybrid is the coin alone; its window's numbers, worth more, keep their place on the wire."""
     server, windows = serve(client), Hybrid(0.3).parts[1].size
     lies = [lie, lie + windows - 1]
     assert not any(accepted(server, number) for number in lies)
