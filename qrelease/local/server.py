@@ -100,7 +100,9 @@ class Server(ABC, Generic[C]):
         InvalidInput
             For a broken length, and for a report in other terms or with a number too large; it names the first one.
         """
-        width = self.client.width
+        if not isinstance(octets, bytes | bytearray | memoryview):
+            raise InvalidInput(f"reports are bytes, got {type(octets).__name__}")
+        octets, width = bytes(octets), self.client.width
         if len(octets) % (_TERMS + width):
             raise InvalidInput(f"reports in these terms have {_TERMS + width} bytes each, got {len(octets)} in all")
         table = np.frombuffer(octets, np.uint8).reshape(-1, _TERMS + width)
@@ -129,7 +131,10 @@ class Server(ABC, Generic[C]):
     @final
     def gather(self, reports: Iterable[Report]) -> Batch:
         """Single reports as a batch; each is checked as in `read`."""
-        return self.read(b"".join(report.to_bytes() for report in reports))
+        single = list(reports)
+        if not all(isinstance(report, Report) for report in single):
+            raise InvalidInput("there must be reports only, got another type")
+        return self.read(b"".join(report.to_bytes() for report in single))
 
     @final
     def from_codes(self, codes: npt.NDArray[Any]) -> Batch:

@@ -58,3 +58,15 @@ def test_a_number_that_no_client_reports_is_refused(client, lie):
             client.read_bytes(Report(client.terms, number, client.width).to_bytes())
         with pytest.raises(InvalidInput, match="no report in these terms"):
             server.from_codes(np.array([0, number]))
+
+
+def test_what_is_no_report_is_refused():
+    client = KAry(1.0, 3)
+    server = serve(client)
+    for report in (Report(client.terms, 300, 1), Report("zz", 0, 1), Report(client.terms, "0", 1), 7):
+        with pytest.raises(InvalidInput):
+            server.estimate([report])
+    for octets in (None, "abcde", 5):
+        for read in (client.read_bytes, server.read):
+            with pytest.raises(InvalidInput, match="bytes"):
+                read(octets)
