@@ -28,6 +28,8 @@ import pytest
 from pyarrow import parquet
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Person
+from qrelease.data.persons import identity
 from qrelease.data.sources.arrow_csv import ArrowCsvReader
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.spelling import meaning, text_of
@@ -96,37 +98,41 @@ def small_blocks(path: Path) -> Reader:
 
 
 def frame(column: Callable[[list[Any]], Any], library: Any = pd.DataFrame) -> Any:
-    return lambda names, records, _: library(dict.fromkeys(names, column(records)))
+    return lambda names, records, _: library({"n": list(range(len(records))), **dict.fromkeys(names, column(records))})
+
+
+def numbered(names: list[str], column: Any) -> pa.Table:
+    return pa.table({"n": range(len(column)), **dict.fromkeys(names, column)})
 
 
 def parquet_file(column: Callable[[list[Any]], Any]) -> Any:
     def make(names: list[str], records: list[Any], folder: Path) -> Path:
-        parquet.write_table(pa.table(dict.fromkeys(names, column(records))), folder / "t.parquet", row_group_size=2)
+        parquet.write_table(numbered(names, column(records)), folder / "t.parquet", row_group_size=2)
         return folder / "t.parquet"
 
     return make
 
 
 def many_files(names: list[str], records: list[Any], folder: Path) -> Path:
-    column = pa.array(records)  # one type for all: a file that is written apart may have another
+    table = numbered(names, pa.array(records))  # one type for all: a file that is written apart may have another
     for place in range(0, max(len(records), 1), 2):
-        piece = pa.table(dict.fromkeys(names, column.slice(place, 2)))
-        parquet.write_table(piece, folder / f"part-{place // 2}.parquet")
+        parquet.write_table(table.slice(place, 2), folder / f"part-{place // 2}.parquet")
     for left in range((len(records) + 1) // 2 or 1, 9):
         (folder / f"part-{left}.parquet").unlink(missing_ok=True)
     return folder / "part-*.parquet"
 
 
 def arrow_file(names: list[str], records: list[Any], folder: Path) -> Path:
-    table = pa.table(dict.fromkeys(names, pa.array(records)))
+    table = numbered(names, pa.array(records))
     with pa.ipc.new_file(folder / "t.arrow", table.schema) as file:
         file.write_table(table, max_chunksize=2)
     return folder / "t.arrow"
 
 
 def json_lines(names: list[str], records: list[Any], folder: Path) -> Path:
-    lines = [json.dumps(dict.fromkeys(names, value)) for value in records]
-    (folder / "t.jsonl").write_text("".join(f"{line}\n" for line in lines) or f"{json.dumps(dict.fromkeys(names))}\n")
+    lines = [json.dumps({"n": number, **dict.fromkeys(names, value)}) for number, value in enumerate(records)]
+    lines = lines or [json.dumps(dict.fromkeys(["n", *names]))]
+    (folder / "t.jsonl").write_text("".join(f"{line}\n" for line in lines))
     return folder / "t.jsonl"
 
 
@@ -251,12 +257,15 @@ def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
     return Attribute(name, "number", edges=edges, integer=kind == "integer", **given)
 
 
+def read_from(source: Any, domain: Domain) -> Table:
+    if isinstance(source, Path):
+        return Table.read(source, domain)
+    return (Table.of_reader if hasattr(source, "pieces") else Table.from_frame)(source, domain)
+
+
 def product(source: Any, domain: Domain) -> list[list[Any]]:
     """What the package reads: codes, and on a grid both bins and points."""
-    if isinstance(source, Path):
-        table = Table.read(source, domain)
-    else:
-        table = (Table.of_reader if hasattr(source, "pieces") else Table.from_frame)(source, domain)
+    table = read_from(source, domain)
     found = [column.tolist() for column in table.columns]
     for axis, attribute in enumerate(domain):
         if attribute.grid is not None:
@@ -269,10 +278,14 @@ Reader = Callable[[Any, Domain], list[list[Any]]]
 
 @dataclass
 class Suite:
-    """Random pairs of neighbouring tables. `pairs` counts those whose other records were read and compared."""
+    """Random pairs of neighbouring tables. `pairs` counts those whose other records were read and compared.
+
+    changing  how the names of sources begin that may refuse two records together and neither alone
+    """
 
     reader: Reader
     folder: Path
+    changing: tuple[str, ...] = CHANGING
     pairs: int = 0
     refused: dict[Any, set[str]] = field(default_factory=dict)
 
@@ -319,7 +332,7 @@ class Suite:
                 if (
                     before is None or after is None
                 ):  # refused, although no record of its own: where a library changed it
-                    assert source.startswith(CHANGING), (attribute, others, newcomer)
+                    assert source.startswith(self.changing), (attribute, others, newcomer)
                     continue
                 self.pairs += 1
                 assert [*after[:place], *after[place + 1 :]] == before, (attribute, others, newcomer)
@@ -369,6 +382,92 @@ def by_column_type(source: Any, domain: Domain) -> list[list[int]]:
 def test_a_reader_that_goes_by_the_type_of_the_column_is_convicted(source, tmp_path):
     with pytest.raises(AssertionError):
         Suite(by_column_type, tmp_path).run(source, 5_000, 1)
+
+
+NUMBER = Attribute("n", "coded", codes=10)
+
+
+def whose(source: Any, domain: Domain) -> list[list[Any]]:
+    """The person of each record, by each column and its marks; None for a record of nobody."""
+    found, records = [], len(read_from(source, Domain((NUMBER,))))
+    for attribute in domain:
+        table = read_from(source, Domain((NUMBER,), person=Person(attribute.name, 9, attribute.missing)))
+        persons = dict(zip(table.columns[0].tolist(), map(tuple, table.persons.unit.tolist()), strict=True))
+        found.append([persons.get(number) for number in range(records)])
+    return found
+
+
+def learned(source: Any, domain: Domain) -> list[list[Any]]:
+    """The category of each record where the categories are to be learned; None for a missing one."""
+    open_to_all = Domain(tuple(Attribute(a.name, "category", learn=5, missing=a.missing) for a in domain))
+    table = read_from(source, open_to_all)
+    return [
+        [dict(enumerate(table.texts[name])).get(code) for code in column.tolist()]
+        for name, column in zip(open_to_all.names, table.columns, strict=True)
+    ]
+
+
+EVERY = ("",)
+"""Sources that may refuse a table although each record is read alone: all, where two spellings of a key meet."""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_record_moves_the_person_of_another(source, tmp_path):
+    Suite(whose, tmp_path, EVERY).run(source, 100, 3)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_record_moves_the_category_to_be_learned_of_another(source, tmp_path):
+    Suite(learned, tmp_path).run(source, 100, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_record_moves_whose_another_is_or_its_category_in_many_worlds(source, tmp_path):
+    Suite(whose, tmp_path, EVERY).run(source, 100, 5)
+    Suite(learned, tmp_path).run(source, 300, 6, width=20)
+
+
+def spelled(source: Any, name: str) -> list[str]:
+    """The texts of a frame's column."""
+    column = source[name]
+    try:
+        return [text_of(value) or "" for value in (column.to_list() if isinstance(column, pl.Series) else column)]
+    except InvalidInput as error:
+        raise InvalidInput(f"column {name!r}: {error}") from None
+
+
+def by_mark_as_written(source: Any, domain: Domain) -> list[list[Any]]:
+    """The reader of persons as it was: marks are texts, whatever these mean."""
+    return [[None if t in a.missing else identity(t) for t in spelled(source, a.name)] for a in domain]
+
+
+def by_truth_apart(source: Any, domain: Domain) -> list[list[Any]]:
+    """Another, to which a truth value is no number; so were categories to be learned."""
+
+    def stands_for(text: str) -> Any:
+        means = meaning(text.strip())
+        return ("truth", means) if isinstance(means, bool) else identity(text)
+
+    marks = [{stands_for(mark) for mark in a.missing} for a in domain]
+    return [
+        [None if stands_for(t) in known else stands_for(t) for t in spelled(source, a.name)]
+        for a, known in zip(domain, marks, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("reader", [by_mark_as_written, by_truth_apart])
+def test_readers_of_persons_by_the_spelling_of_a_column_are_convicted(reader, tmp_path):
+    with pytest.raises(AssertionError):
+        Suite(reader, tmp_path, EVERY).run("polars", 3_000, 3)
+
+
+def test_a_truth_value_to_be_learned_is_the_number_that_it_may_turn_into():
+    domain = Domain((Attribute("x", "category", learn=5, missing=("",)),))
+    for newcomers in ([], [7]):
+        column = pl.Series([True] * 500 + [False] * 300 + newcomers, strict=False)
+        table = Table.from_frame(pl.DataFrame({"x": column}), domain)
+        assert [table.texts["x"][code] for code in table.columns[0][:800]] == ["1"] * 500 + ["0"] * 300
 
 
 ISSUE = Domain((Attribute("x", "number", edges=(0, 1, 2, 3), integer=True, missing=("", "False"), outside="missing"),))

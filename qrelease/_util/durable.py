@@ -2,9 +2,20 @@
 
 import errno
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Self, final
+
+
+def identity(path: Path | str) -> tuple[int, int] | None:
+    """What tells a file from all others of this machine; None if there is none."""
+    with suppress(OSError):
+        return _told_by(os.stat(path))
+    return None
+
+
+def _told_by(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def sync_folder(folder: Path) -> None:
@@ -22,35 +33,50 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def replace_durably(path: Path, text: str) -> None:
-    """Put a text in the place of a file: after it the text is on disk, and after a crash before that the old one is."""
+def replace_durably(path: Path, text: str) -> tuple[int, int]:
+    """Put a text in the place of a file, and return its new `identity`.
+
+    After it the text is on disk, and after a crash before that the old one is.
+    """
     part = path.with_name(path.name + ".part")
     with part.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+        written = _told_by(os.fstat(file.fileno()))
     part.replace(path)
     sync_folder(path.parent)
+    return written
 
 
-def lock(path: Path) -> Callable[[], None] | None:
-    """Take a file, which is made if there is none, for this process alone; the function that gives it back.
+@final
+class Lock:
+    """A file that this process alone has. The system gives it back when the process ends."""
 
-    None where another process, or another part of this one, has it. The system gives it back when the process ends.
-    """
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        _take(descriptor)
-    except OSError:
-        os.close(descriptor)
-        return None
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path, self._descriptor = path, descriptor
 
-    def free() -> None:
+    @classmethod
+    def take(cls, path: Path) -> Self | None:
+        """Take a file, which is made if there is none; None where another process, or part of this one, has it."""
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            _take(descriptor)
+        except OSError:
+            os.close(descriptor)
+            return None
+        return cls(path, descriptor)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the file still has its name: another one of that name could be taken beside it."""
+        return identity(self._path) == _told_by(os.fstat(self._descriptor))
+
+    def free(self) -> None:
+        """Give it back, once."""
         with suppress(OSError):
-            _give_back(descriptor)  # also of the copies that children of a fork have
-        os.close(descriptor)
-
-    return free
+            _give_back(self._descriptor)  # also of the copies that children of a fork have
+        os.close(self._descriptor)
 
 
 try:

@@ -422,7 +422,7 @@ class Attribute:
 
     def listed(self, means: Meaning) -> frozenset[int]:
         """The cells of the categories and missing marks with a meaning."""
-        return _listed(self.categories, self.missing, self.values).get(_key(means, self.kind), frozenset())
+        return _listed(self.kind, self.categories, self.missing, self.values).get(_key(means, self.kind), frozenset())
 
     @property
     def blank(self) -> str:
@@ -587,10 +587,9 @@ def _key(means: Meaning, kind: Kind) -> tuple[bool, Meaning]:
 
 @lru_cache(1 << 8)
 def _listed(
-    categories: tuple[str, ...], missing: tuple[str, ...], last: int
+    kind: Kind, categories: tuple[str, ...], missing: tuple[str, ...], last: int
 ) -> dict[tuple[bool, Meaning], frozenset[int]]:
     """The cells of the listed texts of each key; `last` is the missing one."""
-    kind: Kind = "category" if categories else "number"
     found: dict[tuple[bool, Meaning], set[int]] = {}
     for cell, text in [*enumerate(categories), *((last, mark) for mark in missing)]:
         found.setdefault(_key(meaning(text.strip()), kind), set()).add(cell)

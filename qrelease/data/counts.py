@@ -98,7 +98,7 @@ class Counts:
             raise InvalidInput("counts of shards under different schemas do not add up")
         if set(other.tables) != set(self.tables):
             raise InvalidInput("counts of shards on different sets of columns do not add up")
-        if any(part in self.parts for part in other.parts):
+        if any(part in self.parts for part in other.parts if any(part)):  # of no records it is (0, 0)
             raise InvalidInput("a shard is counted twice: two files have counts of the same records")
         first, second = ((mine + theirs) % 2**64 for mine, theirs in zip(self.sums, other.sums, strict=True))
         tables = {axes: table + other.tables[axes] for axes, table in self.tables.items()}

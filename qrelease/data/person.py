@@ -5,10 +5,12 @@ A schema file says it in one entry; without it each record is a unit of its own:
     [person]
     column = "patient_id"      # a column of the data that is not released
     at_most = 5                # records of a person that are kept
-    missing = ["", "NA"]       # spellings of "nobody": such records are left out; by default they are an error
+    missing = ["", "NA"]       # marks of "nobody": such records are left out; by default they are an error
 
 All of it is public, and comes before the data. Two keys are two persons where their texts differ, and an error where
 they differ in their spelling alone, as `7` and ` 7.0` do (`data.spelling`): it could not be told whether they are one.
+A mark is every text that means the same: `-9` is also -9.0, and `true` is 1, for one odd record may change how a data
+frame spells all others.
 """
 
 from __future__ import annotations
@@ -61,8 +63,8 @@ class Person:
     at_most
         m, how many records of each are kept, from 1 on.
     missing
-        Texts in the column that stand for nobody: records with them are left out. Without any, a missing key is an
-        error.
+        Marks in the column that stand for nobody, in any spelling: records with them are left out. Without any, a
+        missing key is an error.
     derive, records
         Rules that make one record of all records of a person, and the attributes of the records that they are about;
         made by a schema, see `derivation`.

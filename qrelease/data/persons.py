@@ -143,20 +143,25 @@ class PersonReader(dict[str, int]):
     """Texts of keys to numbers of persons, in the order in which they first come."""
 
     def __init__(self, person: Person) -> None:
-        super().__init__(dict.fromkeys(person.missing, NOBODY))
+        super().__init__()
         self._person = person
+        # A mark is matched by what it stands for: how a key is spelled may depend on the records beside it.
+        self._marks = {stands_for(text) for text in person.missing for stands_for in (identity, rounded)}
         self._texts: dict[tuple[str, str], str] = {}
         self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
+        stands_for = identity(text)
+        near = rounded(text) if stands_for[0] in ("number", "moment") else stands_for
+        if stands_for in self._marks or near in self._marks:
+            self[text] = NOBODY
+            return NOBODY
         if blank(text):
             raise InvalidInput(
                 f"person column {column!r}: {text!r} is the key of nobody; list it in missing = [{text!r}] of [person],"
                 " and its records are left out"
             )
-        stands_for = identity(text)
-        near = rounded(text) if stands_for[0] in ("number", "moment") else stands_for
         before = self._texts.get(stands_for) or self._texts.get(near) or self._rounded.get(near)
         if before is not None:
             raise InvalidInput(
@@ -227,12 +232,13 @@ def _exact(key: object) -> bool:
 def identity(text: str) -> tuple[str, str]:
     """What a key stands for, whatever its spelling; keys of one identity are one person, in all files.
 
-    Numbers are compared exactly, however long or fine they are, and moments to the last digit.
+    Numbers are compared exactly, however long or fine they are, and moments to the last digit. A truth value is 1 or 0:
+    a column of truth values turns into one of numbers where one record is a number.
 
     Examples
     --------
     >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
-    (True, False, False)
+    (True, True, False)
     >>> identity("9007199254740993.0") == identity("9007199254740993"), identity("1e2") == identity("100")
     (True, True)
     """
@@ -242,7 +248,7 @@ def identity(text: str) -> tuple[str, str]:
         return _number(stripped[:1] == "-", digits, 0)
     means = meaning(stripped)
     if isinstance(means, bool):
-        return "truth", str(means)
+        return _number(False, str(int(means)), 0)
     if isinstance(means, float):
         try:
             sign, parts, exponent = Decimal(stripped).as_tuple()

@@ -286,7 +286,8 @@ class Table:
         Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
         value is that of its text (see `data.spelling` and docs/reference/schema.md), whatever type its column has:
         numbers are compared as 64-bit floats, so give identifiers past 2^53 as text. What a library does to values
-        while it builds a frame (Arrow cuts times among dates) comes before this, and is the data holder's to avoid.
+        while it builds a frame comes before this, and is the data holder's to avoid: Arrow cuts times among dates, and
+        with strict=False polars turns dates and times beside one number into bare whole numbers, in all records.
 
         Parameters
         ----------

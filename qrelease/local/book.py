@@ -14,13 +14,12 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
-from qrelease._util.durable import lock, replace_durably
+from qrelease._util.durable import Lock, identity, replace_durably
 from qrelease._util.validate import rational, whole
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.local.client import Client, Report
@@ -40,14 +39,16 @@ class Book:
     path
         A file on the device, which is made if there is none; None keeps the book in memory. It holds reports, and no
         values. One book has it open at a time, by a lock on a file of that name and `.lock` beside it, until `close`.
+        Neither may be moved, replaced or named twice meanwhile.
 
     Raises
     ------
     InvalidInput
         For a file that is no book, or one with another total.
     LedgerError
-        For a file that is open already, here or in another process; and for any use after `close`, or in a process that
-        did not open it, such as the child of a fork, whose answers would be forgotten here.
+        For a file that is open already, here or in another process; one that was moved or replaced since it was opened,
+        or whose lock was; and for any use after `close`, or in a process that did not open it, such as the child of a
+        fork, whose answers would be forgotten here.
 
     Examples
     --------
@@ -65,14 +66,16 @@ class Book:
         self._path = None if path is None else Path(os.path.realpath(path))
         self._answers: dict[str, dict[str, str]] = {}
         self._process, self._thread = os.getpid(), threading.Lock()
-        self._free: Callable[[], None] | None = None
+        self._lock: Lock | None = None
+        self._file: tuple[int, int] | None = None  # that was last read or written
         self._closed = False
         if self._path is not None:
-            self._free = lock(self._path.with_name(self._path.name + ".lock"))
-            if self._free is None:
+            self._lock = Lock.take(self._path.with_name(self._path.name + ".lock"))
+            if self._lock is None:
                 raise LedgerError(f"the budget book {self._path} is open already: close it there")
             try:
-                self._check_one_name(self._path)
+                self._file = identity(self._path)
+                self._check_place()
                 self._answers = self._load(self._path) if self._path.exists() else {}
             except BaseException:
                 self.close()
@@ -81,9 +84,9 @@ class Book:
     def close(self) -> None:
         """Let go of the file; afterwards every report is a `LedgerError`. Closing twice is harmless."""
         self._closed = True
-        if self._free is not None and self._process == os.getpid():
-            self._free()
-            self._free = None
+        if self._lock is not None and self._process == os.getpid():
+            self._lock.free()
+            self._lock = None
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +97,7 @@ class Book:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_free", None) is not None:
+        if getattr(self, "_lock", None) is not None:
             self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -133,7 +136,7 @@ class Book:
         InvalidInput
             For a bad value or name, and for a question that was answered in other terms.
         LedgerError
-            After `close`, and in a process that did not open the book.
+            After `close`, in a process that did not open the book, and where its file or lock was moved or replaced.
         """
         with self._thread:
             return self._report(question, client, value, entropy, round)
@@ -155,6 +158,7 @@ class Book:
                 f"this person's budget does not cover the question: total epsilon={float(self.total):g}, "
                 f"spent {float(self.spent):g}, asked {float(cost):g}"
             )
+        self._check_place()
         client.place(value)  # a bad value is refused before anything is charged
         # The report goes into the book with its charge in one step, and leaves the device only after that.
         report = client.report(value, entropy)
@@ -169,15 +173,21 @@ class Book:
         if self._process != os.getpid():
             raise LedgerError(f"{named} was opened before a fork: open it in the process that uses it")
 
-    def _check_one_name(self, path: Path) -> None:
-        """`LedgerError` for a book under two names, each of which would go on with what is left."""
-        if path.exists() and path.stat().st_nlink > 1:
+    def _check_place(self) -> None:
+        """`LedgerError` for a file that another book could have open too, and go on there with what is left here."""
+        path = self._path
+        if path is None:
+            return
+        if self._lock is None or not self._lock.stands or identity(path) != self._file:
+            raise LedgerError(f"the budget book {path} or its lock was moved or replaced since it was opened: close it")
+        if self._file is not None and path.stat().st_nlink > 1:
             raise LedgerError(f"the budget book {path} has a second name (a hard link): leave one")
 
     def _save(self, answers: dict[str, dict[str, str]]) -> None:
         if self._path is not None:
-            self._check_one_name(self._path)
-            replace_durably(self._path, json.dumps({"format": 1, "epsilon": str(self.total), "answers": answers}))
+            self._check_place()
+            written = json.dumps({"format": 1, "epsilon": str(self.total), "answers": answers})
+            self._file = replace_durably(self._path, written)
         self._answers = answers
 
     def _load(self, path: Path) -> dict[str, dict[str, str]]:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from qrelease._util.durable import sync_folder
+from qrelease._util.durable import identity, sync_folder
 from qrelease.errors import LedgerError
 from qrelease.privacy import ledger_guard
 from qrelease.privacy import ledger_place as places
@@ -234,7 +234,7 @@ class LedgerFile:
         """A connection whose logs are open, and known."""
         places.check_mount(path)
         connection = _patiently(lambda: _connect(path, "rw"))
-        self._identity = self._identity or places.identity(path)
+        self._identity = self._identity or identity(path)
         try:
             _patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master")).fetchone()
         except BaseException:
@@ -244,13 +244,13 @@ class LedgerFile:
         return connection
 
     def _found_logs(self) -> list[tuple[int, int] | None]:
-        return [places.identity(f"{self._file}{end}") for end in ("-wal", "-shm")]
+        return [identity(f"{self._file}{end}") for end in ("-wal", "-shm")]
 
     def _check_place(self) -> None:
         """A file deleted, replaced or named twice under us would swallow charges that nobody finds again."""
         if self.path is None:
             return
-        if places.identity(self.path) != self._identity:
+        if identity(self.path) != self._identity:
             raise LedgerError(f"{_name(self.path)} was moved or replaced since it was opened; open it again")
         if self._found_logs() != self._logs or None in self._logs:
             raise LedgerError(
@@ -262,7 +262,7 @@ class LedgerFile:
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     file = Path(os.path.realpath(path))
-    if places.identity(file) in _lost:
+    if identity(file) in _lost:
         raise LedgerError(f"{_name(path)} was opened before a fork, inside a transaction; {_FORK_ADVICE}")
     uri = f"{file.as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

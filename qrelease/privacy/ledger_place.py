@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from qrelease._util.durable import identity
 from qrelease.errors import LedgerError
 
 PATIENCE: Final = 2.0
@@ -43,14 +44,6 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 def draft_of(path: Path) -> Path:
     """A new name beside a ledger, under which it is made."""
     return path.with_name(_DRAFT.format(name=path.name, unique=f"{os.getpid()}-{os.urandom(4).hex()}"))
-
-
-def identity(path: Path | str) -> tuple[int, int] | None:
-    """What tells a file from all others of this machine; None if there is none."""
-    with suppress(OSError):
-        status = os.stat(path)
-        return status.st_dev, status.st_ino
-    return None
 
 
 def check_name(path: Path) -> None:

@@ -18,6 +18,25 @@ DEFAULT_SCHEMA: Final = "qrelease"
 _SCHEMES = ("postgresql://", "postgres://")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRETS = frozenset(("password", "sslpassword", "passfile", "oauth_client_secret"))
+_SHOWN = frozenset(
+    {"schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "connect_timeout", "application_name"}
+    | {
+        "target_session_attrs",
+        "load_balance_hosts",
+        "gssencmode",
+        "channel_binding",
+        "require_auth",
+        "host",
+        "port",
+        "user",
+        "dbname",
+    }
+    | {"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"}
+)
+"""Parameters that may be in messages."""
+
+_LIKE_AN_ADDRESS = re.compile(r"\s*postgres(ql)?\s*:", re.IGNORECASE)
+_PORT = re.compile(r":[^\]]*$")  # not inside an address of IPv6
 _EXAMPLE = "an address as postgresql://user@host:5432/database?schema=people"
 
 
@@ -41,13 +60,30 @@ class LedgerUrl:
         """The address that a text is; None where it is the name of a file. `InvalidInput` for one that is malformed."""
         if isinstance(place, cls):
             return place
-        if not isinstance(place, str) or not place.lower().startswith(_SCHEMES):
+        if not isinstance(place, str):
+            return None
+        if not place.lower().startswith(_SCHEMES):
+            # Nearly an address: as the name of a file its password would be in messages.
+            if _LIKE_AN_ADDRESS.match(place):
+                raise InvalidInput(f"a ledger on a server has {_EXAMPLE}; this one is not written so")
             return None
         try:
             parts = urlsplit(place)
             given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+            ports = [
+                host.rpartition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",") if _PORT.search(host)
+            ]
+            clear = not parts.fragment and "@" not in parts.path + parts.query and all(map(str.isdigit, ports))
         except ValueError:
-            raise InvalidInput(f"a ledger on a server has {_EXAMPLE}; this one cannot be read") from None
+            clear = False
+        if not clear:
+            raise InvalidInput(
+                f"a ledger on a server has {_EXAMPLE}; this one cannot be read: / ? # and @ in a password are written"
+                " %2F %3F %23 and %40"
+            )
+        unknown = sorted({key for key, _ in given if key not in _SHOWN | _SECRETS})
+        if unknown:
+            raise InvalidInput(f"the address of a ledger has no parameter {unknown[0]!r}: {', '.join(sorted(_SHOWN))}")
         user, at, hosts = parts.netloc.rpartition("@")
         name, _, password = user.partition(":")
         schema = next((value for key, value in given if key == "schema"), DEFAULT_SCHEMA)

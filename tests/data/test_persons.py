@@ -1,6 +1,7 @@
 """Persons are read by their keys, and their records are kept by a hash of what they say: of each person alone."""
 
 import csv
+import io
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,7 @@ from qrelease.data import schema
 from qrelease.data.derivation import derived_domain
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import MAX_RECORDS, Derived, Person
-from qrelease.data.persons import Persons, equal_ranks, identity
+from qrelease.data.persons import Persons, equal_ranks
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -150,6 +151,8 @@ def written(path, who):
         (["7", "7.0"], "'7' and '7.0' differ in their spelling alone"),
         (["1e2", "100"], "differ in their spelling alone"),
         (["True", "true"], "differ in their spelling alone"),
+        (["true", "1"], "differ in their spelling alone"),
+        (["0.0", "FALSE"], "differ in their spelling alone"),
         (["2024-01-31", "2024-01-31 00:00"], "differ in their spelling alone"),
         (["9007199254740993", "9007199254740993.0"], "differ in their spelling alone"),
         (["9007199254740992", "9007199254740993.0"], "differ in their spelling alone"),
@@ -169,10 +172,9 @@ def test_a_missing_key_and_two_spellings_of_one_are_refused_with_their_line(tmp_
 
 
 def test_keys_that_are_others_are_other_persons(tmp_path):
-    who = ["a7", "A7", "9007199254740993", "9007199254740992", "1", "true", "x y", "x  y"]
+    who = ["a7", "A7", "9007199254740993", "9007199254740992", "2", "true", "x y", "x  y"]
     who += ["1" * 5000, "1" * 4999 + "2", "1e999999999", f"1e-{'9' * 30}"]
     assert len(Table.read(written(tmp_path / "rows.csv", who * 3), of(1)).bounded(KEYS[0])) == len(who)
-    assert identity("1") != identity("true")
 
 
 def test_keys_have_digests_that_nobody_finds_two_of():
@@ -344,3 +346,62 @@ def test_nanoseconds_of_polars_are_refused(kind):
     frame = pl.DataFrame({"color": ["red"] * 2, "size": [0, 1], "who": pl.Series([1, 2]).cast(kind)})
     with pytest.raises(InvalidInput, match="nanoseconds"):
         Table.from_frame(frame, of(2))
+
+
+def pandas_of_csv(keys):
+    """As pandas reads a file of them, where one odd record makes all of them texts, spelled as in the file."""
+    return pd.read_csv(io.StringIO("who\n" + "".join(f"{key}\n" for key in keys)))["who"]
+
+
+def loose_polars(keys):
+    return pl.Series("who", keys, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("marks", "keys", "newcomer", "kept"),
+    [
+        ([f"-{k}" for k in range(1, 10)], [-float(k) for k in range(1, 10)] * 2 + [1.5], "x", 1),
+        (["True"], [True, False, True], "x", 1),
+        (["True"], [True, False, True], 7, 1),
+        (["1"], [True, False, True], 7, 1),
+        (["007"], [7, 8, 8], "x", 2),
+        (["-9"], [-9.0, 8.5, -9.0], None, 1),
+        (["0.10000000000000001"], [0.1, 0.2], "x", 1),
+    ],
+)
+@pytest.mark.parametrize("make", [pandas_of_csv, loose_polars])
+def test_another_person_does_not_turn_records_of_nobody_into_somebodys(make, marks, keys, newcomer, kept):
+    domain = of(50, (*marks, ""))
+    found = []
+    for records in (keys, [*keys, newcomer]):
+        n = len(records)
+        library = pd.DataFrame if make is pandas_of_csv else pl.DataFrame
+        frame = library({"who": make(records), "color": ["red"] * n, "size": [i % 4 for i in range(n)]})
+        found.append(rows_of(Table.from_frame(frame, domain).bounded(KEYS[0])))
+    assert found[0].total() == kept
+    assert sum((found[1] - found[0]).values()) == (newcomer is not None)
+    assert found[0] <= found[1]
+
+
+def test_a_mark_is_every_text_of_its_meaning():
+    keys = ["-9", "-9.0", " -9", "TRUE", "1.0", "2020-01-31 00:00", "a7", "A7"]
+    codes, _ = Persons.of(Person("who", 1, ("-9.00", "true", "2020-01-31", "A7")), keys)
+    assert len(codes) == 1
+
+
+def test_a_record_finds_its_parent_whatever_its_column_became():
+    parents = Domain((Attribute("seats", "coded", codes=3, missing=("",)),), person=Person("who", 5))
+    of_parents = Table.of_persons(parents, [[0, 1]], [True, False])
+    for keys in ([True, True, False], [True, True, False, 7]):
+        frame = pl.DataFrame({"who": pl.Series(keys, strict=False), "color": ["red"] * len(keys)})
+        table = Table.from_frame(frame, Domain(COLUMNS[:1], person=Person("who", 5)))
+        assert table.joined(of_parents).columns[1].tolist() == [0, 0, 1, 3][: len(keys)]
+
+
+def test_columns_derived_of_persons_leave_out_nobody_whatever_the_column_became():
+    marked = Person("who", 1, ("-9",), derive=(Derived("records", "count", edges=(0, 1, 3, 9)),))
+    domain = derived_domain(of(1), marked)
+    for keys, counts in (([-9, -9, 1, 1], [0, 1, 0]), ([-9.0, -9.0, 1.0, 1.0, "x"], [0, 2, 0])):
+        who = pl.Series(map(str, keys)) if "x" in keys else pl.Series(keys)
+        frame = pl.DataFrame({"who": who, "color": ["red"] * len(keys), "size": [0] * len(keys)})
+        assert Table.from_frame(frame, domain).histogram().tolist() == counts

@@ -206,3 +206,62 @@ def test_a_broken_book_is_told(tmp_path, text):
     (tmp_path / "book").write_text(text)
     with pytest.raises(InvalidInput, match="is no budget book"):
         Book(1.0, tmp_path / "book")
+
+
+def moved(book, lock, folder):
+    book.rename(folder / "elsewhere")
+    return folder / "elsewhere"
+
+
+def removed(book, lock, folder):
+    book.unlink()
+    lock.unlink()
+    return book
+
+
+def written_anew(book, lock, folder):
+    (folder / "copy").write_text(book.read_text())
+    (folder / "copy").replace(book)
+
+
+def without_lock(book, lock, folder):
+    lock.unlink()
+    return book
+
+
+def with_another_lock(book, lock, folder):
+    lock.rename(folder / "old.lock")
+    lock.touch()
+    return book
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows moves no open file")
+@pytest.mark.parametrize("change", [moved, removed, written_anew, without_lock, with_another_lock])
+@pytest.mark.parametrize("written", [True, False])
+def test_what_was_moved_under_an_open_book_is_not_spent_twice(tmp_path, change, written):
+    """Else the same book is open twice, and each spends what is left."""
+    path, lock = tmp_path / "book", tmp_path / "book.lock"
+    client = KAry(Fraction(1, 4), 3)
+    Book(1.0, path).report("first", client, 1, DeviceEntropy())  # closed by the collector of garbage
+    with Book(1.0, path) as book:
+        if written:
+            book.report("second", client, 1, DeviceEntropy())
+        said = 1 + written
+        other = change(path, lock, tmp_path)
+        before = other and other.exists() and other.read_text()
+        with pytest.raises(LedgerError, match="or its lock was moved or replaced"):
+            book.report("third", client, 1, DeviceEntropy())
+        if before:
+            assert other.read_text() == before
+            with Book(1.0, other) as second:
+                assert second.spent == Fraction(said, 4)
+        assert book.report("first", client, 0, DeviceEntropy()) is not None  # nothing new is said
+
+
+def test_a_book_that_another_made_meanwhile_is_not_written_over(tmp_path):
+    path = tmp_path / "book"
+    with Book(1.0, path) as book:
+        path.write_text("{}")
+        with pytest.raises(LedgerError, match="or its lock was moved or replaced"):
+            book.report("a", KAry(0.5, 3), 1, DeviceEntropy())
+        assert path.read_text() == "{}"

@@ -29,7 +29,7 @@ def test_an_address_is_shown_without_its_password(given, conninfo, shown, schema
     assert LedgerUrl.of(url) is url
 
 
-@pytest.mark.parametrize("place", ["people.ledger", "postgresql.ledger", "postgresql:h", None, b"postgresql://h/d"])
+@pytest.mark.parametrize("place", ["people.ledger", "postgresql.ledger", None, b"postgresql://h/d"])
 def test_files_are_no_addresses(place):
     assert LedgerUrl.of(place) is None
     assert not is_address(place)
@@ -42,6 +42,14 @@ def test_files_are_no_addresses(place):
         "postgresql://u:pw@h/d?schema=pg_x",
         "postgresql://u:pw@[h/d",
         "postgresql://u:pw@h/d?pw",
+        "postgresql://u:x/pw@127.0.0.1:1/db",
+        "postgresql://u:x#pw@h/d",
+        "postgresql://u:x?pw@h/d",
+        " postgresql://u:pw@h/d",
+        "postgresql:/u:pw@h/d",
+        "postgresql:h",
+        "postgresql://h/d?Password=pw",
+        "postgresql://h/d?options=-cpassword=pw",
     ],
 )
 def test_what_is_wrong_is_said_without_the_password(place):

@@ -122,7 +122,7 @@ def _warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> N
     with suppress(OSError):  # a folder that may be entered and not listed
         files = [f for f in data.parent.iterdir() if f.suffix.lower() in SUFFIXES]
     names = {dataset_of(arguments), *map(dataset_name, mine)}
-    others = {dataset_name(f) for f in files} - names
+    others = {dataset_name(f) for f in files if not any(map(f.samefile, filter(Path.exists, mine)))} - names
     likely = [p for p in beside if p.stem not in others]
     if likely:
         print(
@@ -151,6 +151,11 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
         raise LedgerError(
             f"an earlier version charged these data to {earlier}, which other users do not find: go on with it by"
             f" --ledger {earlier}, or move it, with no release at work, to a place that all name"
+        )
+    if not beside.exists() and arguments.data.exists() and arguments.data.stat().st_nlink > 1:
+        raise LedgerError(
+            f"{arguments.data} has a second name (a hard link), under which it may have a ledger: say with --ledger"
+            f" which one counts, or --ledger {beside} for a new one"
         )
     if not beside.exists() and not os.access(folder, os.W_OK):
         raise LedgerError(

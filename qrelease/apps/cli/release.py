@@ -151,6 +151,11 @@ def make(arguments: argparse.Namespace) -> None:
     if arguments.counts is not None:
         if arguments.parent is not None or arguments.query is not None:
             raise InvalidInput("--counts goes without --parent and --query: they were counted")
+        if arguments.dataset is None and arguments.ledger is None:
+            raise InvalidInput(
+                "--counts needs --dataset NAME, or --ledger: a ledger named after the counts would be a second budget for"
+                " the records that were counted"
+            )
         arguments.data = arguments.counts
     from qrelease.data.table import Table
     from qrelease.inference.synopsis import Fitted

@@ -45,6 +45,8 @@ _ENDS = (0x2C, 0x0A, 0x0D, _QUOTE)  # what stands beside a field in quotes; a qu
 class ArrowCsvReader:
     """A CSV file as `CsvReader` reads it, sooner."""
 
+    keyed = False
+
     def __init__(self, path: str | os.PathLike[str], block: int = BLOCK) -> None:
         self._plain = CsvReader(path)
         self._block = block

@@ -14,6 +14,7 @@ import narwhals.stable.v2 as nw
 
 from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
+from qrelease.data.sources.row_queries import check_row_by_row
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
@@ -48,6 +49,8 @@ class BatchReader:
     header   the names of its columns
     batches  gives all rows, in order, in the columns named
     """
+
+    keyed = False
 
     def __init__(
         self,
@@ -112,7 +115,8 @@ def query_reader(path: Path, query: str) -> BatchReader:
 
     The file is opened for reading, and nothing but it. What a query does to rows comes before anything that is promised
     here, which is of the rows that it gives: so a query that counts, sorts out or compares rows, by which one record
-    would change others, is refused, as far as the steps of its plan show it.
+    would change others, is refused: what is not known to look at one row (`row_queries`), and what a step of the plan
+    shows.
 
     Raises `InvalidInput` for what is no single select, or not row by row.
     """
@@ -134,6 +138,7 @@ def query_reader(path: Path, query: str) -> BatchReader:
                 statements = connection.extract_statements(query)
                 if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                     raise InvalidInput(f"{path}: --query takes one select")
+                check_row_by_row(connection, query, str(path))
                 _check_plan(connection, query, str(path))
                 yield connection.sql(query)
         except duckdb.Error as error:

@@ -57,6 +57,8 @@ class CsvReader:
     empty therefore needs its line break, or quotes.
     """
 
+    keyed = False
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.files: tuple[Path, ...] = (self.path,)

@@ -47,7 +47,8 @@ class Encoder(dict[str, int]):
     def _key(self, text: str) -> int:
         """The number of a text among those that have come, or the missing one; texts of one meaning are one.
 
-        For numbers and dates, whose bins are to be learned, their point.
+        A truth value is 1 or 0, as among listed categories: beside a number a column of them turns into numbers. For
+        numbers and dates, whose bins are to be learned, their point.
         """
         attribute, bare = self.attribute, text.strip()
         if attribute.kind != "category":
@@ -55,7 +56,7 @@ class Encoder(dict[str, int]):
         means = meaning(bare)
         if bare in attribute.missing or attribute.listed(means) or (attribute.missing and bare in NAN):
             return attribute.values
-        spelled = bare if isinstance(means, str) else text_of(means)
+        spelled = bare if isinstance(means, str) else text_of(int(means) if isinstance(means, bool) else means)
         code = self.texts.setdefault("" if bare in NAN or spelled is None else spelled, len(self.texts))
         if code >= MAX_KEYS:
             raise InvalidInput(f"column {attribute.name!r}: more than {MAX_KEYS:,} different texts")

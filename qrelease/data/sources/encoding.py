@@ -51,8 +51,10 @@ class Reader(Protocol):
     path    what errors call it
     files   the files that it reads
     header  the names of its columns
+    keyed   whether each record names its own columns: then the header is of the records, and private
     """
 
+    keyed: bool
     path: Path
     files: tuple[Path, ...]
     header: tuple[str, ...]
@@ -113,6 +115,8 @@ def _found(reader: Reader, domain: Domain) -> list[str]:
     if twice is not None:
         raise InvalidInput(f"{reader.path}: column {twice!r} appears twice")
     absent = [name for name in domain.names if name.strip() not in names]
+    if reader.keyed:
+        return [reader.header[names.index(n.strip())] if n not in absent else n for n in domain.names]
     if absent:
         raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(names)}")
     return [reader.header[names.index(name.strip())] for name in domain.names]
@@ -121,6 +125,8 @@ def _found(reader: Reader, domain: Domain) -> list[str]:
 def _person_column(reader: Reader, column: str) -> str:
     """The name that a source has for the column that says whose records they are."""
     names = [name.strip() for name in reader.header]
+    if reader.keyed and column not in names:
+        return column
     if column not in names:
         raise InvalidInput(f"{reader.path} has no person column {column!r}; it has {', '.join(names)}")
     return reader.header[names.index(column)]
@@ -132,7 +138,10 @@ def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
 
 
 def selected(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> Domain:
-    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data."""
+    """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data.
+
+    Where each record names its columns they have no order but the schema's: one record would decide it.
+    """
     domain = schema if isinstance(schema, Domain) else schemas.load(schema, undecided=True)
     for listed in domain.code_lists:
         with suppress(OSError):  # a list that is gone by now was read
@@ -142,7 +151,7 @@ def selected(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> D
                     " would become public; take a list that is public knowledge"
                 )
     if columns is None:
-        of_data = not isinstance(schema, Domain) and set(domain.names) <= set(reader.header)
+        of_data = not (reader.keyed or isinstance(schema, Domain)) and set(domain.names) <= set(reader.header)
         columns = [name for name in reader.header if name in domain.names] if of_data else domain.names
     try:
         return narrowed(domain, columns)

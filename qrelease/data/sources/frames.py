@@ -161,6 +161,8 @@ class FrameReader:
     path = Path("the frame")
     files: tuple[Path, ...] = ()
 
+    keyed = False
+
     def __init__(self, frame: Any) -> None:
         try:
             self._frame = nw.from_native(frame, eager_only=True)

@@ -33,6 +33,8 @@ class JsonLinesReader:
     `header` has the keys of all of them, sorted.
     """
 
+    keyed = True
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.files: tuple[Path, ...] = (self.path,)

@@ -26,7 +26,11 @@ class ManyReader:
         self.path = path
         self._readers = list(readers)
         self.files: tuple[Path, ...] = tuple(file for reader in readers for file in reader.files)
+        self.keyed = any(reader.keyed for reader in self._readers)
         self.header = tuple(name.strip() for name in self._readers[0].header)
+        if self.keyed:
+            self.header = tuple(sorted({name.strip() for reader in self._readers for name in reader.header}))
+            return
         for reader in self._readers[1:]:
             if sorted(name.strip() for name in reader.header) != sorted(self.header):
                 raise InvalidInput(f"{reader.path} has other columns than {self._readers[0].path}")
@@ -40,16 +44,17 @@ class ManyReader:
         """The records of all files, by the names that the first one has."""
         for reader in self._readers:
             names = {name.strip(): name for name in reader.header}
-            for piece in reader.pieces([names[column] for column in columns]):
+            for piece in reader.pieces([names.get(column, column) for column in columns]):
                 yield _Named(piece, names)
 
     def texts(self) -> Iterator[Iterable[Iterable[str]]]:
         """All columns of some records as texts, in the order of the header."""
         for reader in self._readers:
-            order = [[name.strip() for name in reader.header].index(name) for name in self.header]
+            places = {name.strip(): place for place, name in enumerate(reader.header)}
             for chunk in reader.texts():
                 columns = list(chunk)
-                yield [columns[place] for place in order]
+                blank = [""] * (len(list(columns[0])) if columns else 0)
+                yield [columns[places[name]] if name in places else blank for name in self.header]
 
 
 @final
@@ -61,8 +66,8 @@ class _Named:
 
     def codes(self, encoder: Encoder, column: str) -> Codes:
         """The codes (n,) of a column."""
-        return self._piece.codes(encoder, self._names[column])
+        return self._piece.codes(encoder, self._names.get(column, column))
 
     def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
         """The numbers (n,) of the persons that a column names."""
-        return self._piece.persons(reader, self._names[column])
+        return self._piece.persons(reader, self._names.get(column, column))

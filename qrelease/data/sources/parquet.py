@@ -24,6 +24,8 @@ class ParquetReader:
     Raises `InvalidInput`, one line, without pyarrow and for a file that cannot be read.
     """
 
+    keyed = False
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.files: tuple[Path, ...] = (self.path,)

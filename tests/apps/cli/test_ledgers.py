@@ -98,6 +98,30 @@ def test_one_dataset_has_one_ledger_however_its_file_is_packed(
     assert [file.name for file in folder.glob("*.ledger")] == ["people.ledger"]
 
 
+def test_the_data_under_a_second_hard_link_have_no_second_budget(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release() == 0
+    (folder / "hard.csv").hardlink_to(folder / "people.csv")
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "people.csv").hardlink_to(folder / "people.csv")
+    before = sorted(folder.rglob("*"))
+    for name in ("hard.csv", "elsewhere/people.csv"):
+        command = ["release", name, "--schema", "people.toml", "--epsilon", "1", "--out", "second"]
+        capsys.readouterr()
+        assert main(command) == 2
+        told = capsys.readouterr().err
+        assert "has a second name (a hard link)" in told
+        assert told.count("\n") == 1
+        assert sorted(folder.rglob("*")) == before
+    assert main([*command, "--ledger", "people.ledger"]) == 2
+    assert "budget exceeded" in capsys.readouterr().err
+    assert release(out="second") == 2  # under the name that has the ledger it is as ever
+    assert "budget exceeded" in capsys.readouterr().err
+    assert main(["release", "hard.csv", *command[2:], "--ledger", "hard.ledger"]) == 0
+    assert "people.ledger is a ledger beside these data already" in capsys.readouterr().err
+
+
 def test_a_dataset_can_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["--schema", "people.toml", "--epsilon", "1", "--dataset", "census"]
     assert main(["release", "people.csv", *command]) == 0

@@ -1,6 +1,7 @@
 """The queue of a worker's requests."""
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -12,6 +13,9 @@ from qrelease.privacy.ledger import Ledger
 
 class Idle:
     """A service that has nothing to do by itself."""
+
+    def together(self):
+        return contextlib.nullcontext()
 
     def catch_up(self):
         pass
@@ -47,6 +51,7 @@ class Slow:
         task = asyncio.create_task(transactions.do(self, 60.0))
         while not self.begun.is_set():
             await asyncio.sleep(0.001)
+            assert not task.done(), task.exception()
         return task
 
 

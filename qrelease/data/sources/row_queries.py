@@ -1,0 +1,153 @@
+"""Which queries of a DuckDB file are taken: each row that they give is made of one row of every table they name.
+
+What is promised is of the rows that a query gives, so no row may depend on others. DuckDB's parser gives the query as a
+tree, and every node of it has to be known here: columns, constants, comparisons, casts, cases, functions of one row,
+tables, inner joins of different tables, and unions of all rows. What is not known is refused: aggregates, windows,
+subqueries in expressions, outer joins, distinct, limits, samples, common table expressions, table functions, views,
+macros and generated columns, and `rowid`, which tells how many rows stand before one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from qrelease.errors import InvalidInput
+
+_EXPRESSIONS: Final = frozenset(
+    {
+        *("COLUMN_REF", "CONSTANT", "FUNCTION", "CASE", "COMPARISON", "CONJUNCTION", "CAST", "OPERATOR"),
+        *("BETWEEN", "STAR", "TYPE"),
+    }
+)
+"""Classes of expressions whose value is one of a row's own."""
+
+_OPERATORS: Final = frozenset(
+    {
+        *("OPERATOR_COALESCE", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "OPERATOR_NOT", "OPERATOR_NULLIF"),
+        *("COMPARE_IN", "COMPARE_NOT_IN"),
+    }
+)
+
+_FUNCTIONS: Final = frozenset(
+    {
+        *("+", "-", "*", "/", "//", "%", "||", "~~", "!~~", "~~*", "!~~*", "like_escape", "not_like_escape"),
+        *("lower", "upper", "trim", "ltrim", "rtrim", "substr", "substring", "left", "right", "length", "replace"),
+        *("concat", "contains", "starts_with", "prefix", "suffix", "ends_with", "regexp_matches", "nullif"),
+        *("abs", "round", "floor", "ceil", "ceiling", "trunc", "sign", "greatest", "least"),
+        *("date_part", "date_trunc", "year", "month", "day", "hour", "minute", "dayofweek", "strftime"),
+    }
+)
+"""Functions of the values of one row, which give the same each time."""
+
+_ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualify")
+"""Parts of a select that have to be empty."""
+
+
+def check_row_by_row(connection: Any, query: str, path: str) -> None:
+    """`InvalidInput` for a query that is not known to make each row of one row of every table.
+
+    connection  DuckDB's, of the file
+    path        what errors call it
+    """
+    (text,) = connection.execute("select json_serialize_sql(?::varchar)", [query]).fetchone()
+    tree = json.loads(text)
+    if tree.get("error") or len(tree.get("statements", ())) != 1:
+        raise InvalidInput(f"{path}: --query takes one select")
+    nodes = list(_nodes(tree["statements"][0]["node"]))
+    for node in nodes:
+        found = _refused(node)
+        if found:
+            raise InvalidInput(
+                f"{path}: the query has {found}, by which one record may change others, or which is not known here: a"
+                " query selects columns, filters rows, joins different tables and takes functions of one row; of"
+                " persons, [person.derive] of the schema counts and sums"
+            )
+    _check_names(connection, nodes, path)
+
+
+def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """All objects of a tree."""
+    if isinstance(tree, Mapping):
+        yield tree
+        for part in tree.values():
+            yield from _nodes(part)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _refused(node: Mapping[str, Any]) -> str | None:
+    """What a node is, where it is not of a kind that is known to look at one row; None where it is."""
+    if "class" in node:
+        return _refused_expression(node)
+    kind = node.get("type")
+    if kind is None or "null_order" in node:
+        return None
+    match kind:
+        case "SELECT_NODE":
+            held = [key for key in _ABSENT if node.get(key)]
+            if held or node.get("aggregate_handling") != "STANDARD_HANDLING":
+                return (held or ["group by all"])[0].replace("_", " ")
+        case "SET_OPERATION_NODE":
+            if node.get("setop_type") != "UNION" or not node.get("setop_all"):
+                return "a set operation other than union all"
+        case "BASE_TABLE":
+            if node.get("sample") or node.get("at_clause"):
+                return "a sample or a version of a table"
+        case "JOIN":
+            if node.get("join_type") != "INNER" or node.get("ref_type") not in ("REGULAR", "CROSS"):
+                return f"a join of the kind {node.get('join_type')} {node.get('ref_type')}".lower()
+            left, right = (
+                {_name(n) for n in _nodes(node[side]) if n.get("type") == "BASE_TABLE"} for side in ("left", "right")
+            )
+            if left & right:
+                return f"table {min(left & right)} joined with itself"
+        case "SUBQUERY":
+            return "a sample" if node.get("sample") else None
+        case "ORDER_MODIFIER":
+            return None
+        case _:
+            return f"a {str(kind).lower().replace('_', ' ')}"
+    return "a common table expression" if node.get("cte_map", {}).get("map") else None
+
+
+def _refused_expression(node: Mapping[str, Any]) -> str | None:
+    kind = node["class"]
+    if kind not in _EXPRESSIONS:
+        return f"a {str(kind).lower()} in an expression"
+    if kind == "OPERATOR" and node["type"] not in _OPERATORS:
+        return f"the operator {node['type']}"
+    if kind == "STAR" and (node.get("columns") or node.get("expr")):
+        return "COLUMNS(…)"
+    if kind == "COLUMN_REF" and any(name.lower() == "rowid" for name in node["column_names"]):
+        return "rowid"
+    if kind == "FUNCTION":
+        plain = not (node.get("schema") or node.get("catalog") or node.get("filter") or node.get("distinct"))
+        if not plain or node["order_bys"]["orders"] or node["function_name"].lower() not in _FUNCTIONS:
+            return f"the function {node['function_name']}"
+    return None
+
+
+def _name(table: Mapping[str, Any]) -> str:
+    return str(table["table_name"]).lower()
+
+
+def _check_names(connection: Any, nodes: list[Mapping[str, Any]], path: str) -> None:
+    """`InvalidInput` for a table that is a view, or has generated columns, and for a function that is a macro."""
+    # Names are put into small letters here: a macro of the file may stand before DuckDB's own function.
+    found = connection.execute("select table_name, sql from duckdb_tables() where not internal").fetchall()
+    tables = {name.lower(): sql.lower() for name, sql in found}
+    views = {name.lower() for (name,) in connection.execute("select view_name from duckdb_views()").fetchall()}
+    own = "select function_name from duckdb_functions() where not internal"
+    macros = {name.lower() for (name,) in connection.execute(own).fetchall()}
+    for node in nodes:
+        if node.get("type") == "BASE_TABLE":
+            name = _name(node)
+            if name not in tables or name in views:
+                raise InvalidInput(f"{path}: {node['table_name']} is not a table of the file: name tables, not views")
+            if "generated always" in tables[name]:
+                raise InvalidInput(f"{path}: table {node['table_name']} has generated columns, which may mix rows")
+        if node.get("class") == "FUNCTION" and node["function_name"].lower() in macros:
+            raise InvalidInput(f"{path}: {node['function_name']} is a macro of the file, which may mix rows")
