@@ -198,7 +198,7 @@ class Book:
                 raise ValueError
             if any(Fraction(a["epsilon"]) <= 0 for a in answers.values()):
                 raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             raise InvalidInput(f"{path} is no budget book") from None
         if total != self.total:
             raise InvalidInput(f"{path} is a book of a total epsilon={float(total):g}, not {float(self.total):g}")

@@ -49,8 +49,11 @@ class Report:
         return json.dumps({"terms": self.terms, "report": self.code.to_bytes(self.width, "big").hex()})
 
     def to_bytes(self) -> bytes:
-        """The fingerprint and the number, big-endian: 4 + width bytes."""
-        return bytes.fromhex(self.terms) + self.code.to_bytes(self.width, "big")
+        """The fingerprint and the number, big-endian: 4 + width bytes. `InvalidInput` for parts that do not fit."""
+        try:
+            return bytes.fromhex(self.terms) + self.code.to_bytes(self.width, "big")
+        except (ValueError, TypeError, AttributeError, OverflowError):
+            raise InvalidInput("a report has hexadecimal terms, and a number that its width holds") from None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,11 @@ class Client(ABC):
     @abstractmethod
     def size(self) -> int:
         """How many different reports there are."""
+
+    @property
+    def unused(self) -> tuple[tuple[int, int], ...]:
+        """Ranges [first, end) of numbers below `size` that no report has, ascending: a server refuses them as lies."""
+        return ()
 
     @abstractmethod
     def place(self, value: Any) -> int:
@@ -163,7 +171,10 @@ class Client(ABC):
 
     @final
     def read_bytes(self, octets: bytes) -> Report:
-        """A report that came as compact bytes. `InvalidInput` for another length, other terms, a number too large."""
+        """A report that came as compact bytes. `InvalidInput` for another length, other terms, a number none has."""
+        if not isinstance(octets, bytes | bytearray | memoryview):
+            raise InvalidInput(f"a report is bytes, got {type(octets).__name__}")
+        octets = bytes(octets)
         if len(octets) != _TERMS_BYTES + self.width:
             raise InvalidInput(f"a report in these terms has {_TERMS_BYTES + self.width} bytes, got {len(octets)}")
         if octets[:_TERMS_BYTES].hex() != self.terms:
@@ -171,6 +182,8 @@ class Client(ABC):
         code = int.from_bytes(octets[_TERMS_BYTES:], "big")
         if code >= self.size:
             raise InvalidInput(f"the number of a report must be below {self.size}, got {code}")
+        if any(first <= code < end for first, end in self.unused):
+            raise InvalidInput(f"no report in these terms has the number {code}")
         return Report(self.terms, code, self.width)
 
 

@@ -73,9 +73,11 @@ class NumberClient(Client):
         """The nearest end of a step; of two equally near ones the even one. `InvalidInput` for NaN and other types."""
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InvalidInput("the value must be a number, got another type")
-        if math.isnan(value):
+        # Integers and fractions may be too large for a float, and are neither NaN nor infinite.
+        rational = isinstance(value, numbers.Rational)
+        if not rational and math.isnan(value):
             raise InvalidInput("the value must be a number, got NaN")
-        if math.isinf(value):
+        if not rational and math.isinf(value):
             return self.steps if float(value) > 0 else 0
         # Compared as fractions: numpy would round the ends of the range to the value's own precision.
         exact = Fraction(int(value)) if isinstance(value, numbers.Integral) else Fraction(*_ratio(value))
@@ -193,8 +195,13 @@ class Hybrid(NumberClient):
 
     @property
     def size(self) -> int:
-        """2 + G + w."""
+        """2 + G + w, also where the coin alone is used, so that the wire format is the same for every ε."""
         return 2 + self.parts[1].size
+
+    @property
+    def unused(self) -> tuple[tuple[int, int], ...]:
+        """The window's numbers, where it is never used."""
+        return () if self.weights[1] else ((2, self.size),)
 
     def draw(self, place: int, draws: DeviceDraws) -> int:
         """The bit, or 2 + the number on the line."""

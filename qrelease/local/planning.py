@@ -15,6 +15,7 @@ from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.categories import MAX_BITS, CategoryClient, Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
 from qrelease.local.client import Client
+from qrelease.local.draws import checked_epsilon
 from qrelease.local.means import MeanServer
 from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, Piecewise
 from qrelease.local.serving import serve
@@ -89,7 +90,8 @@ def plan(
     """
     whole("n", n, least=1)
     whole("m", m, least=1)
-    ways = [(True, Fraction(epsilon))] if m == 1 else [(True, Fraction(epsilon)), (False, even_share(epsilon, m))]
+    total = checked_epsilon(epsilon)
+    ways = [(True, total)] if m == 1 else [(True, total), (False, even_share(total, m))]
     found = []
     for sampled, each in ways:
         for client in _clients(each, k, low, high):

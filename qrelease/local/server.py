@@ -100,7 +100,9 @@ class Server(ABC, Generic[C]):
         InvalidInput
             For a broken length, and for a report in other terms or with a number too large; it names the first one.
         """
-        width = self.client.width
+        if not isinstance(octets, bytes | bytearray | memoryview):
+            raise InvalidInput(f"reports are bytes, got {type(octets).__name__}")
+        octets, width = bytes(octets), self.client.width
         if len(octets) % (_TERMS + width):
             raise InvalidInput(f"reports in these terms have {_TERMS + width} bytes each, got {len(octets)} in all")
         table = np.frombuffer(octets, np.uint8).reshape(-1, _TERMS + width)
@@ -113,12 +115,26 @@ class Server(ABC, Generic[C]):
         beyond = np.flatnonzero(_above(batch.octets, self.client.size - 1))
         if len(beyond):
             raise InvalidInput(f"report {beyond[0] + 1} has a number that is not below {self.client.size}")
+        self._check_used(batch)
         return batch
+
+    def _check_used(self, batch: Batch) -> None:
+        """`InvalidInput` for a number that no report has: what it is worth is outside of what `reach` allows for."""
+        if not self.client.unused:
+            return
+        # The ranges are ascending and apart, so that a number is in one where an odd number of ends are below it.
+        ends = np.array(self.client.unused, np.uint64).reshape(-1)
+        lies = np.flatnonzero(np.searchsorted(ends, batch.codes, side="right") % 2)
+        if len(lies):
+            raise InvalidInput(f"report {lies[0] + 1} has a number that no report in these terms has")
 
     @final
     def gather(self, reports: Iterable[Report]) -> Batch:
         """Single reports as a batch; each is checked as in `read`."""
-        return self.read(b"".join(report.to_bytes() for report in reports))
+        single = list(reports)
+        if not all(isinstance(report, Report) for report in single):
+            raise InvalidInput("there must be reports only, got another type")
+        return self.read(b"".join(report.to_bytes() for report in single))
 
     @final
     def from_codes(self, codes: npt.NDArray[Any]) -> Batch:
@@ -133,7 +149,9 @@ class Server(ABC, Generic[C]):
         octets = np.zeros((len(numbers), width), np.uint8)
         taken = min(width, 8)
         octets[:, width - taken :] = wide[:, 8 - taken :]
-        return Batch(self.client.terms, octets)
+        batch = Batch(self.client.terms, octets)
+        self._check_used(batch)
+        return batch
 
     @final
     def estimate(self, reports: Batch | Iterable[Report]) -> LocalEstimate:

@@ -43,6 +43,12 @@ class Several(Client):
         """The sizes of all questions."""
         return self.offsets[-1]
 
+    @cached_property
+    def unused(self) -> tuple[tuple[int, int], ...]:
+        """Those of each question."""
+        parts = zip(self.offsets, self.questions, strict=False)
+        return tuple((begin + first, begin + end) for begin, q in parts for first, end in q.unused)
+
     def answer(self, places: Sequence[int], draws: DeviceDraws) -> int:
         """A question, uniformly, and its report for the place that it has."""
         chosen = draws.below(len(self.questions))

@@ -201,6 +201,13 @@ def test_a_book_has_one_name(tmp_path, link):
         Book(1.0, other)
 
 
+@pytest.mark.parametrize("text", ['{"format": 1, "epsilon": "1/0", "answers": {}}', "[" * 100_000])
+def test_a_broken_book_is_told(tmp_path, text):
+    (tmp_path / "book").write_text(text)
+    with pytest.raises(InvalidInput, match="is no budget book"):
+        Book(1.0, tmp_path / "book")
+
+
 def moved(book, lock, folder):
     book.rename(folder / "elsewhere")
     return folder / "elsewhere"

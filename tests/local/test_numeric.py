@@ -49,3 +49,8 @@ def test_laplace_reports_have_that_law():
     codes = np.array([client.report(0.25, entropy).code for _ in range(6_000)])
     assert p_value(codes, laplace_law(client, 1)) > 1e-3
     assert p_value(codes, laplace_law(client, 1, 1.3)) < 1e-6
+
+
+def test_integers_beyond_the_floats_count_as_the_nearer_end():
+    client = Coin(1.0, -1, 3)
+    assert [client.place(v) for v in (10**400, -(10**400), Fraction(10**400, 3))] == [client.steps, 0, client.steps]

@@ -60,3 +60,6 @@ def test_bad_plans_are_refused():
     for bad in ({"n": 0}, {"n": 10, "m": 0}, {"n": 10, "k": 1}):
         with pytest.raises(InvalidInput):
             plan(1.0, **bad)
+    for epsilon in (math.nan, math.inf, "x", None, 0):
+        with pytest.raises(InvalidInput, match="epsilon"):
+            plan(epsilon, n=10)

@@ -111,11 +111,29 @@ def test_no_mechanism_is_above_its_bound(mechanism, cost):
     assert not [name for name, advantage in found.items() if advantage.convicts]
 
 
+SWAP, MANY, ONE = Neighbours.REPLACE_ONE, table_of(400), qr.Workload.marginals(DOMAIN, [["income"]])
+
+
+def session_game(alpha, spent, claim):
+    """A session that answers all questions, at nearly all that it may spend; and what it answered in two runs."""
+    publish = published_in_session(qr.Online(alpha=alpha), ONE, spent, SWAP, Entropy.insecure(2))
+    world = known(MANY, TARGET, SWAP)
+    seen = np.array([publish(world(np.random.default_rng(0)).within).answers for _ in range(8)])
+    assert np.isfinite(seen).all()
+    assert (np.ptp(seen, axis=0) > 0).all()
+    tracing = [Tracing(POPULATION, known=True), Shadow()]
+    found = play("it", world, publish, tracing, claim, runs=200, rng=np.random.default_rng(1))
+    assert {m.attack for m in found} == {"tracing", "shadow models"}
+    return {m.attack for m in found if m.advantage.convicts}
+
+
 def test_a_session_is_not_above_its_bound():
-    publish = published_in_session(qr.Online(), PAIRS, PURE, Neighbours.REPLACE_ONE, Entropy.insecure(2))
-    found = game(publish, PURE, runs=200, neighbours=Neighbours.REPLACE_ONE)
-    assert set(found) == {"tracing", "shadow models"}
-    assert not [name for name, advantage in found.items() if advantage.convicts]
+    assert not session_game(0.05, PURE, PURE)
+
+
+def test_a_session_that_spends_eight_times_what_it_claims_is_above_the_bound():
+    """It promises answers eight times as near, which cost it eight times as much."""
+    assert session_game(0.05 / 8, qr.PureDP(8.0), PURE)
 
 
 @pytest.mark.parametrize(
