@@ -81,9 +81,10 @@ class LedgerUrl:
                 f"a ledger on a server has {_EXAMPLE}; this one cannot be read: / ? # and @ in a password are written"
                 " %2F %3F %23 and %40"
             )
-        unknown = sorted({key for key, _ in given if key not in _SHOWN | _SECRETS})
-        if unknown:
-            raise InvalidInput(f"the address of a ledger has no parameter {unknown[0]!r}: {', '.join(sorted(_SHOWN))}")
+        if any(key not in _SHOWN | _SECRETS for key, _ in given):
+            raise InvalidInput(
+                f"there is no such parameter of a ledger's address; there are {', '.join(sorted(_SHOWN))}"
+            )
         user, at, hosts = parts.netloc.rpartition("@")
         name, _, password = user.partition(":")
         schema = next((value for key, value in given if key == "schema"), DEFAULT_SCHEMA)

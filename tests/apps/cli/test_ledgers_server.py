@@ -43,14 +43,20 @@ def test_every_command_takes_an_address(folder, place, postgres, capsys):
 
 def test_what_is_wrong_with_an_address_is_one_line_without_its_password(folder, capsys):
     pytest.importorskip("psycopg")
-    for address in ("postgresql://u:geheim@127.0.0.1:1/d", "postgresql://u:geheim@127.0.0.1:port/d"):
-        assert main(["ledger", "show", address]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert "geheim" not in said
-    with pytest.raises(SystemExit) as ended:
-        main(["ledger", "show", "postgresql://u:geheim@h/d?schema=No"])
-    assert ended.value.code == 2
+    assert main(["ledger", "show", "postgresql://u:geheim@127.0.0.1:1/d"]) == 2
     said = capsys.readouterr().err
-    assert "small letters" in said
+    assert said.count("\n") == 1
     assert "geheim" not in said
+    for address, why in (
+        ("postgresql://u:geheim@h/d?schema=No", "small letters"),
+        ("postgresql://u:geheim@127.0.0.1:port/d", "cannot be read"),
+        ("postgresql://u:geheim/x@127.0.0.1/d", "%2F"),
+        ("postgresql:/u:geheim@h/d", "not written so"),
+        ("postgresql://u:x@h/d?geheim=1", "no such parameter"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["ledger", "show", address])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert why in said
+        assert "geheim" not in said

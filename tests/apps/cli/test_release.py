@@ -256,11 +256,12 @@ def test_the_data_are_no_code_list(
     )
     Path("s.toml").write_text(text)
     Path("jobs.toml").write_text(
-        'data = "in.csv"\nschema = "s.toml"\n[total]\nepsilon = 1\n[[release]]\nout = "o"\nepsilon = 1\n'
+        'data = "in.csv"\nschema = "s.toml"\nledger = "in.ledger"\n[total]\nepsilon = 1\n'
+        '[[release]]\nout = "o"\nepsilon = 1\n'
     )
     before = sorted(folder.iterdir())
     for words in (
-        "release in.csv --schema s.toml --epsilon 1",
+        "release in.csv --schema s.toml --epsilon 1 --ledger in.ledger",  # data of two names need it
         "run jobs.toml",
         "evaluate in.csv --schema s.toml --epsilon 1 --mechanism laplace",
         "serve --data in.csv --schema s.toml --ledger in.ledger --epsilon 1 --port 0",
