@@ -255,6 +255,10 @@ class Table:
         reader = open_reader(path, query)
         if parent is None:
             return cls.of_reader(reader, schema, columns)
+        if reader.keyed:
+            raise InvalidInput(
+                f"{path}: what is joined to a parent has named columns; in JSON lines each record has its own"
+            )
         domain = selected(schema, columns, reader)
         if domain.person is None:
             raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")

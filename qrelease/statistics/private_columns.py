@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar, final
 
 import numpy as np
 
-from qrelease._util.typing import Ints
+from qrelease._util.typing import Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
@@ -53,10 +53,15 @@ def numbers(table: Source, grid: Grid) -> Numbers:
     points = table.points[axis] if table.points else None
     if points is None:
         return Numbers.counted(table.counts([(axis,)])[0][: grid.cells])
-    histogram = np.zeros(grid.cells + 1, np.int64)
+    return Numbers.counted(_histogram(points, grid.cells)[: grid.cells])
+
+
+def _histogram(points: Codes, values: int) -> Ints:
+    """How many records are at each point, and last how many are missing, (values + 1,)."""
+    histogram = np.zeros(values + 1, np.int64)
     for start in range(0, len(points), _BLOCK):
-        histogram += np.bincount(points[start : start + _BLOCK], minlength=grid.cells + 1)
-    return Numbers.counted(histogram[: grid.cells])
+        histogram += np.bincount(points[start : start + _BLOCK], minlength=values + 1)
+    return histogram
 
 
 def codes(table: Source, grid: Grid) -> Ints:
@@ -126,10 +131,10 @@ class PrivateColumns:
 
         weights  by column, one whole number for each value of its grid; a missing one adds nothing
         """
-        found = [self.numbers(name) for name in self.domain.names]
-        return np.array(
-            [int(f.counts @ numbers[f.values]) for f, numbers in zip(found, weights, strict=True)], np.int64
-        )
+        kept = self._table.points or (None,) * len(weights)
+        plain = iter(self._table.counts([(axis,) for axis, points in enumerate(kept) if points is None]))
+        found = [next(plain) if p is None else _histogram(p, len(w)) for p, w in zip(kept, weights, strict=True)]
+        return np.array([int(h[: len(w)] @ w) for h, w in zip(found, weights, strict=True)], np.int64)
 
     def count(self) -> int:
         """The number of records. Private, unless it is `public_records`."""

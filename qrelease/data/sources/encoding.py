@@ -110,13 +110,13 @@ def encoded(reader: Reader, domain: Domain) -> Encoded:
 
 def _found(reader: Reader, domain: Domain) -> list[str]:
     """The names that a source has for the columns of a domain."""
+    if reader.keyed:  # a key is the column's name as it is: which keys there are is the records' business
+        return list(domain.names)
     names = [name.strip() for name in reader.header]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise InvalidInput(f"{reader.path}: column {twice!r} appears twice")
     absent = [name for name in domain.names if name.strip() not in names]
-    if reader.keyed:
-        return [reader.header[names.index(n.strip())] if n not in absent else n for n in domain.names]
     if absent:
         raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(names)}")
     return [reader.header[names.index(name.strip())] for name in domain.names]
@@ -124,9 +124,9 @@ def _found(reader: Reader, domain: Domain) -> list[str]:
 
 def _person_column(reader: Reader, column: str) -> str:
     """The name that a source has for the column that says whose records they are."""
-    names = [name.strip() for name in reader.header]
-    if reader.keyed and column not in names:
+    if reader.keyed:
         return column
+    names = [name.strip() for name in reader.header]
     if column not in names:
         raise InvalidInput(f"{reader.path} has no person column {column!r}; it has {', '.join(names)}")
     return reader.header[names.index(column)]

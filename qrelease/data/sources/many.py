@@ -43,7 +43,10 @@ class ManyReader:
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """The records of all files, by the names that the first one has."""
         for reader in self._readers:
-            names = {name.strip(): name for name in reader.header}
+            names = {} if reader.keyed else {name.strip(): name for name in reader.header}
+            absent = [column for column in columns if not reader.keyed and column not in names]
+            if absent:
+                raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(names)}")
             for piece in reader.pieces([names.get(column, column) for column in columns]):
                 yield _Named(piece, names)
 

@@ -226,3 +226,16 @@ def test_the_keys_of_json_lines_decide_no_order(tmp_path):
     (tmp_path / "u.jsonl").write_text('{"a": 1}\n')
     table = Table.read(tmp_path / "?.jsonl", schema)
     assert [c.tolist() for c in table.columns] == [[3, 3], [3, 1]]
+
+
+def test_no_key_of_a_record_moves_those_of_others(tmp_path):
+    """A key with a space is another key, in one file and in many; records of JSON lines choose no parent's columns."""
+    domain = Domain((Attribute("x", "coded", codes=3, missing=("",)),))
+    (tmp_path / "a.jsonl").write_text('{"x": 1}\n' * 5 + '{"x ": 0}\n')
+    (tmp_path / "b.jsonl").write_text('{"x": 2}\n')
+    assert Table.read(tmp_path / "a.jsonl", domain).columns[0].tolist() == [1] * 5 + [3]
+    assert Table.read(tmp_path / "*.jsonl", domain).columns[0].tolist() == [1] * 5 + [3, 2]
+    persons = Domain(domain.attributes, person=Person("id", 1))
+    (tmp_path / "p.csv").write_text("id,x\n1,1\n")
+    with pytest.raises(InvalidInput, match="joined to a parent"):
+        Table.read(tmp_path / "a.jsonl", persons, parent=tmp_path / "p.csv")
