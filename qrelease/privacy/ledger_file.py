@@ -251,7 +251,10 @@ class LedgerFile:
         if self.path is None:
             return
         if identity(self.path) != self._identity:
-            raise LedgerError(f"{_name(self.path)} was moved or replaced since it was opened; open it again")
+            raise LedgerError(
+                f"{_name(self.path)} was moved or replaced since it was opened: move it back, as without its log it"
+                " forgets charges"
+            )
         if self._found_logs() != self._logs or None in self._logs:
             raise LedgerError(
                 f"the files {self.path.name}-wal and -shm beside {_name(self.path)} were moved or replaced while it was"
