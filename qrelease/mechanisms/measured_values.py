@@ -8,6 +8,7 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Ints, Mask
 from qrelease.data import predicates
+from qrelease.data.points import has_points
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
 from qrelease.queries.measures import Measure
@@ -18,9 +19,8 @@ def check_values(source: Source, measures: Sequence[Measure]) -> None:
     if not source.keeps_records:
         raise InvalidInput("sums of numbers are of records: exact counts alone do not have them")
     for column in dict.fromkeys(m.column for m in measures if m.power):
-        axis, attribute = source.domain.axis(column), source.domain[column]
-        bins = attribute.grid is not None and not attribute.undecided and attribute.values < attribute.grid.size
-        if bins and not (source.points and source.points[axis] is not None):
+        axis = source.domain.axis(column)
+        if has_points(source.domain[column]) and not (source.points and source.points[axis] is not None):
             raise InvalidInput(f"column {column!r}: this table was made of bins, without the points of its grid")
 
 
