@@ -71,6 +71,7 @@ class LedgerFile:
         with system_errors(path):
             places.check_name(path)
             places.check_mount(path)
+            places.check_own_log(path)
             with closing(_connect(path, "ro")) as connection:
                 _check(connection, path)
         return cls(path)

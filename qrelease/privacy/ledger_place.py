@@ -38,6 +38,9 @@ LOCAL_IN_USER_SPACE: Final = frozenset(
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
 _DRAFT = ".{name}.{unique}.new"
+_LOG_MARKS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+"""How a write-ahead log of SQLite's begins (its file format, 4.1)."""
+
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -114,6 +117,33 @@ def check_no_log(path: Path) -> None:
             f"ledger {path} is not there, but its log {log.name} is, with charges: bring the ledger back,"
             " or move the log away if its budget is of no account"
         )
+
+
+def check_own_log(path: Path) -> None:
+    """`LedgerError` where a log lies in the folder of a ledger and what it belongs to does not: perhaps its own.
+
+    A ledger that was renamed while it was open, or after a process was killed, left its log under the old name, with
+    charges that SQLite would forget without a word. One that has a log under its own name was not renamed.
+    """
+    file = Path(os.path.realpath(path))
+    with suppress(OSError):
+        if Path(f"{file}-wal").stat().st_size:
+            return
+    with suppress(OSError), os.scandir(file.parent) as entries:
+        for entry in entries:
+            name = entry.name.removesuffix("-wal")
+            if name != entry.name and _is_log(Path(entry.path)) and not (file.parent / name).exists():
+                raise LedgerError(
+                    f"the log {entry.name} beside ledger {path} has charges of a ledger that is not there: if this one"
+                    f" was {name}, rename it back, or its log along; if not, move the log away"
+                )
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a file is a write-ahead log of SQLite's with something in it."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(4) in _LOG_MARKS
+    return False
 
 
 def _other_names(path: Path) -> Iterator[Path]:

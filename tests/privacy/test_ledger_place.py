@@ -360,3 +360,49 @@ def test_a_thread_that_would_wait_for_itself_is_told(path):
 def test_a_ledger_is_not_pickled(path):
     with Ledger.open(path) as ledger, pytest.raises(TypeError, match="open its file in each process"):
         pickle.dumps(ledger)
+
+
+KILLED = """
+import os, sys
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy import PureDP
+ledger = Ledger.open(sys.argv[1])
+ledger.charge(PureDP(0.75), "first")
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_ledger_that_was_renamed_without_its_log_is_refused(path):
+    """Its log has the charges: SQLite would open the file without them, as if nothing had been spent."""
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=60, check=False)
+    log = Path(f"{path}-wal")
+    assert log.stat().st_size
+    renamed = path.rename(path.with_name("renamed.ledger"))
+    with pytest.raises(LedgerError, match=r"people.ledger-wal .* rename it back, or its log along"):
+        Ledger.open(renamed)
+    log.rename(f"{renamed}-wal")
+    with Ledger.open(renamed) as ledger:
+        assert ledger.spent == PureDP(0.75)
+
+
+def test_a_ledger_that_is_renamed_while_it_is_open_is_refused_elsewhere(path):
+    with Ledger.open(path) as ledger:
+        ledger.charge(PureDP(0.75), "first")
+        renamed = path.rename(path.with_name("renamed.ledger"))
+        code = "import sys; from qrelease.privacy.ledger import Ledger; Ledger.open(sys.argv[1])"
+        done = subprocess.run([sys.executable, "-c", code, str(renamed)], capture_output=True, text=True, check=False)
+        assert "rename it back" in done.stderr
+        renamed.rename(path)
+    with Ledger.open(path) as ledger:
+        assert ledger.spent == PureDP(0.75)
+
+
+def test_a_log_of_another_ledger_that_is_there_refuses_nothing(path):
+    other = path.with_name("other.ledger")
+    with Ledger.open(other, PureDP(1.0)) as open_one:
+        open_one.charge(PureDP(0.5), "a")
+        with Ledger.open(path) as ledger:
+            assert ledger.spent is None
+    path.with_name("notes-wal").write_text("no log")
+    with Ledger.open(path) as ledger:
+        assert ledger.spent is None
