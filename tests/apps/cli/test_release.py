@@ -462,7 +462,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     said = " ".join(capsys.readouterr().out.split())
     default = Records()
     assert default.weighted_records is None
-    assert "the less their scatter; default: by the noisy number of records and the cost" in said
+    assert "more take longer and come nearer (default: by the noisy number of records and the cost)" in said
     assert f"that may be measured; default: {default.order}" in said
 
 
