@@ -408,7 +408,7 @@ def _foretell(
 ) -> None:
     """Tell what the release will be like, and how long it will take, while it costs nothing to call it off.
 
-    Nothing where the ledger does not cover the cost: then either a release that was cut off is gone on with, or a
+    Nothing where the ledger does not cover the cost: then either a release that was cut off is resumed, or a
     refusal follows, which is one line.
     """
     from qrelease.mechanisms.forecasts import Forecasting, forecast
