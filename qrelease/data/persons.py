@@ -152,7 +152,10 @@ class PersonReader(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
-        stands_for = identity(text)
+        try:
+            stands_for = identity(text)
+        except InvalidInput as error:
+            raise InvalidInput(f"person column {column!r}: {error}") from None
         near = rounded(text) if stands_for[0] in ("number", "moment") else stands_for
         if stands_for in self._marks or near in self._marks:
             self[text] = NOBODY
@@ -257,7 +260,7 @@ def identity(text: str) -> tuple[str, str]:
         return _number(bool(sign), "".join(map(str, parts)), exponent)
     if isinstance(means, datetime):
         return "moment", means.isoformat() + _finer(stripped)
-    return "text", means
+    return "text", means if isinstance(means, str) else means.isoformat()
 
 
 def rounded(text: str) -> tuple[str, str]:

@@ -53,7 +53,7 @@ class Encoder(dict[str, int]):
         attribute, bare = self.attribute, text.strip()
         if attribute.kind != "category":
             return attribute.encode(text)
-        means = meaning(bare)
+        means = attribute.meaning(bare)
         if bare in attribute.missing or attribute.listed(means) or (attribute.missing and bare in NAN):
             return attribute.values
         spelled = bare if isinstance(means, str) else text_of(int(means) if isinstance(means, bool) else means)
