@@ -62,7 +62,7 @@ def at_most_e_to(ratio, epsilon):
     return ratio != math.inf and ratio * exp_negative(Fraction(epsilon), bits)[1] <= 1 << bits
 
 
-class Again(Exception):
+class DrawnAgainError(Exception):
     """The noise is drawn anew, from the beginning: of no consequence for the law of what is kept."""
 
 
@@ -84,7 +84,7 @@ class PowerPaths:
     def below(self, size):
         self.numbers += 1
         if self.numbers > 2:  # after the uniform number and the sign: minus zero
-            raise Again
+            raise DrawnAgainError
         self.share /= size
         return self.choose(size)
 
@@ -100,7 +100,7 @@ class PowerPaths:
             return True
         self.missed.append(k)
         if gamma < 1:
-            raise Again
+            raise DrawnAgainError
         return False
 
     def probability(self):
@@ -121,7 +121,7 @@ def law_in_powers(client, place, t, most):
         source = PowerPaths(paths.pop(), t, most)
         try:
             code = client.draw(place, source)
-        except Again:
+        except DrawnAgainError:
             code = None
         paths += source.untried
         if code is not None:

@@ -25,8 +25,8 @@ _ADDED_RECORDS = 0.5
 class Published:
     """What an attack sees: answers (k,), counts, to a workload; and the synopsis, if there is one.
 
-    The answers are unbiased where there are such, and NaN where nothing was answered. `sums` are noisy numbers that were
-    measured beside them, (s,), for questions about the values of columns.
+    The answers are unbiased where there are such, and NaN where nothing was answered. `sums` are noisy numbers, (s,),
+    that were measured beside them for questions about the values of columns.
     """
 
     workload: Workload
