@@ -160,8 +160,8 @@ def trace(rows: list[Membership], rng: np.random.Generator, entropy: Entropy, ru
 
 def answering(name: str, publish: Publish, table: Table) -> Publish:
     """The same publisher, if it answers all questions and not always alike: one that does not is no opponent."""
-    seen = np.array([publish(table).answers for _ in range(8)])
-    if not np.isfinite(seen).all() or not (np.ptp(seen, axis=0) > 0).any():
+    seen = np.array([publish(table).numbers for _ in range(8)])
+    if not np.isfinite(publish(table).answers).all() or not (np.ptp(seen, axis=0) > 0).any():
         raise RuntimeError(f"{name} does not answer, or always alike: {seen}")
     return publish
 

@@ -205,12 +205,12 @@ class SquareWaveServer(_WindowServer[SquareWave]):
         tolerance of 1e-12, for the batch with the lies. It is several times what the worst liars reach, and says little
         where more than about one in a thousand lies.
 
-        *Why.* Let p be the shares found, L their log-likelihood, y = Mp; q the most likely ones of the true reports, and
-        1 + t = Mq/y, a number a cell. Exchanging k reports changes L(p) - L(q), which is at most 0 for the true reports,
-        by at most k (a + b), where -b <= log(1 + t) <= a; at first a = b = ε, as each cell of Mq is within a factor of
-        e^ε for all q. L grows from p by at most `gap` to first order, and log(1 + t) <= t - t²/2c, c = 1 + 2(e^a - 1)/3.
-        So Σ seen t² <= R² = 2c (k (a + b) + gap): with d = q - p and H = M' diag(seen/y²) M, d'Hd <= R², and |d|² <= 2
-        in the simplex. The ellipsoid d'(.9 H/R² + .05)d <= 1 holds both. It bounds each t, thus a and b, and so on; at
+        *Why.* Let p be the shares found, L their log-likelihood, y = Mp; q the most likely ones of the true reports,
+        and 1 + t = Mq/y, a number a cell. Exchanging k reports changes L(p) - L(q), at most 0 for the true reports, by
+        at most k (a + b), where -b <= log(1 + t) <= a; at first a = b = ε, as each cell of Mq is within a factor of e^ε
+        for all q. L grows from p by at most `gap` to first order, and log(1 + t) <= t - t²/2c, c = 1 + 2(e^a - 1)/3. So
+        Σ seen t² <= R² = 2c (k (a + b) + gap): with d = q - p and H = M' diag(seen/y²) M, d'Hd <= R², and |d|² <= 2 in
+        the simplex. The ellipsoid d'(.9 H/R² + .05)d <= 1 holds both. It bounds each t, thus a and b, and so on; at
         last each share.
 
         Parameters

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from enumerated import client_id
 
 from qrelease.errors import InvalidInput
