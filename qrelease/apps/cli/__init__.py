@@ -38,6 +38,7 @@ COMMANDS = {
     "account": "What mechanisms or ledgers cost together, by every rule. Reads no data.",
     "attack": "NOT PRIVATE: what attacks recover from rounded and released answers, for the data holder's eyes.",
     "serve": "Answer analysts over HTTP, from one session (extra: server).",
+    "studio": "A page on this machine, from a data file to a release and its report (extra: server).",
     "analyst": "Who may ask a server, and for how much.",
     "audit": "Try to convict a mechanism: run it on neighbouring inputs.",
     "warmup": "Compile everything now, so that no later command has to: once, some 20 s.",
