@@ -28,7 +28,7 @@ from qrelease.apps.studio.files import Folder
 from qrelease.apps.studio.guard import HEADERS, REPORT_POLICY, Guard
 from qrelease.apps.studio.releasing import REPORT, Busy, Desk, Releasing
 from qrelease.apps.studio.review import Review, described
-from qrelease.apps.studio.terms import Terms
+from qrelease.apps.studio.terms import Program, Terms
 from qrelease.data.schema import load
 from qrelease.data.sources.files import dataset_name
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
@@ -61,10 +61,12 @@ class Studio:
     ----------
     folder
         Where it was started: what is listed is there, and what is written goes there.
+    program
+        The command line.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.desk = Folder(folder.resolve()), Desk()
+    def __init__(self, folder: Path, program: Program) -> None:
+        self.folder, self.desk, self._program = Folder(folder.resolve()), Desk(program), program
         self._review: Review | None = None
         self._schema: Path | None = None
 
@@ -109,12 +111,13 @@ class Studio:
     async def price(self, request: Request) -> Response:
         """What a release would cost, and what is predicted of it."""
         terms, records = await self._asked(request)
-        return json_response({**await asyncio.to_thread(terms.price, records), "folder": self._next().name})
+        found = await asyncio.to_thread(self._program.price, terms.arguments, records)
+        return json_response({**found, "folder": self._next().name})
 
     async def curve(self, request: Request) -> Response:
         """The predicted quality at several ε."""
         terms, records = await self._asked(request)
-        return json_response({"curve": await asyncio.to_thread(terms.curve, records)})
+        return json_response({"curve": await asyncio.to_thread(self._program.curve, terms.arguments, records)})
 
     async def release(self, request: Request) -> Response:
         """Begin a release, which charges the ledger; only where the holder has confirmed the cost."""
@@ -122,7 +125,7 @@ class Studio:
         if body.get("confirmed") is not True:
             raise InvalidInput("a release is a charge, which has to be confirmed")
         terms = self._terms(body.get("terms"))
-        await asyncio.to_thread(terms.account)  # what the ledger can refuse, before a thread is begun
+        await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
         try:
             return json_response(self.desk.begin(terms, self._next).state, 202)
         except Busy as busy:
@@ -166,7 +169,7 @@ class Studio:
             raise InvalidInput("review the schema first")
         if not isinstance(given, dict):
             raise InvalidInput("the terms of a release must be an object")
-        return Terms.of(self._review.data, self._schema, given)
+        return Terms.of(self._program, self._review.data, self._schema, given)
 
     def _next(self) -> Path:
         """The folder of the next release."""

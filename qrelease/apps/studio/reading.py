@@ -44,17 +44,17 @@ def without_values(data: Path, columns: Sequence[str]) -> Iterator[None]:
     except OutOfMemory:
         raise InvalidInput(f"{data.name} does not fit in the memory that is free") from None
     except (QReleaseError, OSError) as error:
-        raise InvalidInput(_told(str(error), data.name, columns)) from None
+        raise InvalidInput(_told(str(error), data, columns)) from None
 
 
-def _told(message: str, name: str, columns: Sequence[str]) -> str:
+def _told(message: str, data: Path, columns: Sequence[str]) -> str:
     """One line of fixed texts, with the line, the row and the column that a message names."""
-    place = re.search(r" line (\d+):|^row (\d+) \(from 0\):", message)
+    place = re.match(re.escape(str(data)) + r" line (\d+):|row (\d+) \(from 0\):", message)
     line = "" if place is None else f" line {place[1]}" if place[1] else f" row {place[2]} (from 0)"
     rest = message if place is None else message[place.end() :]
     # Only at the beginning of what follows: further on it may be a value that is spelled like a column.
     column = next((c for c in columns if rest.lstrip().startswith((f"column {c!r}", f"person column {c!r}"))), None)
     reason = next((said for found, said in REASONS if found in rest), _OTHERWISE)
-    where = f"{name}{line}" + ("" if column is None else f": column {column!r}")
+    where = f"{data.name}{line}" + ("" if column is None else f": column {column!r}")
     hint = "; the review says where such values go" if line and column is not None else ""
     return f"{where} {reason} (values are not shown here){hint}"

@@ -9,18 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
-from qrelease.apps.cli.ledgers import ledger_path
-from qrelease.apps.cli.release import make, parsed, records_of
-from qrelease.apps.studio.reading import without_values
-from qrelease.apps.studio.terms import Terms, standing
-from qrelease.data.schema import load
+from qrelease.apps.studio.terms import Program, Terms
 from qrelease.errors import InvalidInput, QReleaseError
-from qrelease.privacy.ledger import Ledger
-
-if TYPE_CHECKING:
-    from qrelease.data.source import Source
 
 REPORT: Final = "report.html"
 """The page of a release, for people."""
@@ -32,16 +24,15 @@ class Releasing:
 
     Attributes
     ----------
-    words
-        The arguments of `qrelease release`, with the folder that it makes.
+    terms
+        What it is.
     out
-        That folder.
+        The folder that it makes.
     """
 
-    def __init__(self, terms: Terms, out: Path) -> None:
-        self.terms, self.out = terms, out
-        self.words = (*terms.words, f"--out={out}")
-        self._said, self._error, self._begun = io.StringIO(), "", time.monotonic()
+    def __init__(self, program: Program, terms: Terms, out: Path) -> None:
+        self._program, self.terms, self.out = program, terms, out
+        self._said, self._error, self._charged, self._begun = io.StringIO(), "", "", time.monotonic()
         self._seconds: float | None = None
         self._thread = threading.Thread(target=self._run, name="release")
 
@@ -66,24 +57,26 @@ class Releasing:
         found: dict[str, Any] = {"folder": self.out.name, "seconds": round(seconds, 1), "said": said}
         if self.running:
             return {"state": "running", **found}
-        account = _account(parsed(self.words))
+        account = _account(self._program, self.terms.arguments)
         if self._error:
-            return {"state": "failed", "error": self._error, "ledger": account, **found}
+            error = f"{self._error}; {self._charged or 'nothing was charged'}"
+            return {"state": "failed", "error": error, "charged": bool(self._charged), "ledger": account, **found}
         return {"state": "done", "files": sorted(file.name for file in self.out.iterdir()), "ledger": account, **found}
 
     def _run(self) -> None:
-        arguments = parsed(self.words)
+        arguments = self._program.parsed([*self.terms.words, f"--out={self.out}"])
         try:
             with contextlib.redirect_stdout(self._said), contextlib.redirect_stderr(self._said):
-                make(arguments, _records)
+                self._program.make(arguments)
         except (QReleaseError, OSError) as error:
-            self._error = f"{error if isinstance(error, QReleaseError) else _of_system(error)}{_charged(arguments)}"
+            self._error = str(error) if isinstance(error, QReleaseError) else _of_system(error)
         except MemoryError:
-            self._error = f"out of memory: use fewer columns or coarser bins{_charged(arguments)}"
+            self._error = "out of memory: use fewer columns or coarser bins"
         except BaseException as error:
             # Its text may hold what is private.
-            self._error = f"a fault of the program: {type(error).__name__}{_charged(arguments)}"
+            self._error = f"a fault of the program: {type(error).__name__}"
         finally:
+            self._charged = getattr(arguments, "charged", "")
             self._seconds = time.monotonic() - self._begun
 
 
@@ -91,7 +84,8 @@ class Releasing:
 class Desk:
     """Where releases are made, one at a time; those of this studio, by the names of their folders."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self._made: dict[str, Releasing] = {}
         self._last: Releasing | None = None
         self._lock = threading.Lock()
@@ -101,7 +95,7 @@ class Desk:
         with self._lock:
             if self._last is not None and self._last.running:
                 raise Busy("a release is being made: one at a time")
-            found = Releasing(terms, place())
+            found = Releasing(self._program, terms, place())
             found.start()
             self._last = self._made[found.out.name] = found
         return found
@@ -128,29 +122,14 @@ class Busy(Exception):  # noqa: N818
     """Another release is being made."""
 
 
-def _records(arguments: argparse.Namespace) -> Source:
-    """The table; what is wrong with it is said without its values."""
-    names = load(arguments.schema).names
-    with without_values(arguments.data, names):
-        return records_of(arguments)
-
-
-def _charged(arguments: argparse.Namespace) -> str:
-    """Whether a charge was made."""
-    return f"; {getattr(arguments, 'charged', '') or 'nothing was charged'}"
-
-
 def _of_system(error: OSError) -> str:
     return f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}"
 
 
-def _account(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def _account(program: Program, arguments: argparse.Namespace) -> dict[str, Any] | None:
     """Where the ledger stands; None where there is none."""
     try:
-        place = ledger_path(arguments)
-        if not Ledger.exists(place):
-            return None
-        with Ledger.open(place) as ledger:
-            return {"place": str(place), **standing(ledger)}
+        found = program.account(arguments)
     except QReleaseError:
         return None
+    return None if found["new"] else found

@@ -8,17 +8,22 @@ import webbrowser
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qrelease.apps.server.processes import listen
 from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.apps.studio.terms import Program
 
 HOST = "127.0.0.1"
 """The only address that a studio is served at."""
 
 
-def run(folder: Path, port: int, *, browser: bool) -> None:
+def run(folder: Path, program: Program, port: int, *, browser: bool) -> None:
     """Serve a studio until told to stop; a release that was begun is finished first.
 
+    program  the command line
     port     0 for any that is free
     browser  whether one is opened
     """
@@ -31,7 +36,7 @@ def run(folder: Path, port: int, *, browser: bool) -> None:
     from qrelease.apps.studio.guard import new_token
 
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
-    token, studio = new_token(), Studio(folder)
+    token, studio = new_token(), Studio(folder, program)
     with listen(HOST, port) as listening:
         at = listening.getsockname()[1]
         address = f"http://{HOST}:{at}/{token}/"

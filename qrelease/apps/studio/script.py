@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from qrelease.apps.cli.ledgers import ledger_path
-from qrelease.apps.cli.shared import dataset_of
 from qrelease.apps.studio.releasing import Releasing
+from qrelease.data.sources.files import dataset_name
+from qrelease.privacy.costs import cost_of
 
 _SHELL: Final = """\
 #!/bin/sh
@@ -56,15 +56,15 @@ def python(made: Releasing) -> str:
     arguments, parts = made.terms.arguments, made.terms.arguments.workload
     workload = [f"workload = qr.Workload.parse(table.domain, {parts[0]!r})"]
     workload += [f"workload += qr.Workload.parse(table.domain, {part!r})" for part in parts[1:]]
-    cost = repr(made.terms.cost)
+    cost = repr(cost_of(arguments.epsilon, arguments.delta))
     return _PYTHON.format(
         name=_comment(made.out.name),
         data=str(arguments.data),
         schema=str(arguments.schema),
         workload="\n".join(workload),
         cost=_Code(f"qr.{cost}"),
-        ledger=str(ledger_path(arguments)),
-        dataset=dataset_of(arguments),
+        ledger=made.state["ledger"]["place"],
+        dataset=dataset_name(arguments.data),
         neighbours=arguments.neighbours,
         again=_again(made),
     )

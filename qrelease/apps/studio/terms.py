@@ -1,46 +1,45 @@
-"""The terms of a release as the words of `qrelease release`, and what they come to: price and predicted quality.
+"""The terms of a release as the words of `qrelease release`, and what the studio asks of the program about them.
 
 The words are the only form in which terms are handed on: the price is of them, the release is made from them, and the
-script that is exported has them. A price looks at the schema, the ledger and public numbers; it reads no data.
+script that is exported has them.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
-from qrelease.apps.cli.ledgers import known_ledger, ledger_path
-from qrelease.apps.cli.release import parsed
-from qrelease.apps.cli.shared import cost_meant, workload_of
-from qrelease.data.domain import Domain
-from qrelease.data.schema import load
-from qrelease.errors import InvalidInput, QReleaseError
-from qrelease.evaluation.planning import plan
-from qrelease.mechanisms.auto import choose
-from qrelease.mechanisms.base import why_no_table
-from qrelease.mechanisms.expected import marginals_alone
-from qrelease.privacy import Cost, Neighbours
-from qrelease.privacy.conversions import guessing_chance
-from qrelease.privacy.costs import cost_of
-from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.unit import Unit
-from qrelease.queries.workload import Workload
+from qrelease.errors import InvalidInput
+from qrelease.privacy.costs import Neighbours
 
 MAX_PARTS: Final = 100
 """Parts of a workload."""
 
-CURVE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""The ε at which quality is drawn."""
-
-BASELINE: Final = "gaussian"
-"""The mechanism that a prediction is compared with, where there is a δ."""
-
 _OPTIONAL: Final = ("delta", "total_epsilon", "total_delta")
 _FIELDS: Final = ("epsilon", "delta", "workload", "neighbours", "total_epsilon", "total_delta")
+
+
+class Program(Protocol):
+    """What the command line does with the words of a release; it hands itself in, so that nothing is done twice."""
+
+    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """The arguments; `InvalidInput` for words that are wrong."""
+
+    def price(self, arguments: argparse.Namespace, records: int) -> dict[str, Any]:
+        """What the arguments cost and what is predicted of them, for about so many records; reads no data."""
+
+    def curve(self, arguments: argparse.Namespace, records: int) -> list[dict[str, Any]]:
+        """The predicted quality at several ε."""
+
+    def account(self, arguments: argparse.Namespace) -> dict[str, Any]:
+        """Where the ledger stands, and why it does not take the cost; `QReleaseError` where it is of other people."""
+
+    def make(self, arguments: argparse.Namespace) -> None:
+        """Charge, release and write; what is wrong with the records is said without their values."""
 
 
 @final
@@ -48,13 +47,15 @@ _FIELDS: Final = ("epsilon", "delta", "workload", "neighbours", "total_epsilon",
 class Terms:
     """What a release is to be, checked as the command line checks it.
 
-    words  the arguments of `qrelease release`, without `--out`
+    words      the arguments of `qrelease release`, without `--out`
+    arguments  as the command line parses them
     """
 
     words: tuple[str, ...]
+    arguments: argparse.Namespace
 
     @classmethod
-    def of(cls, data: Path, schema: Path, given: Mapping[str, Any]) -> Terms:
+    def of(cls, program: Program, data: Path, schema: Path, given: Mapping[str, Any]) -> Terms:
         """The terms in a request's body; `InvalidInput` for what is missing, unknown, or of another type."""
         for name in given:
             if name not in _FIELDS:
@@ -75,104 +76,4 @@ class Terms:
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InvalidInput(f"{name.replace('_', ' ')} must be a number")
             words.append(f"--{name.replace('_', '-')}={value!r}")
-        parsed(words)
-        return cls(tuple(words))
-
-    @property
-    def arguments(self) -> argparse.Namespace:
-        """As the command line parses them."""
-        return parsed(self.words)
-
-    @property
-    def domain(self) -> Domain:
-        """The public universe."""
-        return load(self.arguments.schema)
-
-    @property
-    def cost(self) -> Cost:
-        """What will be charged."""
-        return cost_meant(self.arguments)
-
-    def price(self, records: int) -> dict[str, Any]:
-        """What the terms cost and what is predicted of them, for about so many records."""
-        arguments, cost, domain = self.arguments, self.cost, self.domain
-        workload = workload_of(arguments, domain)
-        unit = Unit(Neighbours.parse(arguments.neighbours), domain.at_most)
-        planned = plan(
-            workload,
-            records,
-            epsilon=arguments.epsilon,
-            delta=arguments.delta,
-            neighbours=arguments.neighbours,
-            trials=0,
-            mechanisms=["laplace", BASELINE],
-        )
-        return {
-            "cost": str(cost),
-            "chance": guessing_chance(cost),
-            "subject": planned.subject,
-            "promised": {p.mechanism: p.promised for p in planned.forecasts},
-            "predicted": predicted(workload, records, cost, unit),
-            "ledger": self.account(),
-        }
-
-    def curve(self, records: int) -> list[dict[str, Any]]:
-        """The predicted quality at each ε of `CURVE`; empty where it has no closed form."""
-        arguments, domain = self.arguments, self.domain
-        workload = workload_of(arguments, domain)
-        unit = Unit(Neighbours.parse(arguments.neighbours), domain.at_most)
-        found = []
-        for epsilon in CURVE if marginals_alone(workload) else ():
-            told = predicted(workload, records, cost_of(epsilon, arguments.delta), unit)
-            if told["off"] is not None:
-                found.append({"epsilon": epsilon, "off": told["off"], "error": told["error"]})
-        return found
-
-    def account(self) -> dict[str, Any]:
-        """Where the ledger of these data stands, and whether it covers the cost."""
-        arguments, cost, domain = self.arguments, self.cost, self.domain
-        place = ledger_path(arguments)
-        person = None if domain.person is None else domain.person.column
-        ledger = known_ledger(arguments, cost, Neighbours.parse(arguments.neighbours), person)
-        if ledger is None:
-            return {"place": str(place), "new": True, "why": None}
-        with ledger:
-            ledger.check_unit(person)
-            return {"place": str(place), "new": False, "why": _refused(ledger, cost), **standing(ledger)}
-
-
-def predicted(workload: Workload, records: int, cost: Cost, unit: Unit) -> dict[str, Any]:
-    """What `auto` would take and how far off it would be: the share of records in a wrong cell of a table, and an
-    answer's root mean squared error; None where it has no closed form.
-    """
-    if not marginals_alone(workload):
-        why = "not predicted beforehand: this workload is more than tables, so the choice is made by rehearsal"
-        return {"mechanism": None, "off": None, "error": None, "table": None, "why": why}
-    with unit.explained():
-        found = choose(workload, records, unit.of_a_record(cost), unit.relation)
-    first = found.predictions[0]
-    off = None if first.l1 is None else min(first.l1 / 2, 1.0)
-    table = why_no_table(found.mechanism, workload) is None
-    return {"mechanism": first.mechanism, "off": off, "error": first.error, "table": table, "why": first.why}
-
-
-def standing(ledger: Ledger) -> dict[str, Any]:
-    """The account of a ledger, for the data holder."""
-    spent, left = ledger.spent, ledger.remaining
-    total = next(iter(ledger.total.to_json().values()))
-    taken = 0.0 if spent is None else next(iter(spent.to_json().values()))
-    return {
-        "total": str(ledger.total),
-        "spent": "nothing" if spent is None else str(spent),
-        "left": "nothing" if left is None else str(left),
-        "share": min(taken / total, 1.0),
-    }
-
-
-def _refused(ledger: Ledger, cost: Cost) -> str | None:
-    """Why the ledger does not take a cost; None where it does."""
-    try:
-        ledger.check(cost)
-    except QReleaseError as error:
-        return str(error)
-    return None
+        return cls(tuple(words), program.parsed(words))

@@ -147,6 +147,7 @@ function terms() {
   return found;
 }
 
+let resumable = false; // whether a release was charged and not finished: the same one goes on for free
 let asked = 0;
 let price = null;
 async function move() {
@@ -167,7 +168,7 @@ async function move() {
     newLedger = found.ledger.new;
     one("of-total").hidden = !newLedger;
     one("refusal").textContent = found.ledger.why ?? "";
-    one("go").disabled = found.ledger.why !== null;
+    one("go").disabled = found.ledger.why !== null && !resumable;
     quality.figures(found, given, records);
     quality.draw(given.epsilon, found.predicted.off);
     quality.standing(found.ledger, one("ledger"));
@@ -215,7 +216,7 @@ one("terms").addEventListener("input", (event) => {
 
 one("terms").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!price || price.ledger.why !== null) return;
+  if (!price || one("go").disabled) return;
   const { ledger, cost, folder } = price;
   const stands = ledger.new ? `new, with a total of ε = ${price.terms.total_epsilon ?? price.terms.epsilon}` : `${ledger.spent} spent of ${ledger.total}`;
   one("summary").replaceChildren(...pairs([["charge", cost], ["ledger", ledger.place], ["stands", stands], ["writes", folder]]));
@@ -249,6 +250,7 @@ async function tell(state) {
   one("log").hidden = !state.said.length;
   one("said").textContent = state.said.join("\n");
   if (state.state === "running") return;
+  resumable = state.charged ?? false;
   quality.standing(state.ledger, one("account"), true);
   if (state.state !== "done") return;
   const at = (name) => `api/made/${encodeURIComponent(state.folder)}/${encodeURIComponent(name)}`;
