@@ -34,7 +34,7 @@ class Record(NamedTuple):
     """From an entry on, charges are for a table.
 
     entry    the first, which may be still to come
-    session  the entry of the session that this table is gone on with; 0 for none
+    session  the entry of the session that is resumed on this table; 0 for none
     """
 
     number: int

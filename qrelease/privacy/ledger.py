@@ -354,7 +354,7 @@ class Ledger:
     def _note(self, known: Row | None, row: Row, rows: TableDigests | None, *, keyed: bool, changed_rows: bool) -> None:
         """Write down for which table a charge or session is; `LedgerError` if a known one was for another.
 
-        known  the entry that is gone on with, if it was there; else `row` is new
+        known  the entry that is resumed, if it was there; else `row` is new
         """
         if known is None:
             fingerprints.note(self._store, row.id, row.id if keyed and rows else 0, row.time, rows)
@@ -412,7 +412,7 @@ class Ledger:
         rows
             The table that it is for, from `rows_of`.
         changed_rows
-            Whether known work may be gone on with for another table.
+            Whether known work may be resumed for another table.
 
         Returns
         -------

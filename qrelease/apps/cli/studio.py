@@ -22,11 +22,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=Path(),
-        help="whose data files are offered, and where schemas and releases are written; default: this one",
+        help="the folder whose data files are offered, and where schemas and releases are written (default: this one)",
     )
-    parser.add_argument("--port", type=int, default=0, help="of 127.0.0.1; default: any that is free")
+    parser.add_argument("--port", type=int, default=0, help="the port of 127.0.0.1 (default: any that is free)")
     parser.add_argument(
-        "--no-browser", action="store_true", help="print the address, which holds a secret, and open no browser"
+        "--no-browser",
+        action="store_true",
+        help="open no browser; the address, which holds a secret, is printed in any case",
     )
 
 

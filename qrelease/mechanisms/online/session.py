@@ -155,7 +155,7 @@ class Online:
             raise InvalidInput(f"alpha * records must be at least 2 counts, got {self.alpha:g} * {records:,}")
 
     def join(self, private: Private, journal: SharedJournal) -> OnlineSession:
-        """A session, new or gone on with; see `Curator.open`."""
+        """A session, new or resumed; see `Curator.open`."""
         terms = {
             "alpha": self.alpha,
             "beta": self.beta,

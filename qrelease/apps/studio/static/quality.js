@@ -2,7 +2,7 @@
 
 import { make, one, pairs, percent, plain, svg } from "./parts.js";
 
-const WIDTH = 460, HEIGHT = 200, LEFT = 52, RIGHT = 12, TOP = 12, FOOT = 34;
+const WIDTH = 460, HEIGHT = 200, LEFT = 64, RIGHT = 12, TOP = 12, FOOT = 34;
 let curve = [];
 
 export function figures(price, { epsilon, neighbours }, records) {
