@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,8 +174,26 @@ def _output_options(parser: Options) -> None:
     parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key (see `qrelease key`)")
 
 
-def make(arguments: argparse.Namespace) -> None:
-    """One release, from the arguments of `options`."""
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of `options` in some words; `InvalidInput` where the command line would end."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    options(parser)
+    try:
+        return parser.parse_args(words)
+    except (argparse.ArgumentError, SystemExit) as error:
+        raise InvalidInput(str(error) if isinstance(error, argparse.ArgumentError) else "see above") from None
+
+
+def records_of(arguments: argparse.Namespace) -> Source:
+    """The table, or the counts, that `options` name."""
+    return table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
+
+
+def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Source] = records_of) -> None:
+    """One release, from the arguments of `options`.
+
+    read  the records; for who tells of what is wrong with them in other words
+    """
     check_memory()
     if (arguments.data is None) == (arguments.counts is None):
         raise InvalidInput("give either a table or --counts")
@@ -204,7 +223,7 @@ def make(arguments: argparse.Namespace) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
-            table: Source = table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
+            table = read(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger = cost, None
             if isinstance(table, Table) and table.domain.undecided:

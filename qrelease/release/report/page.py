@@ -20,7 +20,7 @@ from qrelease._util.texts import readable
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.synopsis import MISSED, Fitted
 from qrelease.noise.distributions import CONFIDENCE
-from qrelease.privacy.conversions import zcdp_epsilon
+from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Vectors
@@ -133,7 +133,7 @@ def _promise(release: Release) -> str:
         " are does not: their number is public."
     )
     heading = "What a secure release would have promised" if release.insecure else "What was promised"
-    chance = _chance(release.cost)
+    chance = guessing_chance(release.cost)
     weak = " <strong>That is a weak promise.</strong>" if chance > _WEAK else ""
     return (
         f"<h2>{heading}</h2><p>Take any one {one}, and anything that somebody might conclude from this release."
@@ -200,19 +200,6 @@ def _factor(epsilon: float) -> str:
         return f"10<sup>{math.ceil(epsilon / math.log(10))}</sup>"
     digits = 2 if epsilon < 4 else 0
     return f"{math.ceil(math.exp(epsilon) * 10**digits) / 10**digits:,.{digits}f}"
-
-
-def _chance(cost: Cost) -> float:
-    """The best chance to tell two equally likely neighbours apart, (1 + total variation) / 2.
-
-    Under (ε, δ) it is at most (e^ε + δ) / (e^ε + 1) [Kairouz, Oh & Viswanath 2015]; under ρ the total variation is at
-    most √(ρ/2) (Pinsker) and √(1 - e^-ρ) (Bretagnolle & Huber).
-    """
-    if isinstance(cost, ZCDP):
-        return (1 + min(math.sqrt(cost.rho / 2), math.sqrt(-math.expm1(-cost.rho)))) / 2
-    delta = cost.delta if isinstance(cost, ApproxDP) else 0.0
-    inverse = math.exp(-cost.epsilon)
-    return (1 + delta * inverse) / (1 + inverse)
 
 
 def _limits(release: Release) -> str:
