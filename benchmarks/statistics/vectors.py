@@ -47,7 +47,8 @@ from qrelease.statistics.design import Design, PublicRecords
 from qrelease.statistics.lower_bounds import mean_bound, mean_rate, sparse_mean_rate
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns
-from qrelease.statistics.regression import AdaSSP, FunctionalMechanism, NoisyDescent, regression_from_marginals
+from qrelease.statistics.adassp import AdaSSP
+from qrelease.statistics.regression import FunctionalMechanism, NoisyDescent, regression_from_marginals
 from qrelease.statistics.sparse_mean import PeelingMean, SparseMean
 from qrelease.statistics.uniformity import EfficientTester, UniformityTest
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean

@@ -1,8 +1,9 @@
 """Cases of the conformance suite: vectors, tests of hypotheses, and learning."""
 
 from qrelease.privacy.costs import ZCDP
+from qrelease.statistics.adassp import AdaSSP
 from qrelease.statistics.chi_squared import FitTest, IndependenceTest
-from qrelease.statistics.regression import AdaSSP, FunctionalMechanism, NoisyDescent
+from qrelease.statistics.regression import FunctionalMechanism, NoisyDescent
 from qrelease.statistics.sparse_mean import PeelingMean, SparseMean
 from qrelease.statistics.uniformity import GaussianMeanTest
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
@@ -15,6 +16,7 @@ MORE = [
     Case(TruncatedMean(("x", "y")), refusals=(TruncatedMean(("x", "x")), TruncatedMean(("x",), 0.1))),
     Case(VectorMean(("x", "y")), ZCDP(1.0), refusals=(VectorMean(()), VectorMean(("none",)))),
     Case(AdaSSP("y", ("x",)), ZCDP(1.0), refusals=(AdaSSP("y", ("y",)), AdaSSP("none"))),
+    Case(AdaSSP("y", ("x",), refinements=0), ZCDP(1.0), refusals=(AdaSSP("y", refinements=-1),)),
     Case(FunctionalMechanism("y", ("x",)), refusals=(FunctionalMechanism("y", positive="9"),)),
     Case(NoisyDescent("y", ("x",), loss="huber", epochs=3), ZCDP(1.0), refusals=(NoisyDescent("y"),)),
     Case(SparseMean(1), refusals=(SparseMean(3), SparseMean(0))),
