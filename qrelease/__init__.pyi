@@ -67,6 +67,7 @@ from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
 from qrelease.statistics.clipped_mean import QuantileMean as QuantileMean
 from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
 from qrelease.statistics.estimate import Estimate as Estimate
+from qrelease.statistics.lipschitz import LipschitzTester as LipschitzTester
 from qrelease.statistics.local_sensitivity import Median as Median
 from qrelease.statistics.local_sensitivity import StableMean as StableMean
 from qrelease.statistics.local_sensitivity import TrimmedMean as TrimmedMean

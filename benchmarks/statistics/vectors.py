@@ -41,13 +41,13 @@ from qrelease.privacy.account import Part, account, shares
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
+from qrelease.statistics.adassp import AdaSSP
 from qrelease.statistics.base import EstimateResult
 from qrelease.statistics.chi_squared import FitTest, IndependenceTest
 from qrelease.statistics.design import Design, PublicRecords
 from qrelease.statistics.lower_bounds import mean_bound, mean_rate, sparse_mean_rate
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns
-from qrelease.statistics.adassp import AdaSSP
 from qrelease.statistics.regression import FunctionalMechanism, NoisyDescent, regression_from_marginals
 from qrelease.statistics.sparse_mean import PeelingMean, SparseMean
 from qrelease.statistics.uniformity import EfficientTester, UniformityTest
