@@ -48,7 +48,8 @@ class SecondMoments:
             if indicators:
                 measured[0, place] = False
                 measured[place, place] = np.eye(place.stop - place.start, dtype=np.bool_)
-        return np.nonzero(measured)
+        rows, columns = np.nonzero(measured)
+        return rows.astype(np.int64), columns.astype(np.int64)
 
     @cached_property
     def directions(self) -> Floats:
@@ -81,7 +82,7 @@ class SecondMoments:
 def shrunk(noisy: Floats, deviation: float) -> Floats:
     """The part of an interaction that its noise does not explain: rows and columns sum to 0, singular values shrunk."""
     centred = noisy - noisy.mean(axis=0, keepdims=True)
-    centred = centred - centred.mean(axis=1, keepdims=True)
+    centred = np.asarray(centred - centred.mean(axis=1, keepdims=True), np.float64)
     low, high = min(noisy.shape) - 1, max(noisy.shape) - 1
     if low == 0 or deviation == 0:
         return centred
@@ -89,4 +90,5 @@ def shrunk(noisy: Floats, deviation: float) -> Floats:
     ratio, unit = low / high, deviation * math.sqrt(high)
     scaled = np.maximum(values / unit, 1.0 + math.sqrt(ratio))
     kept = np.sqrt(np.maximum((scaled**2 - ratio - 1) ** 2 - 4 * ratio, 0.0)) / scaled * unit
-    return np.asarray((left * kept) @ right, np.float64)
+    found: Floats = (left * kept) @ right
+    return found
