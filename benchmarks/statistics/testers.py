@@ -27,7 +27,7 @@ def _table(n: int, d: int, norm: float, rng: np.random.Generator) -> Table:
 def _share(statistic: Any, tables: list[Table]) -> float:
     """How often it rejects."""
     values: list[Any] = [results(statistic, t, ONE, 1, REPLACE, first=i)[0].value for i, t in enumerate(tables)]
-    return sum(v["rejects"] if "rejects" in v else v["p_value"] <= 0.05 for v in values) / len(tables)
+    return float(np.mean([v["rejects"] if "rejects" in v else v["p_value"] <= 0.05 for v in values]))
 
 
 def extension(setting: Setting) -> Iterator[Row]:
