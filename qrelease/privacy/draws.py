@@ -17,7 +17,8 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
-from qrelease.privacy.ledger import Charge, Entry, Ledger
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import digest_of
 
 MOST_BYTES = 1 << 29

@@ -25,8 +25,8 @@ from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
-from qrelease.privacy.fingerprint_store import TableDigests
-from qrelease.privacy.ledger import Charge, Ledger
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_entries import Charge, TableDigests
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.manifest import named

@@ -14,7 +14,7 @@ from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
     from qrelease.privacy import Cost
-    from qrelease.privacy.ledger import Entry
+    from qrelease.privacy.ledger_entries import Entry
 
 
 _LESS = (

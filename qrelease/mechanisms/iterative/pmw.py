@@ -49,7 +49,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import NumericSparse
 from qrelease.privacy.costs import Cost, Neighbours
-from qrelease.privacy.ledger import Journal
+from qrelease.privacy.journals import Journal
 from qrelease.queries.canonical import canonical
 from qrelease.queries.workload import Group, Workload, single
 

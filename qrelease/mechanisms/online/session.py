@@ -62,7 +62,7 @@ from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import Tally, after, remaining, spent
-from qrelease.privacy.ledger import SharedJournal
+from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.numeric import NumericQuestion
