@@ -35,9 +35,9 @@ def extension(setting: Setting) -> Iterator[Row]:
     the tester of the Lipschitz extension for distance 0.9, and by the uniformity test at level 0.05. `promised` is the
     distance from which its level is promised at β = 0.05; `noise` is the scale in the end over that without rounds."""
     runs = setting.runs(200)
-    sizes = (
-        {1: (200, 1_000), 2: (150,)} if setting.quick else {1: (100, 200, 300, 500, 1_000, 3_000), 2: (60, 100, 150)}
-    )
+    sizes: dict[int, tuple[int, ...]] = {1: (100, 200, 300, 500, 1_000, 3_000), 2: (60, 100, 150)}
+    if setting.quick:
+        sizes = {1: (200, 1_000), 2: (150,)}
     for d, along in sizes.items():
         for n in along:
             rng = np.random.default_rng(n)
