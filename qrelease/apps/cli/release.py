@@ -286,6 +286,7 @@ def _tabled(arguments: argparse.Namespace) -> bool:
 
 def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
     """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
+    from qrelease.mechanisms.base import check_parts
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
@@ -293,8 +294,9 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
 
     _, left = learning.divided(table.domain, cost)
     made_up = learning.stand_in(table.domain)
-    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
+    check_parts(mechanism, table.domain)
     for text in texts or ["marginals:1"]:
         with unit.explained():
             mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
@@ -344,18 +346,19 @@ def _check(
     public: int | None,
 ) -> None:
     """What can be known to be wrong before there is a ledger."""
-    from qrelease.mechanisms.base import check_table, why_no_table
+    from qrelease.mechanisms.base import check_parts, check_table, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release import writer
     from qrelease.release.synthetic import check_fit
 
-    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     writer.check_format(arguments.out_format)
     if arguments.weighted:
         writer.check_weighted(table.domain)
+    check_parts(mechanism, table.domain)
     with unit.explained():
         mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
@@ -390,7 +393,7 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
-    unit = Unit(Neighbours.parse(arguments.neighbours), workload.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)
     if arguments.numbers is not None:
         from qrelease.mechanisms.number_sums import NumberSums
