@@ -93,6 +93,12 @@ class Domain:
         return self.person is not None and self.person.counts_once
 
     @property
+    def distinct(self) -> tuple[int, ...]:
+        """The columns in which records of a person differ, taken together; none where some of them are not here."""
+        named = () if self.person is None else self.person.distinct
+        return self.axes(named) if set(named) <= set(self.names) else ()
+
+    @property
     def of_rows(self) -> Domain:
         """The same columns without a person: the domain of synthetic records, which are nobody's."""
         return self if self.person is None else replace(self, person=None)

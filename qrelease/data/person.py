@@ -7,6 +7,7 @@ A schema file says it in one entry; without it each record is a unit of its own:
     at_most = 5                # records of a person that are kept
     missing = ["", "NA"]       # marks of "nobody": such records are left out; by default they are an error
     weights = "persons"        # each person counts once, and her records in equal parts; by default records count
+    distinct = ["month"]       # a person's records differ in these columns together; of those that do not one is kept
 
 All of it is public, and comes before the data. Two keys are two persons where their texts differ, and an error where
 they differ in their spelling alone, as `7` and ` 7.0` do (`data.spelling`): it could not be told whether they are one.
@@ -30,7 +31,7 @@ MAX_WEIGHED: Final = 1 << 10
 
 WEIGHTS: Final = ("records", "persons")
 
-_KEYS: Final = ("column", "at_most", "missing", "weights", "derive")
+_KEYS: Final = ("column", "at_most", "missing", "weights", "distinct", "derive")
 
 
 _SPARE_BITS: Final = 6
@@ -91,6 +92,8 @@ class Person:
         missing key is an error.
     weights
         `records` where each record counts one; `persons` where each person does, and her kept records in equal parts.
+    distinct
+        Attributes in which a person's records differ, taken together: of records that are equal in them one is kept.
     derive, records
         Rules that make one record of all records of a person, and the attributes of the records that they are about;
         made by a schema, see `derivation`.
@@ -110,6 +113,7 @@ class Person:
     at_most: int
     missing: tuple[str, ...] = ()
     weights: str = "records"
+    distinct: tuple[str, ...] = ()
     derive: tuple[Derived, ...] = ()
     records: tuple[Any, ...] = ()
 
@@ -132,6 +136,17 @@ class Person:
         if self.counts_once and self.derive:
             raise InvalidInput("person: with derive there is one record a person, so weights go without it")
 
+        named: Any = self.distinct
+        if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+            raise InvalidInput(f"person: distinct must be a list of columns in quotes, got {named!r}")
+        object.__setattr__(self, "distinct", tuple(named))
+        if len(set(self.distinct)) < len(self.distinct):
+            raise InvalidInput(f"person: distinct names a column twice: {', '.join(self.distinct)}")
+        if self.distinct and (self.counts_once or self.derive):
+            raise InvalidInput(
+                "person: distinct goes without weights = 'persons' and without derive: it gains nothing there"
+            )
+
     @property
     def counts_once(self) -> bool:
         """Whether a person counts once, however many records of hers are kept."""
@@ -152,11 +167,18 @@ class Person:
         missing = entry.get("missing", [])
         if not isinstance(missing, list):
             raise InvalidInput(f"person: missing must be a list of texts in quotes, got {missing!r}")
-        return cls(entry["column"], entry.get("at_most", 1), tuple(missing), entry.get("weights", "records"))
+        distinct = entry.get("distinct", [])
+        if not isinstance(distinct, list):
+            raise InvalidInput(f"person: distinct must be a list of columns in quotes, got {distinct!r}")
+        weights = entry.get("weights", "records")
+        if distinct and "derive" in entry:
+            raise InvalidInput("person: distinct goes without derive: there each person has one record")
+        return cls(entry["column"], entry.get("at_most", 1), tuple(missing), weights, tuple(distinct))
 
     def to_json(self) -> dict[str, Any]:
         """As the entry of a schema; keys that hold the default are left out."""
         entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
         entry |= {"missing": list(self.missing)} if self.missing else {}
         entry |= {"weights": self.weights} if self.counts_once else {}
+        entry |= {"distinct": list(self.distinct)} if self.distinct else {}
         return entry | ({"derive": {rule.name: rule.to_json() for rule in self.derive}} if self.derive else {})

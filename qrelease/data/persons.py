@@ -88,14 +88,31 @@ class Persons:
         return "Persons(private)"
 
 
-def kept(persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes) -> Mask:
+def kept(
+    persons: Persons,
+    named: Sequence[tuple[str, Codes]],
+    at_most: int,
+    key: bytes,
+    distinct: Sequence[Codes] = (),
+) -> Mask:
     """Which records are kept, (n,).
 
     named    name and codes (n,) of each column
     at_most  m
     key      secret, drawn for one charge
+    distinct codes (n,) of columns: of records of a person that are equal in all of them the one that is first by its
+             hash is kept, before the others are chosen
     """
     codes = persons.codes
+    if len(distinct):
+        left = np.zeros(len(codes), np.bool_)
+        places = _drawn_places(persons, named, key, np.arange(len(codes)))
+        order = np.lexsort((places, *distinct, codes))
+        first = order[_places(codes[order], *(column[order] for column in distinct)) == 0]
+        # Of these the first by their hashes again, as in a table that never had the others.
+        first = first[np.lexsort((places[first], codes[first]))]
+        left[first[_places(codes[first]) < at_most]] = True
+        return left
     records = np.bincount(codes, minlength=1)
     chosen: Mask = records[codes] <= at_most if len(codes) else np.zeros(0, np.bool_)
     rows = np.flatnonzero(~chosen)  # of persons with more

@@ -538,7 +538,8 @@ class Table:
         if self.domain.counts_once and not self.domain.undecided:
             chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
             return WeighedRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
-        chosen = kept(self.persons, named, self.domain.at_most, key)
+        distinct = [self.columns[axis] for axis in self.domain.distinct]
+        chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)
         left = any_of([None if p is None else p[chosen] for p in points])
         return Table(self.domain, columns, None, left, self.texts)

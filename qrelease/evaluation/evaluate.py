@@ -130,8 +130,7 @@ def _summed(table: Table, parts: Floats, axes: Axes) -> Floats:
     shape = [table.domain.shape[a] for a in axes]
     codes = [table.columns[a].astype(np.int64) for a in axes]
     cells = np.ravel_multi_index(codes, shape) if axes else np.zeros(len(parts), np.int64)
-    found: Floats = np.bincount(cells, parts, table.domain.cells(axes))
-    return found
+    return np.bincount(cells, parts, table.domain.cells(axes)).astype(np.float64)
 
 
 def _fractions(workload: Workload, answers: Floats, records: int) -> Iterator[Floats]:

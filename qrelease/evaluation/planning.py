@@ -351,7 +351,7 @@ def _bounds(workload: Workload, cost: Cost, unit: Unit, n: int, persons: int | N
     units = [replace(unit, at_most=at_most) for at_most in sorted({*_BOUNDS, unit.at_most})]
     for other in [*units, replace(unit, counts_once=not unit.counts_once)]:
         try:
-            noise, _ = noise_for(workload, other.of_a_record(cost), other.relation)
+            noise, _ = noise_for(_bounded(workload, other), other.of_a_record(cost), other.relation)
         except InvalidInput:  # noise beyond all that can be drawn
             continue
         at_most = other.at_most or 1
@@ -359,6 +359,16 @@ def _bounds(workload: Workload, cost: Cost, unit: Unit, n: int, persons: int | N
         weights = "persons" if other.counts_once else "records"
         found.append(RecordBound(at_most, math.sqrt(noise.variance), kept, weights))
     return tuple(found)
+
+
+def _bounded(workload: Workload, unit: Unit) -> Workload:
+    """The same queries where another number of records of a person is kept."""
+    domain = workload.domain
+    if domain.person is None or unit.at_most is None:
+        return workload
+    weights, distinct = ("persons", ()) if unit.counts_once else ("records", domain.person.distinct)
+    person = replace(domain.person, at_most=unit.at_most, weights=weights, distinct=distinct)
+    return Workload(replace(domain, person=person), workload.groups)
 
 
 @final

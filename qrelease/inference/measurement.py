@@ -75,9 +75,9 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
     bits = workload.domain.weight_bits
     unit = min(g.queries.unit for g in workload.groups)
     order = 1 if isinstance(cost, PureDP) else 2
-    moved = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE)
     # Queries that no record moves could be answered exactly; they get noise too.
-    return calibrated(max(moved, 1) << bits * order, cost, unit * 2.0**-bits)
+    far = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE) or 1
+    return calibrated(far * (1 << bits * order), cost, unit * 2.0**-bits)
 
 
 def count_noise(domain: Domain, cost: Cost) -> tuple[Noise, Fraction]:

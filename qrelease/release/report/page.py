@@ -182,6 +182,9 @@ def _of_persons(release: Release, added: bool) -> str:
         if release.unit.counts_once
         else "and all numbers here are of the records that were kept."
     )
+    person = release.workload.domain.person
+    differ = ", ".join(() if person is None else person.distinct)
+    counted += f" Of records of a person that are equal in {text(differ)} one was kept." if differ else ""
     return (
         f"{of_all} Who a record belongs to is said by the column <em>{column}</em>, which is not released. Of each"
         f" person {_at_most(release)} records were kept, chosen at random, {counted} What share of all records was kept"
