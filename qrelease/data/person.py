@@ -31,6 +31,9 @@ MAX_WEIGHED: Final = 1 << 10
 
 WEIGHTS: Final = ("records", "persons")
 
+CHILDREN: Final = "children"
+"""The column of a parent table that says how many children each has, where both are released (`two_tables`)."""
+
 _KEYS: Final = ("column", "at_most", "missing", "weights", "distinct", "derive")
 
 

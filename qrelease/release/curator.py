@@ -390,16 +390,27 @@ class Curator:
             self._warn()
         self._table.check_bounded()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
-        key = None
-        if resumable:
-            asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
-            asked += [] if self.domain.person is None else [self.domain.person.to_json()]
-            key = key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
+        key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
         label = f"{mechanism.name}: {len(workload):,} queries"
         charge = self._ledger.charge(cost, label, key, rows=rows)
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
         private = self._private(charge.key, cost, draws)
         return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
+
+    def _release_key(self, mechanism: Mechanism, workload: Workload, cost: Cost, *, again: bool = False) -> str:
+        """The name of the charge for a release of these arguments and records."""
+        asked = [mechanism.name, parameters(mechanism), digest(workload), cost.to_json(), *self._fingerprint()]
+        asked += [] if self.domain.person is None else [self.domain.person.to_json()]
+        return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
+
+    def has_paid(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> bool:
+        """Whether a release of these arguments was paid for and not finished: `pay` goes on with it for free."""
+        return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
+
+    def check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
+        """Raise whatever `release` would before its charge, of what its arguments are: nothing is charged or drawn."""
+        self._check(mechanism, workload, cost)
+        self._table.check_bounded()
 
     def _resumable(self, mechanism: Mechanism) -> bool:
         """Whether a run can be gone on with: its noise is secret, its ledger outlives it, its mechanism is described.

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease.apps.cli.both import make_both
 from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
@@ -127,6 +128,12 @@ def _mechanism_options(parser: argparse.ArgumentParser) -> None:
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
     """The files that are written, and where."""
+    parser.add_argument(
+        "--both",
+        action="store_true",
+        help="with --parent, release both tables: parents.csv, with how many children each has, and children.csv, each"
+        " of a parent there",
+    )
     parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
     parser.add_argument(
         "--weighted", action="store_true", help="a synthetic table with a weight for each row, which is the more exact"
@@ -169,6 +176,9 @@ def make(arguments: argparse.Namespace) -> None:
     mechanism = _mechanism(arguments)
     if arguments.rows is not None:
         check_rows(arguments.rows)
+    if arguments.both:
+        make_both(arguments, mechanism)
+        return
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
