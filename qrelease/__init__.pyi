@@ -7,11 +7,13 @@ from qrelease import data as data
 from qrelease.apps.client import Client as Client
 from qrelease.apps.client import connect as connect
 from qrelease.apps.synthesizer import Synthesizer as Synthesizer
+from qrelease.apps.two_tables import release_linked as release_linked
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
 from qrelease.data.person import Person as Person
 from qrelease.data.schema_draft import draft as draft
 from qrelease.data.table import Table as Table
+from qrelease.data.two_tables import TwoTables as TwoTables
 from qrelease.errors import BudgetExceeded as BudgetExceeded
 from qrelease.errors import InvalidInput as InvalidInput
 from qrelease.errors import LedgerError as LedgerError

@@ -88,28 +88,74 @@ class Persons:
         return "Persons(private)"
 
 
-def kept(persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes) -> Mask:
+def kept(
+    persons: Persons,
+    named: Sequence[tuple[str, Codes]],
+    at_most: int,
+    key: bytes,
+    distinct: Sequence[Codes] = (),
+) -> Mask:
     """Which records are kept, (n,).
 
     named    name and codes (n,) of each column
     at_most  m
     key      secret, drawn for one charge
+    distinct codes (n,) of columns: of records of a person that are equal in all of them the one that is first by its
+             hash is kept, before the others are chosen
     """
     codes = persons.codes
+    if len(distinct):
+        left = np.zeros(len(codes), np.bool_)
+        places = _drawn_places(persons, named, key, np.arange(len(codes)))
+        order = np.lexsort((places, *distinct, codes))
+        first = order[_places(codes[order], *(column[order] for column in distinct)) == 0]
+        # Of these the first by their hashes again, as in a table that never had the others.
+        first = first[np.lexsort((places[first], codes[first]))]
+        left[first[_places(codes[first]) < at_most]] = True
+        return left
     records = np.bincount(codes, minlength=1)
     chosen: Mask = records[codes] <= at_most if len(codes) else np.zeros(0, np.bool_)
     rows = np.flatnonzero(~chosen)  # of persons with more
-    if not len(rows):
-        return chosen
+    if len(rows):
+        chosen[rows] = _drawn_places(persons, named, key, rows) < at_most
+    return chosen
+
+
+def parts(
+    persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes, bits: int
+) -> tuple[Mask, npt.NDArray[np.int64]]:
+    """Which records are kept, (n,), and in what part of their person each kept one counts, in multiples of 2^-bits.
+
+    The k that are kept of a person count 1/k each, rounded: what is left goes to those with the smallest hashes, one
+    multiple each, so that they sum to 1 exactly, and each record counts 1/k on average over the keys.
+
+    bits  2^bits is at least k
+    """
+    places = _drawn_places(persons, named, key, np.arange(len(persons)))
+    chosen: Mask = places < at_most
+    codes = persons.codes[chosen]
+    left = np.bincount(codes, minlength=1)[codes]
+    counted: npt.NDArray[np.int64] = (1 << bits) // left + (places[chosen] < (1 << bits) % left)
+    return chosen, counted
+
+
+def _drawn_places(
+    persons: Persons, named: Sequence[tuple[str, Codes]], key: bytes, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The place of some records in the order of their hashes, (k,), from 0: among those of the same person.
+
+    rows  all records of some persons
+    """
+    codes = persons.codes
     hashed = mixed(mixed(persons.digests[:, 0] ^ _word(key, "person")) ^ persons.digests[:, 1])[codes[rows]]
     for name, column in named:
         hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
     hashed = mixed(hashed)
     hashed = mixed(hashed + equal_ranks(hashed, codes[rows]) * (_word(key, "rank") | np.uint64(1)))
     order = np.lexsort((hashed, codes[rows]))
-    ordered = codes[rows][order]
-    chosen[rows[order[_places(ordered) < at_most]]] = True
-    return chosen
+    places = np.empty(len(rows), np.int64)
+    places[order] = _places(codes[rows][order])
+    return places
 
 
 def equal_ranks(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

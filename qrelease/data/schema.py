@@ -180,6 +180,9 @@ def domain_from_json(content: object) -> Domain:
         tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person=person
     )
     if person is None or "derive" not in content["person"]:
+        unknown = [name for name in ([] if person is None else person.distinct) if name not in domain.names]
+        if unknown:
+            raise InvalidInput(f"person: distinct names {unknown[0]!r}, which is no attribute")
         return domain
     try:
         derive = derivation.rules(content["person"]["derive"], edges_of)

@@ -16,7 +16,7 @@ from qrelease._util.typing import Codes
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain, readable
 from qrelease.data.fingerprint import fingerprint, hashed_texts
-from qrelease.data.persons import Persons, kept
+from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
 from qrelease.data.sources.batches import is_lazy, lazy_reader
 from qrelease.data.sources.encoder import code_type
@@ -25,6 +25,7 @@ from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
+from qrelease.data.weighed_records import WeighedRecords
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 
 MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
@@ -405,6 +406,11 @@ class Table:
         return True
 
     @property
+    def weight_bits(self) -> int:
+        """Of one record's count: here each counts one."""
+        return 0
+
+    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are."""
         return self.persons is not None
@@ -495,8 +501,10 @@ class Table:
             if each * len(self) > memory.free():  # without the size, which tells of their number
                 raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
 
-    def bounded(self, key: bytes) -> Table:
+    def bounded(self, key: bytes) -> Table | WeighedRecords:
         """The records that are kept of each person, at most so many as the domain says; without whose they are.
+
+        Where a person counts once they are weighed, but not while a schema is learned, which is of records.
 
         Where the unit is one record it is the table itself. Which ones are kept is a function of the key and of each
         person's own records (`data.persons`), so tables that differ by one person differ by at most so many records
@@ -526,7 +534,12 @@ class Table:
             else places
             for name, codes, places in zip(self.domain.names, self.columns, points, strict=True)
         ]
-        chosen = kept(self.persons, list(zip(self.domain.names, finest, strict=True)), self.domain.at_most, key)
+        named = list(zip(self.domain.names, finest, strict=True))
+        if self.domain.counts_once and not self.domain.undecided:
+            chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
+            return WeighedRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
+        distinct = [self.columns[axis] for axis in self.domain.distinct]
+        chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)
         left = any_of([None if p is None else p[chosen] for p in points])
         return Table(self.domain, columns, None, left, self.texts)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from qrelease.inference.gibbs import possible
 from qrelease.inference.interaction_basis import needed, singles
 from qrelease.inference.log_linear import SETTINGS
 from qrelease.inference.maxent import DENSE
-from qrelease.inference.measurement import noise_for
+from qrelease.inference.measurement import count_noise, noise_for
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import (
@@ -68,7 +68,7 @@ from qrelease.mechanisms.record_plan import (
     zcdp_of,
 )
 from qrelease.mechanisms.record_selection import SIZES, Candidates, RecordFit, adapt, moving_records
-from qrelease.noise.calibration import calibrated, counting_first
+from qrelease.noise.calibration import counting_first
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.workload import Workload
 
@@ -151,6 +151,8 @@ class Records:
         if self.at_once is not None and not isinstance(self.at_once, bool):
             raise InvalidInput(f"at_once must be True, False or None, got {self.at_once!r}")
 
+    counts_parts: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """`records`."""
@@ -191,7 +193,7 @@ class Records:
         if at_once:
             counting, left = counting_first(cost, COUNT_SHARE, neighbours)
             if counting is not None:
-                calibrated(1, counting)
+                count_noise(workload.domain, counting)
             for power in range(CHECKED_POWERS):  # the privacy is divided by the number of records, perhaps private
                 noise_for(residuals_at_once(domain, at_once, left, neighbours, 10.0**power), left, neighbours)
             return

@@ -228,7 +228,7 @@ def test_a_table_of_nobody_is_a_table(tmp_path):
         ('column = "who"\nat_most = 3\nmissing = "NA"', "missing must be a list of texts"),
         ('column = "who"\nat_most = 3\nmissing = [1]', "missing must be a list of texts"),
         ('column = "who"\nat_most = 3\nper = "day"', "unknown key 'per'; it knows column, at_most"),
-        ('column = "who"\nat_most = 3\nweights = "persons"', "weights must be 'records'"),
+        ('column = "who"\nat_most = 3\nweights = "people"', "weights must be 'records' or 'persons'"),
         ('column = "a"\nat_most = 3', "the person column 'a' is an attribute too"),
     ],
 )

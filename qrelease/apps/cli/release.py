@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease.apps.cli.both import make_both
 from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
@@ -151,6 +152,12 @@ def _mechanism_options(parser: Options) -> None:
 
 def _output_options(parser: Options) -> None:
     """The files that are written, and where."""
+    parser.add_argument(
+        "--both",
+        action="store_true",
+        help="release both tables of --parent: parents.csv, with how many children each has, and children.csv, each"
+        " child of a parent there",
+    )
     parser.add_argument("--out", type=Path, help="the folder to make (default: DATASET-release)")
     parser.add_argument(
         "--rows", type=int, help="the number of synthetic records (default: about as many as the table has)"
@@ -218,6 +225,9 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     mechanism = _mechanism(arguments)
     if arguments.rows is not None:
         check_rows(arguments.rows)
+    if arguments.both:
+        make_both(arguments, mechanism)
+        return
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
@@ -335,6 +345,7 @@ def _tabled(arguments: argparse.Namespace) -> bool:
 
 def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
     """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
+    from qrelease.mechanisms.base import check_parts
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
@@ -342,8 +353,9 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
 
     _, left = learning.divided(table.domain, cost)
     made_up = learning.stand_in(table.domain)
-    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
+    check_parts(mechanism, table.domain)
     for text in texts or ["marginals:1"]:
         with unit.explained():
             mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
@@ -393,18 +405,19 @@ def _check(
     public: int | None,
 ) -> None:
     """What can be known to be wrong before there is a ledger."""
-    from qrelease.mechanisms.base import check_table, why_no_table
+    from qrelease.mechanisms.base import check_parts, check_table, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release import writer
     from qrelease.release.synthetic import check_fit
 
-    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     writer.check_format(arguments.out_format)
     if arguments.weighted:
         writer.check_weighted(table.domain)
+    check_parts(mechanism, table.domain)
     with unit.explained():
         mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
@@ -439,7 +452,7 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
-    unit = Unit(Neighbours.parse(arguments.neighbours), workload.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)
     if arguments.numbers is not None:
         from qrelease.mechanisms.number_sums import NumberSums

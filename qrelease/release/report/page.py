@@ -108,7 +108,7 @@ def _facts(release: Release) -> str:
         **{_SYMBOLS[name]: f"{value:g}" for name, value in release.cost.to_json().items()},
         "neighbours": release.neighbours.value,
         **person,
-        "records": f"{about}{release.synopsis.total:,.0f}",
+        "persons" if release.unit.counts_once else "records": f"{about}{release.synopsis.total:,.0f}",
         "queries": f"{len(release.workload):,}",
         "cells of the universe": readable(release.domain.size),
     }
@@ -176,10 +176,19 @@ def _of_persons(release: Release, added: bool) -> str:
             f" record here, made of all records with their <em>{column}</em>, which is not released. "
             + ("So their number is private, and the one given here is noisy." if added else "Their number is public.")
         )
+    counted = (
+        "and each person counts once: with k records that were kept, each of these counts 1/k. So all numbers here are"
+        " of persons, and a synthetic row is like one record, taken at random, of a person taken at random."
+        if release.unit.counts_once
+        else "and all numbers here are of the records that were kept."
+    )
+    person = release.workload.domain.person
+    differ = ", ".join(() if person is None else person.distinct)
+    counted += f" Of records of a person that are equal in {text(differ)} one was kept." if differ else ""
     return (
         f"{of_all} Who a record belongs to is said by the column <em>{column}</em>, which is not released. Of each"
-        f" person {_at_most(release)} records were kept, chosen at random, and all numbers here are of the records that"
-        " were kept. What share of all records these are is private: it was not paid for, and is not told."
+        f" person {_at_most(release)} records were kept, chosen at random, {counted} What share of all records was kept"
+        " is private: it was not paid for, and is not told."
     )
 
 
