@@ -247,8 +247,9 @@ class Records:
         bases = FORECAST.basis_seconds * sum(n**3 for n in domain.shape)
         if not sets:
             return 1.0 + 2 * bases
-        left, pairs = zcdp_of(cost), sum(len(s) == 2 for s in sets)  # whose tables, or signs, are all fitted
-        paired = pairs > 0 and share_of_pairs(records, left) > 0
+        left, two = zcdp_of(cost), [s for s in sets if len(s) == 2]  # whose tables, or signs, are all fitted
+        pairs, number = len(two), coordinates(domain.shape, two)
+        paired = pairs > 0 and share_of_pairs(records, left, number) > 0
         chosen = rounds_of(records, left, paired=paired)
         clear = worst_cell_stands_out(records, left.rho * SELECTION_SHARE / chosen)
         fits = 1 + (chosen // ROUNDS.marginals_per_fit if clear else chosen)
@@ -311,7 +312,8 @@ class Records:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 learned.measure(number_of_records(domain), counting)
             final = self.fitted_records(learned.total, all_left)
-            share = share_of_pairs(learned.total, left) if among.pairs else 0.0
+            number = coordinates(domain.shape, among.pairs)
+            share = share_of_pairs(learned.total, left, number) if among.pairs else 0.0
             together, left = split(left, [share or SINGLES_SHARE, 1 - (share or SINGLES_SHARE)])
             learned.measure(columns_and_pairs(domain, among.pairs if share else (), neighbours), together)
             if among.pairs and not share:
