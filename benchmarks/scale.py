@@ -15,9 +15,9 @@ Exit code 1 where a ratio of CSV or Parquet is above 1.5. The others encode noth
 `--rows N` makes a Parquet file of N rows and 10 columns instead, row group by row group, and counts all of its two- and
 three-way marginals in a process of its own: seconds, and the most memory that the process held. The file is deleted.
 
-`--spark N` does the same beside Spark on one core and on two (`local[1]`, `local[2]`; the extra `spark`), checks that all
-counts are the same, and says what Spark's times predict of 1e11 rows on 100 cores. Sessions start before the clock does,
-Python's workers after it.
+`--spark N` does the same beside Spark on one core and on two (`local[1]`, `local[2]`; the extra `spark`), checks that
+all counts are the same, and says what Spark's times predict of 1e11 rows on 100 cores. Sessions start before the clock
+does, Python's workers after it.
 """
 
 import argparse
@@ -225,7 +225,7 @@ def started(master: str) -> Any:
     """A session of Spark's, whose file is cut into pieces of about a row group each."""
     from pyspark.sql import SparkSession
 
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
