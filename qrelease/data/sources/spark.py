@@ -299,7 +299,7 @@ def _branched(frame: DataFrame, branches: int) -> DataFrame:
 
 def _shuffled(frame: DataFrame) -> int:
     """In how many partitions the frame's session shuffles."""
-    told = str(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", ""))
+    told = str(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     return int(told) if told.isdigit() and int(told) > 0 else _PARTITIONS
 
 
