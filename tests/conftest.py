@@ -31,7 +31,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-LONGEST = ("test_ledger_crash", "test_server_live", "test_ledger_journals")
+LONGEST = ("test_ledger_crash", "test_server_live", "test_journals")
 """Files of tests that kill processes for a minute or so, and mostly wait."""
 
 

@@ -44,7 +44,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.synopsis import Synopsis
 from qrelease.privacy.costs import Cost, Neighbours
-from qrelease.privacy.ledger import Journal, SharedJournal
+from qrelease.privacy.journals import Journal, SharedJournal
 from qrelease.queries.workload import Workload
 
 if TYPE_CHECKING:

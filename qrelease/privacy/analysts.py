@@ -26,8 +26,9 @@ from qrelease.privacy import analyst_store as rows
 from qrelease.privacy.analyst_store import AnalystRow, RequestRow
 from qrelease.privacy.costs import ApproxDP, Cost, check_cost
 from qrelease.privacy.filters import Tally, after, increase, spent
-from qrelease.privacy.ledger import Ledger, cost_from_text, cost_text, tally_from_text, tally_text
+from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import Store, plain
+from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 

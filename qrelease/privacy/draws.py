@@ -17,14 +17,15 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
-from qrelease.privacy.ledger import Charge, Entry, Ledger
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import digest_of
 
 MOST_BYTES = 1 << 29
-"""Bytes of one draw that are kept; a release with a larger one cannot be gone on with, and is paid for anew."""
+"""Bytes of one draw that are kept; a release with a larger one cannot be resumed, and is paid for anew."""
 
 _RECORD = b'{"release": '  # how the answer begins of a charge whose release was made
-_LOST = b"more was drawn than is kept"  # and of one that cannot be gone on with
+_LOST = b"more was drawn than is kept"  # and of one that cannot be resumed
 _READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
 _ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM draws WHERE charge = ?"
@@ -34,7 +35,7 @@ _RECORDS = "SELECT id FROM answers WHERE substr(answer, 1, ?) = ?"
 
 
 _KEY: Final = re.compile(r"(release|schema) [0-9a-f]{64} [1-9][0-9]*")
-"""Keys of releases and of schemas that were learned, which are gone on with where they were cut off: what tells the
+"""Keys of releases and of schemas that were learned, which are resumed where they were cut off: what tells the
 work, and the number of a charge."""
 
 
@@ -150,7 +151,7 @@ class Draws:
         return self._store.in_writing
 
     def _give_up(self) -> None:
-        """Keep nothing from here on: this charge can then not be gone on with, as other draws would come of it."""
+        """Keep nothing from here on: this charge can then not be resumed, as other draws would come of it."""
         with self._store.writing():
             if self._store.answer(self.charge.id) is not None:
                 raise LedgerError(f"the release of the charge of {self.charge.time} was begun by another process")

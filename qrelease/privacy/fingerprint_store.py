@@ -7,8 +7,8 @@ the `Store`. Files of format 4 have no such rows: they get them, and the next fo
 
 import os
 from hashlib import sha256
-from typing import NamedTuple
 
+from qrelease.privacy.ledger_entries import UNKNOWN, Record, TableDigests
 from qrelease.privacy.ledger_store import Store, digest_of
 
 _KEY = "SELECT key, records, last, digest FROM tables_key"
@@ -17,37 +17,6 @@ _SET_KEY = """INSERT INTO tables_key VALUES (1, ?, ?, ?, ?) ON CONFLICT (one) DO
 _RECORD = "SELECT number, entry, session, time, schema, records, digest FROM tables"
 _ALL, _LAST = f"{_RECORD} ORDER BY number", f"{_RECORD} WHERE number = ?"
 _ADD = "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?, ?)"
-
-
-class TableDigests(NamedTuple):
-    """The keyed digests of a table: of how its records are encoded, and of the encoded records."""
-
-    schema: str
-    records: str
-
-
-UNKNOWN = TableDigests("", "")
-"""Of charges for which no table was named."""
-
-
-class Record(NamedTuple):
-    """From an entry on, charges are for a table.
-
-    entry    the first, which may be still to come
-    session  the entry of the session that this table is gone on with; 0 for none
-    """
-
-    number: int
-    entry: int
-    session: int
-    time: str
-    schema: str
-    records: str
-
-    @property
-    def rows(self) -> TableDigests:
-        """The table."""
-        return TableDigests(self.schema, self.records)
 
 
 def known_key(store: Store) -> bytes | None:

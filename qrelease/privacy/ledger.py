@@ -27,15 +27,10 @@ A ledger that is charged for a table keeps keyed digests of it (`Ledger.rows_of`
 records under the same name is said to the data holder. They stay in the file.
 """
 
-import json
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
-from fractions import Fraction
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -43,68 +38,17 @@ from typing import Literal, NoReturn, Self, cast
 
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy import fingerprint_store as fingerprints
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, check_cost, cost_from_json
-from qrelease.privacy.filters import RhoAccount, Tally, after, check_raise, promised, remaining, remaining_rho, spent
-from qrelease.privacy.fingerprint_store import Record, TableDigests
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost
+from qrelease.privacy.filters import Tally, after, check_raise, promised, remaining, remaining_rho, spent
+from qrelease.privacy.journals import Journal, SharedJournal
+from qrelease.privacy.ledger_entries import UNKNOWN, Charge, Entry, TableDigests, with_rows
 from qrelease.privacy.ledger_file import LedgerFile, system_errors
 from qrelease.privacy.ledger_server import LedgerServer
-from qrelease.privacy.ledger_store import Database, Head, Row, Store, plain
+from qrelease.privacy.ledger_store import Database, Head, Row, Store
+from qrelease.privacy.ledger_texts import checked_text, cost_from_text, cost_text, sums_of, tally_text
 from qrelease.privacy.ledger_url import LedgerUrl
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _OF_PERSONS = " of persons by "  # between a relation and the column that says who somebody is
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """One durable charge.
-
-    Attributes
-    ----------
-    id
-        The number of its entry in the ledger, from 1.
-    cost, label
-        As they were charged.
-    key
-        The idempotency key, the caller's or a random one.
-    time
-        When it was first charged: UTC, ISO 8601.
-    answer
-        The bytes stored with it, None while there are none; not part of the text.
-    fresh
-        Whether this very call charged it; False on a retry, which costs nothing.
-    """
-
-    id: int
-    cost: Cost
-    label: str
-    key: str
-    time: str
-    answer: bytes | None = field(repr=False)
-    fresh: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the history: a total that was set (`key` is None), a charge, or a session that pays as it goes.
-
-    time      UTC, ISO 8601.
-    cost      of a session its cap, of which nothing is spent by that.
-    answered  whether an answer is stored with the charge, or anything written down in the session.
-    rows      a letter for the table that it was for, the same for the same records under the same schema; None where
-              no table was named.
-    changed   when the last earlier charge was made for other records under that schema; None if there was none.
-    """
-
-    id: int
-    time: str
-    kind: Literal["total", "charge", "session"]
-    cost: Cost
-    label: str
-    key: str | None
-    answered: bool
-    rows: str | None = None
-    changed: str | None = None
 
 
 class Ledger:
@@ -293,7 +237,7 @@ class Ledger:
     def check(self, cost: Cost) -> None:
         """`BudgetExceeded` where what is left does not cover a cost, `InvalidInput` where it is of no kind to hold."""
         with self._store.reading():
-            after(*_read(self._store), cost)
+            after(*sums_of(self._store), cost)
 
     @property
     def store(self) -> Store:
@@ -309,7 +253,7 @@ class Ledger:
 
     def _state(self) -> tuple[Cost, Tally]:
         with self._store.reading():
-            return _read(self._store)
+            return sums_of(self._store)
 
     @property
     def names_tables(self) -> bool:
@@ -332,7 +276,7 @@ class Ledger:
     def notice(self, rows: TableDigests) -> str | None:
         """What the holder of the data should know before a charge for a table: that its records changed; else None."""
         with self._store.reading():
-            named = [r for r in fingerprints.records(self._store) if r.rows != fingerprints.UNKNOWN]
+            named = [r for r in fingerprints.records(self._store) if r.rows != UNKNOWN]
         alike = [r for r in named if r.schema == rows.schema]
         if alike and alike[-1].rows != rows:
             return (
@@ -349,12 +293,12 @@ class Ledger:
     def knows(self, key: str | None) -> bool:
         """Whether a charge was made, or a session opened, under that key."""
         with self._store.reading():
-            return key is not None and self._store.with_key(_text("key", key)) is not None
+            return key is not None and self._store.with_key(checked_text("key", key)) is not None
 
     def _note(self, known: Row | None, row: Row, rows: TableDigests | None, *, keyed: bool, changed_rows: bool) -> None:
         """Write down for which table a charge or session is; `LedgerError` if a known one was for another.
 
-        known  the entry that is gone on with, if it was there; else `row` is new
+        known  the entry that is resumed, if it was there; else `row` is new
         """
         if known is None:
             fingerprints.note(self._store, row.id, row.id if keyed and rows else 0, row.time, rows)
@@ -372,7 +316,7 @@ class Ledger:
         if key is None:
             return
         with self._store.reading():
-            known = self._store.with_key(_text("key", key))
+            known = self._store.with_key(checked_text("key", key))
             if known is not None:
                 self._other_rows(known, rows, changed_rows=changed_rows)
 
@@ -412,7 +356,7 @@ class Ledger:
         rows
             The table that it is for, from `rows_of`.
         changed_rows
-            Whether known work may be gone on with for another table.
+            Whether known work may be resumed for another table.
 
         Returns
         -------
@@ -429,8 +373,8 @@ class Ledger:
             For a key that was charged with another cost or label, or for another table; and for trouble with the file.
         """
         check_cost(cost)
-        label, named = _text("label", label), key is not None
-        key = _text("key", os.urandom(16).hex() if key is None else key)
+        label, named = checked_text("label", label), key is not None
+        key = checked_text("key", os.urandom(16).hex() if key is None else key)
         with self._store.writing():
             known = self._store.with_key(key) if named else None
             if known:
@@ -438,7 +382,7 @@ class Ledger:
                 self._note(known, known, rows, keyed=True, changed_rows=changed_rows)
                 return again
             head = self._store.head()
-            new = after(*_read(self._store), cost)
+            new = after(*sums_of(self._store), cost)
             row = _row(head, "charge", cost, label, key)
             self._store.set_head(self._store.add(head, row)._replace(tally=tally_text(new)))
             self._note(None, row, rows, keyed=named, changed_rows=changed_rows)
@@ -472,7 +416,7 @@ class Ledger:
                 self._store.set_head(self._store.add_answer(self._store.head(), charge.id, answer))
         return answer if stored is None else stored
 
-    def journal(self, charge: Charge) -> "Journal":
+    def journal(self, charge: Charge) -> Journal:
         """What was written down under a charge, to be read and continued."""
         with self._store.reading():
             found = self._store.journal(charge.id)
@@ -507,13 +451,13 @@ class Ledger:
             For a cap that the total could never hold.
         """
         check_cost(cap)
-        label, key = _text("label", label), _text("key", os.urandom(16).hex() if key is None else key)
+        label, key = checked_text("label", label), checked_text("key", os.urandom(16).hex() if key is None else key)
         with self._store.writing():
             row = self._store.with_key(key)
             if row is None:
                 head = self._store.head()
                 with suppress(BudgetExceeded):  # a cap may be above what is left: each purchase is refused by itself
-                    after(*_read(self._store), cap)
+                    after(*sums_of(self._store), cap)
                 row = _row(head, "session", cap, label, key)
                 self._store.set_head(self._store.add(head, row))
                 self._note(None, row, rows, keyed=True, changed_rows=changed_rows)
@@ -547,7 +491,7 @@ class Ledger:
         check_cost(total)
         with self._store.writing():
             head = self._store.head()
-            old, tally = _read(self._store)
+            old, tally = sums_of(self._store)
             check_raise(old, tally, total)
             row = _row(head, "total", total, "raised", None)
             head = self._store.add(head, row)
@@ -559,7 +503,7 @@ class Ledger:
             rows, answered = self._store.rows(), self._store.answered()
             tables = fingerprints.records(self._store)
         entries = [_entry(row, row.id in answered) for row in rows]
-        return tuple(_with_rows(entries, tables))
+        return tuple(with_rows(entries, tables))
 
     def close(self) -> None:
         """Close the file; any further use is a `LedgerError`."""
@@ -580,123 +524,6 @@ class Ledger:
         where = str(self._store.place or ":memory:")
         unit = "" if self._person is None else f"{_OF_PERSONS}{self._person}"
         return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value}{unit})"
-
-
-class Journal:
-    """What a session wrote down under one charge, entry by entry: how it survives a crash. Made by `Ledger.journal`.
-
-    What is appended is durable before `append` returns, so what is shown afterwards is never forgotten. A journal
-    has one writer: of two that read the same entries, the first to append goes on, and the other cannot.
-
-    charge   what pays for the session
-    entries  those that were there when it was read, in order
-    """
-
-    def __init__(self, store: Store, charge: Charge, entries: tuple[bytes, ...]) -> None:
-        self.charge, self.entries = charge, entries
-        self._store, self._length = store, len(entries)
-
-    def append(self, entry: bytes) -> None:
-        """Write an entry down; `LedgerError`, with nothing written, if somebody else did since this was read.
-
-        So it is inside a `Ledger.transaction`, where the entry would not be durable before that ends.
-        """
-        if self._store.in_writing:
-            raise LedgerError(f"the session with key {self.charge.key!r} cannot go on inside a transaction")
-        with self._store.writing():
-            if not self._store.add_to_journal(self.charge.id, self._length + 1, entry):
-                raise LedgerError(f"the session with key {self.charge.key!r} was taken over by another process")
-        self._length += 1
-
-
-class SharedJournal:
-    """What the processes of a session that pays as it goes wrote down, and its purse. Made by `Ledger.session`.
-
-    Unlike a `Journal` it has any number of writers: each reads, in the transaction in which it writes, what the others
-    wrote before. Inside a `Ledger.transaction` a purchase, what is drawn for it and its entry become durable together,
-    when that ends, and nothing of it may be shown before: a crash undoes all of it. For one thread at a time.
-
-    key  of the session
-    cap  what its purchases together may cost: to be held by those who buy, who see all purchases in the journal
-    """
-
-    def __init__(self, ledger: Ledger, session: int, key: str, cap: Cost, rows: TableDigests | None = None) -> None:
-        self.key, self.cap = key, cap
-        self._ledger, self._session, self._rows = ledger, session, rows
-        self._length, self._last = 0, ""
-        self._undone: int | None = None  # how many transactions were, when it grew inside one that is not over
-
-    @property
-    def length(self) -> int:
-        """How many entries were read or appended."""
-        return self._length
-
-    @property
-    def inside(self) -> bool:
-        """Whether this thread is inside a transaction of the ledger, which could undo what is written."""
-        return self._ledger.store.in_writing
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """That of the ledger."""
-        return self._ledger.transaction()
-
-    def check_kept(self) -> None:
-        """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
-        if self._undone not in (None, self._ledger.store.undone):
-            raise LedgerError(f"what the session with key {self.key!r} drew was undone; open it again")
-
-    def read(self) -> list[bytes]:
-        """What others wrote down since the last look, in order; at first everything."""
-        inside = self.inside
-        with self._ledger.store.reading():
-            return self._news(inside)
-
-    @contextmanager
-    def writing(self) -> Iterator[list[bytes]]:
-        """One durable transaction, for what is bought and appended in it; gives what others wrote since the last look.
-
-        On an exception nothing is bought or appended; or, if a transaction around it goes on all the same, what was
-        appended comes with the next look.
-        """
-        store, looked = self._ledger.store, (self._length, self._last)
-        inside = store.in_writing
-        try:
-            with store.writing():
-                news = self._news(inside)
-                looked = self._length, self._last
-                yield news
-        except BaseException:
-            self._length, self._last = looked
-            raise
-        if inside and self._length > looked[0]:
-            self._undone = store.undone
-
-    def _news(self, inside: bool) -> list[bytes]:
-        """inside  whether in a transaction that is not over with this look"""
-        self.check_kept()
-        if not inside:
-            self._undone = None  # whatever there was is on disk
-        news = self._ledger.store.journal_after(self._session, self._length, self._last)
-        if news:
-            self._length, self._last = self._length + len(news), news[-1][1]
-            if inside:
-                self._undone = self._ledger.store.undone
-        return [entry for entry, _ in news]
-
-    def check(self, cost: Cost) -> None:
-        """`BudgetExceeded` if the ledger does not cover a cost."""
-        self._ledger.check(cost)
-
-    def buy(self, cost: Cost, label: str) -> None:
-        """Charge the ledger, inside `writing`; `BudgetExceeded` if it does not cover the cost."""
-        self._ledger.charge(cost, label, rows=self._rows)
-
-    def append(self, entry: bytes) -> None:
-        """Write an entry down, inside `writing`. It is no news to whoever wrote it."""
-        store = self._ledger.store
-        if not store.add_to_journal(self._session, self._length + 1, entry):
-            raise LedgerError(f"the session with key {self.key!r} was written to since it was read")
-        self._length, self._last = store.journal_head(self._session)
 
 
 def _in_file(
@@ -737,8 +564,8 @@ def _beginning(
     if total is None:
         raise LedgerError(f"{what} needs a total, such as ApproxDP(1.0, 1e-9)")
     # An earlier version, which knows no persons, refuses a relation that it does not know: it would charge too little.
-    unit = "" if person is None else f"{_OF_PERSONS}{_text('person', person)}"
-    named = (_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value + unit)
+    unit = "" if person is None else f"{_OF_PERSONS}{checked_text('person', person)}"
+    named = (checked_text("dataset", dataset), (relation or Neighbours.ADD_REMOVE).value + unit)
     head = Head(*named, cost_text(total), tally_text(Tally()))
     return head, _row(head, "total", total, "created", None)
 
@@ -751,109 +578,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _with_rows(entries: Sequence[Entry], tables: Sequence[Record]) -> Iterator[Entry]:
-    """The entries with the letters of their tables, and since when these are others."""
-    letters: dict[TableDigests, str] = {}
-    latest: dict[str, tuple[TableDigests, str, str | None]] = {}  # by schema: table, time, and when it was another
-    coming, at = list(tables), fingerprints.UNKNOWN
-    for entry in entries:
-        while coming and coming[0].entry <= entry.id:
-            at = coming.pop(0).rows
-        if entry.kind == "total" or at == fingerprints.UNKNOWN:
-            yield entry
-            continue
-        letter = letters.setdefault(at, _letters(len(letters)))
-        before = latest.get(at.schema)
-        changed = None if before is None else before[2] if before[0] == at else before[1]
-        latest[at.schema] = at, entry.time, changed
-        yield replace(entry, rows=letter, changed=changed)
-
-
-def _letters(number: int) -> str:
-    """A, B, …, Z, AA, AB, …"""
-    higher, last = divmod(number, 26)
-    return (_letters(higher - 1) if higher else "") + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[last]
-
-
 def _entry(row: Row, answered: bool) -> Entry:
     kind = cast(Literal["total", "charge", "session"], row.kind)
     return Entry(row.id, row.time, kind, cost_from_text(row.cost), row.label, row.key, answered)
-
-
-def _read(store: Store) -> tuple[Cost, Tally]:
-    """The total and the exact sums of a ledger."""
-    head = store.head()
-    total = cost_from_text(head.total)
-    opening = _total_of_opening(store) if _orderless(head.tally) else total
-    return total, tally_from_text(head.tally, opening)
-
-
-def tally_text(tally: Tally) -> str:
-    """Exact sums as one line; `tally_from_text` reads it."""
-    account = tally.account and [str(part) for part in (tally.account.before, tally.account.delta, tally.account.order)]
-    return json.dumps([str(tally.epsilon), str(tally.delta), str(tally.rho), account])
-
-
-@lru_cache(16)  # several looks at one row, while it is paid from
-def tally_from_text(text: str, opening: Cost) -> Tally:
-    """The sums that `tally_text` wrote.
-
-    opening  the total under which the account was opened, for the text of a version that did not write its order
-    """
-    epsilon, delta, rho, account = json.loads(text)
-    return Tally(_fraction(epsilon), _fraction(delta), _fraction(rho), account and _account(account, opening))
-
-
-def _account(parts: list[str], opening: Cost) -> RhoAccount:
-    before, delta, *order = map(_fraction, parts)
-    if order:
-        return RhoAccount(before, delta, order[0])
-    if not isinstance(opening, ApproxDP):
-        raise LedgerError(f"a total of {opening} has no account in rho")
-    return RhoAccount.opened(opening, before, delta)
-
-
-@lru_cache(16)
-def _orderless(text: str) -> bool:
-    """Whether sums are of a version that took the order of an account from the total of the day, and have one."""
-    account = json.loads(text)[3]
-    return account is not None and len(account) == 2
-
-
-def _total_of_opening(store: Store) -> Cost:
-    """The total that was in force at the first charge in rho: it fixes the order of the account.
-
-    It is a function of the costs until then, as the proof in `filters` needs it, whatever was raised since.
-    """
-    total = None
-    for row in store.rows():
-        cost = cost_from_text(row.cost)
-        if row.kind == "total":
-            total = cost
-        elif row.kind == "charge" and isinstance(total, ApproxDP) and isinstance(cost, ZCDP):
-            return total
-    raise LedgerError("the ledger has an account in rho, and no charge that opened it")
-
-
-def _fraction(text: str) -> Fraction:
-    """What `str` made of one, by less than half the work of `Fraction`, which takes decimals too."""
-    return Fraction(*map(int, text.split("/")))
-
-
-@lru_cache(256)
-def cost_text(cost: Cost) -> str:
-    """A cost as one line; `cost_from_text` reads it."""
-    return json.dumps(cost.to_json())
-
-
-@lru_cache(256)
-def cost_from_text(text: str) -> Cost:
-    """The cost that `cost_text` wrote."""
-    return cost_from_json(json.loads(text))
-
-
-def _text(name: str, value: object) -> str:
-    """A text that is not empty and that UTF-8 can hold, else `InvalidInput`."""
-    if not isinstance(value, str) or not value or _SURROGATE.search(value):
-        raise InvalidInput(f"{name} must be a text that is not empty, got {value!r}")
-    return plain(value)

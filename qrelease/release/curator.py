@@ -25,8 +25,8 @@ from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
-from qrelease.privacy.fingerprint_store import TableDigests
-from qrelease.privacy.ledger import Charge, Ledger
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_entries import Charge, TableDigests
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.manifest import named
@@ -89,7 +89,7 @@ class Paid:
 
     @property
     def resumes(self) -> bool:
-        """Whether a run that is cut off now can be gone on with."""
+        """Whether a run that is cut off now can be resumed."""
         return self.private.draws is not None
 
     def finish(self, release: Release, files: Mapping[str, str] | None = None) -> None:
@@ -228,7 +228,7 @@ class Curator:
 
     @property
     def notice(self) -> str | None:
-        """What the data holder, and nobody else, should know about the records: that they are others than before.
+        """What the data holder, and nobody else, should know: that the records have changed.
 
         None where they are those of the ledger's last charge under the same schema, or where this will be the first.
         """
@@ -340,7 +340,7 @@ class Curator:
             What it may cost; all of it is charged.
         again : bool
             A new charge in any case. By default one with the same arguments, of the same records, that was cut off
-            after its charge is gone on with.
+            after its charge is resumed.
         changed_rows : bool
             That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
             charge.
@@ -392,7 +392,7 @@ class Curator:
         return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
 
     def _resumable(self, mechanism: Mechanism) -> bool:
-        """Whether a run can be gone on with: its noise is secret, its ledger outlives it, its mechanism is described.
+        """Whether a run can be resumed: its noise is secret, its ledger outlives it, its mechanism is described.
 
         An object of a user's own may be another in the next run although its description is the same, and a mechanism
         of a user's own may draw by itself, which is not kept.

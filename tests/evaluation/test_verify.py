@@ -343,7 +343,7 @@ def test_hashes_that_are_none_are_one_clear_error(text, tmp_path):
 
 
 def test_a_ledger_names_what_a_mechanism_of_ones_own_released(tmp_path):
-    """Such a charge cannot be gone on with, so no draws are kept with it."""
+    """Such a charge cannot be resumed, so no draws are kept with it."""
 
     with qr.Ledger.open(tmp_path / "own.ledger", qr.PureDP(1.0)) as ledger:
         release = qr.Curator(TABLE, ledger).release(Columns(), PAIRS, qr.PureDP(1.0))

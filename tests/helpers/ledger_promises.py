@@ -13,7 +13,8 @@ from pathlib import Path
 from qrelease.errors import BudgetExceeded, LedgerError, OutcomeUnknown
 from qrelease.privacy import PureDP, split
 from qrelease.privacy.costs import round_up
-from qrelease.privacy.ledger import Charge, Ledger
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_entries import Charge
 
 SHARES, KEYS = 400, 600  # a ledger cannot hold all of its KEYS
 TOTAL = PureDP(1.0)

@@ -1,7 +1,7 @@
 """Release folders of format 2 and ledgers of format 4 as commit bd985e4 wrote them: they load, and they go on.
 
 The files are in `stored/old.zip` and were written once, by `python -m tests.pinned.make --only old-files` at bd985e4;
-later programs must read them, so they are not written again. What comes of going on with them is pinned as all else is.
+later programs must read them, so they are not written again. What comes of resuming them is pinned as all else is.
 """
 
 import hashlib

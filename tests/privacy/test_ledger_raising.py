@@ -26,7 +26,8 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy import ZCDP, ApproxDP, PureDP, analyst_store, zcdp_of
 from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.filters import after
-from qrelease.privacy.ledger import Ledger, tally_from_text
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.ledger_texts import tally_from_text
 
 
 def tally_of(ledger):

@@ -7,14 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.shared import action, ledger_place, told
+from qrelease.apps.cli.shared import LEDGER, action, ledger_place, told
 
 if TYPE_CHECKING:
     from qrelease.privacy.account import Total
 
 _PART = (
-    "as 100*epsilon=0.1, 20*epsilon=0.1,delta=1e-9, rho=0.01, gaussian=5 (sigma / sensitivity), laplace=10 (scale /"
-    " sensitivity), selection=0.1 (exponential mechanism)"
+    "a mechanism, and how often it is run: 100*epsilon=0.1, 20*epsilon=0.1,delta=1e-9, rho=0.01,"
+    " gaussian=5 (sigma / sensitivity), laplace=10 (scale / sensitivity), selection=0.1 (exponential mechanism)"
 )
 
 
@@ -23,18 +23,26 @@ def options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     parts = action(actions, "parts", _parts, "What mechanisms cost together, by every rule.")
     parts.add_argument("parts", nargs="+", metavar="PART", help=_PART)
-    parts.add_argument("--delta", type=float, default=1e-9, help="of all together; default: %(default)s")
-    parts.add_argument("--group", type=int, default=1, help="so many people are protected together; default: 1")
-    parts.add_argument("--json", action="store_true", help="one object a line")
+    parts.add_argument("--delta", type=float, default=1e-9, help="the delta of all together (default: %(default)s)")
+    parts.add_argument(
+        "--group", type=int, default=1, help="how many people are protected together (default: %(default)s)"
+    )
+    parts.add_argument("--json", action="store_true", help="print one JSON object a line")
     share = action(actions, "share", _share, "What each of some mechanisms may cost, under a total.")
-    share.add_argument("times", type=int, metavar="K", help="how many")
-    share.add_argument("--epsilon", type=float, required=True, help="of all together")
-    share.add_argument("--delta", type=float, default=1e-9, help="of all together; default: %(default)s")
-    share.add_argument("--json", action="store_true", help="one object a line")
+    share.add_argument("times", type=int, metavar="K", help="the number of mechanisms")
+    share.add_argument("--epsilon", type=float, required=True, help="the epsilon of all together")
+    share.add_argument("--delta", type=float, default=1e-9, help="the delta of all together (default: %(default)s)")
+    share.add_argument("--json", action="store_true", help="print one JSON object a line")
     ledgers = action(actions, "ledgers", _ledgers, "What a person is promised whose records are in several ledgers.")
-    ledgers.add_argument("ledgers", nargs="+", type=ledger_place, metavar="LEDGER")
-    ledgers.add_argument("--delta", type=float, help="at which a rho becomes an epsilon, where kinds meet")
-    ledgers.add_argument("--group", type=int, default=1, help="so many people are protected together; default: 1")
+    ledgers.add_argument("ledgers", nargs="+", type=ledger_place, metavar="LEDGER", help=LEDGER)
+    ledgers.add_argument(
+        "--delta",
+        type=float,
+        help="the delta at which a rho is turned into an epsilon, where some ledgers count in rho and others do not",
+    )
+    ledgers.add_argument(
+        "--group", type=int, default=1, help="how many people are protected together (default: %(default)s)"
+    )
 
 
 def _parts(arguments: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from qrelease.apps.cli.shared import action, ledger_place, opened, told
+from qrelease.apps.cli.shared import LEDGER, action, ledger_place, opened, told
 from qrelease.errors import InvalidInput
 from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.costs import ApproxDP, PureDP, cost_of
@@ -12,20 +12,20 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add = action(actions, "add", _add, "Print a new analyst's token, which is shown this once.")
-    add.add_argument("name")
+    add.add_argument("name", help="the analyst's name")
     add.add_argument("--epsilon", type=float, required=True, help="what this analyst may spend in a session")
-    add.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    add.add_argument("--delta", type=float, help="the delta that goes with it (default: 0, pure epsilon)")
     revoke = action(actions, "revoke", _revoke, "End the validity of an analyst's token.")
-    revoke.add_argument("name")
-    reissue = action(actions, "reissue", _reissue, "Print a new token for who lost it; the old one is good no longer.")
-    reissue.add_argument("name")
+    revoke.add_argument("name", help="the analyst's name")
+    reissue = action(actions, "reissue", _reissue, "Print a new token for an analyst who lost it; the old one ends.")
+    reissue.add_argument("name", help="the analyst's name")
     more = action(actions, "raise", _raise, "Let an analyst spend more in all.")
-    more.add_argument("name")
+    more.add_argument("name", help="the analyst's name")
     more.add_argument("--epsilon", type=float, required=True, help="what this analyst may spend in all")
-    more.add_argument("--delta", type=float, help="default: as it is")
+    more.add_argument("--delta", type=float, help="the delta that goes with it (default: as it is)")
     listing = action(actions, "list", _list, "Show names, budgets and how much was asked.")
     for each in (add, revoke, reissue, more, listing):
-        each.add_argument("--ledger", type=ledger_place, required=True)
+        each.add_argument("--ledger", type=ledger_place, required=True, help=LEDGER)
 
 
 def _add(arguments: argparse.Namespace) -> None:

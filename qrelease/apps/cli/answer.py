@@ -26,19 +26,38 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="a condition, as in: age in 30..39 and income = '>50K'; or numbers by group: mean:age by sex*income",
     )
     parser.add_argument(
-        "--file", type=Path, metavar="FILE", help="queries, one a line; - is standard input; # begins a comment"
+        "--file",
+        type=Path,
+        metavar="FILE",
+        help="a file of queries, one a line, where # begins a comment; - is standard input",
     )
     parser.add_argument(
-        "--format", choices=("text", "csv", "json"), default="text", help="default: %(default)s; json has one a line"
+        "--format",
+        choices=("text", "csv", "json"),
+        default="text",
+        help="how answers are printed (default: %(default)s); json prints one object a line",
     )
-    parser.add_argument("--where", default="", metavar="CONDITION", help="of numbers: only of the records that meet it")
-    parser.add_argument("--top", type=int, metavar="K", help="of numbers: only the K groups with the largest")
     parser.add_argument(
-        "--above", type=float, metavar="T", help="of numbers: only the lines whose whole interval is above T"
+        "--where",
+        default="",
+        metavar="CONDITION",
+        help="numbers only: count in only the records that meet this condition",
     )
-    parser.add_argument("--percent", action="store_true", help="of sums and counts: parts of the total of all groups")
-    parser.add_argument("--cumulative", action="store_true", help="of sums and counts by one column: running totals")
-    parser.add_argument("--suppress", type=float, metavar="N", help="of numbers: none of groups of less than N records")
+    parser.add_argument(
+        "--top", type=int, metavar="K", help="numbers only: print only the K groups with the largest values"
+    )
+    parser.add_argument(
+        "--above", type=float, metavar="T", help="numbers only: print only the groups whose whole interval is above T"
+    )
+    parser.add_argument(
+        "--percent", action="store_true", help="sums and counts only: print shares of the total of all groups"
+    )
+    parser.add_argument(
+        "--cumulative", action="store_true", help="sums and counts by one column only: print running totals"
+    )
+    parser.add_argument(
+        "--suppress", type=float, metavar="N", help="numbers only: print no group that has fewer than about N records"
+    )
 
 
 def _queries(arguments: argparse.Namespace) -> list[str]:

@@ -14,20 +14,33 @@ _MAX_DIGITS = 9  # of a number of people
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_attack)
-    parser.add_argument("data", type=Path, help=f"what the release was made from: a {DATA}")
-    parser.add_argument("--release", type=Path, required=True, metavar="FOLDER", help="the folder of a release")
-    parser.add_argument("--secret", required=True, metavar="COLUMN", help="what the attacker wants to know")
-    parser.add_argument("--value", help="of that column; default: the one that nearest to half of the people have")
+    parser.add_argument("data", type=Path, help=f"what the release was made from. {DATA}")
+    parser.add_argument(
+        "--release", type=Path, required=True, metavar="FOLDER", help="the folder of the release to attack"
+    )
+    parser.add_argument("--secret", required=True, metavar="COLUMN", help="the column that the attacker wants to know")
+    parser.add_argument(
+        "--value",
+        help="the value of that column which the attacker looks for (default: the one nearest to half of the people"
+        " have)",
+    )
     parser.add_argument(
         "--people",
         type=names,
         default=["2000"],
         metavar="N,…",
-        help="how many are attacked, or several such numbers, as 200,600,2000; default: 2000",
+        help="how many people are attacked; several numbers, as 200,600,2000, are tried one by one (default: 2000)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the sample and the questions; default: %(default)s")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw what was recovered, at the last number")
-    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the seed by which people and questions are drawn (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="FILE.svg",
+        help="draw what was recovered, at the last number of people, into this file",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
 
 
 def _number(text: str) -> int:

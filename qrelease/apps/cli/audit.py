@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
-from qrelease.apps.cli.shared import NEIGHBOURS, elapsed, entropy_of, seed_option
+from qrelease.apps.cli.shared import elapsed, entropy_of, neighbours_option, seed_option
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import cost_of
 
@@ -26,29 +26,37 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
     parser.add_argument(
         "mechanism",
-        help=f"{', '.join(MECHANISMS)} on tiny tables, or MODULE:FUNCTION, called as f(data, entropy)",
+        help=f"the mechanism: {', '.join(MECHANISMS)}, which is run on tiny tables, or a function of your own,"
+        " MODULE:FUNCTION, which is called as f(data, entropy)",
     )
     parser.add_argument(
         "--doors",
         action="store_true",
-        help="attack whole releases of a mechanism, or with `online` a whole session: all that can be observed of"
-        " neighbouring tables, by Python, the command line or HTTP, is compared under the same insecure noise",
+        help="attack whole releases of the mechanism, or, for `online`, a whole session: compare all that can be"
+        " observed of neighbouring tables, by Python, the command line or HTTP, under the same insecure noise",
     )
     parser.add_argument(
         "--at-most",
         type=int,
         metavar="M",
-        help="with --doors, that the unit is a person of whom M records are kept: neighbouring tables differ by a whole"
-        " person; default: by one record",
+        help="with --doors: compare tables that differ by a whole person, of whom at most M records are kept (default:"
+        " tables that differ by one record)",
     )
-    parser.add_argument("--first", help="JSON: the input of MODULE:FUNCTION")
-    parser.add_argument("--second", help="JSON: a neighbour of it")
+    parser.add_argument("--first", help="the input of MODULE:FUNCTION, as JSON")
+    parser.add_argument("--second", help="a neighbouring input, as JSON")
     parser.add_argument("--epsilon", type=float, required=True, help="what the mechanism claims")
-    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
-    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0])
-    parser.add_argument("--samples", type=int, default=20_000, help="runs on each input; default: %(default)s")
-    parser.add_argument("--confidence", type=float, default=0.99, help="default: %(default)s")
-    parser.add_argument("--json", action="store_true", help="the finding as one object")
+    parser.add_argument("--delta", type=float, help="the delta that it claims (default: 0, pure epsilon)")
+    neighbours_option(parser)
+    parser.add_argument(
+        "--samples", type=int, default=20_000, help="how often it is run on each input (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        default=0.99,
+        help="the probability with which a mechanism that keeps its promise is acquitted (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the finding as one JSON object")
     seed_option(parser)
 
 

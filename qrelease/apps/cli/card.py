@@ -17,9 +17,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_card)
     parser.add_argument("release", type=Path, help="the folder that `qrelease release` wrote")
     parser.add_argument(
-        "--fill", type=Path, metavar="TOML", help="what only the holder knows: a line NAME = TEXT for each such field"
+        "--fill",
+        type=Path,
+        metavar="TOML",
+        help='a TOML file with what only the holder knows, a line NAME = "TEXT" for each such field',
     )
-    parser.add_argument("--json", action="store_true", help="one object; default: Markdown")
+    parser.add_argument("--json", action="store_true", help="print one JSON object (default: Markdown)")
 
 
 def _card(arguments: argparse.Namespace) -> None:

@@ -11,10 +11,15 @@ from qrelease.errors import InvalidInput
 def options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
     parser.set_defaults(run=_count)
-    parser.add_argument("data", type=Path, nargs="+", metavar="SHARD", help=f"{DATA}, with records that no other has")
+    parser.add_argument("data", type=Path, nargs="+", metavar="SHARD", help=f"{DATA}; each record is in one shard only")
     schema_options(parser)
     workload_option(parser)
-    parser.add_argument("--out", type=Path, required=True, help="a folder, to which a file for each shard is added")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="the folder to which the counts of each shard are added, in a file of their own",
+    )
 
 
 def _count(arguments: argparse.Namespace) -> None:

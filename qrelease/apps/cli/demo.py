@@ -11,9 +11,16 @@ from qrelease.privacy.costs import cost_of
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_demo)
-    parser.add_argument("--out", type=Path, default=Path("demo-release"), help="default: %(default)s")
-    parser.add_argument("--epsilon", type=float, default=1.0, help="default: %(default)s")
-    parser.add_argument("--delta", type=float, default=1e-9, help="default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo-release"), help="the folder to make (default: %(default)s)"
+    )
+    parser.add_argument("--epsilon", type=float, default=1.0, help="what the release may cost (default: %(default)s)")
+    parser.add_argument(
+        "--delta",
+        type=float,
+        default=1e-9,
+        help="the probability with which the promise may fail (default: %(default)s)",
+    )
     seed_option(parser)
 
 

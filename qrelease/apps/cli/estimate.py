@@ -11,12 +11,12 @@ from pathlib import Path
 from qrelease.apps.cli.ledgers import known_curator, ledger_path, new_curator
 from qrelease.apps.cli.shared import (
     DATA,
-    NEIGHBOURS,
     check_memory,
     cost_meant,
     cost_options,
     dataset_option,
     ledger_options,
+    neighbours_option,
     protection_options,
     schema_options,
     table_of,
@@ -35,15 +35,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, help=DATA)
     parser.add_argument(
         "statistic",
-        help="as mean:age, mean:age,low=0,high=80, quantile:age,q=0.25",
+        help="what to estimate, such as mean:age or mean:age,low=0,high=80 or quantile:age,q=0.25: see the list below",
     )
     dataset_option(parser)
     schema_options(parser)
-    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+    neighbours_option(parser)
     cost_options(parser, "what this estimate may cost")
     ledger_options(parser, "estimate")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write FILE.json and FILE.html, new files")
-    parser.add_argument("--json", action="store_true", help="the estimate as one object")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="also write FILE.json and FILE.html, which must not be there"
+    )
+    parser.add_argument("--json", action="store_true", help="print the estimate as one JSON object")
     protection_options(parser)
 
 

@@ -13,12 +13,15 @@ from qrelease.apps.cli.shared import (
     check_memory,
     data_options,
     dataset_of,
+    delta_option,
     elapsed,
     entropy_of,
     names,
+    neighbours_option,
     seed_option,
     table_of,
     workload_of,
+    workload_option,
     wrote,
 )
 from qrelease.errors import InvalidInput
@@ -31,22 +34,39 @@ if TYPE_CHECKING:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_evaluate)
-    data_options(parser)
-    parser.add_argument("--mechanism", type=names, default=[DEFAULT], help="a,b; the baselines are always there")
-    parser.add_argument("--epsilon", type=_floats, default=[0.1, 1.0, 10.0], help="as 0.1,1,10 (the default)")
-    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
-    parser.add_argument("--trials", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--plot", type=Path, help="draw error against epsilon (.svg or .png)")
-    judged = parser.add_mutually_exclusive_group()
-    judged.add_argument("--release", type=Path, help="judge the synthetic table of this release, instead of mechanisms")
-    judged.add_argument("--synthetic", type=Path, help="the same of a table that any tool made: CSV or Parquet")
-    parser.add_argument(
+    data_options(parser.add_argument_group("the data"))
+    mechanisms = parser.add_argument_group("comparing mechanisms")
+    workload_option(mechanisms)
+    mechanisms.add_argument(
+        "--mechanism",
+        type=names,
+        default=[DEFAULT],
+        metavar="A,B,…",
+        help="the mechanisms to compare, beside the baselines, which are always compared (default: auto)",
+    )
+    mechanisms.add_argument(
+        "--epsilon", type=_floats, default=[0.1, 1.0, 10.0], help="the epsilons to compare at (default: 0.1,1,10)"
+    )
+    delta_option(mechanisms)
+    neighbours_option(mechanisms)
+    mechanisms.add_argument(
+        "--trials", type=int, default=1, help="how often each mechanism is run (default: %(default)s)"
+    )
+    mechanisms.add_argument("--plot", type=Path, help="draw error against epsilon into this file, .svg or .png")
+    quality = parser.add_argument_group("judging a synthetic table, instead of mechanisms")
+    judged = quality.add_mutually_exclusive_group()
+    judged.add_argument("--release", type=Path, help="judge the synthetic table of this release")
+    judged.add_argument(
+        "--synthetic", type=Path, help="judge this synthetic table, made by any tool: a CSV or Parquet file"
+    )
+    quality.add_argument(
         "--targets",
         type=names,
-        help="of these two: columns that models foretell, a,b or all; default: one of the smallest",
+        metavar="A,B,…",
+        help="the columns that models are trained to predict, or all (default: one column with few cells)",
     )
-    parser.add_argument("--out", type=Path, help="of these two: a new folder for quality.html and quality.json")
-    parser.add_argument("--json", action="store_true", help="one object a line")
+    quality.add_argument("--out", type=Path, help="the folder to make, for quality.html and quality.json")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     seed_option(parser)
 
 

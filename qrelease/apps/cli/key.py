@@ -7,7 +7,9 @@ from pathlib import Path
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_make)
-    parser.add_argument("name", type=Path, help="NAME.key, to be kept secret, and NAME.pub, to be published, are made")
+    parser.add_argument(
+        "name", type=Path, help="makes NAME.key, which you keep secret, and NAME.pub, which you publish"
+    )
 
 
 def _make(arguments: argparse.Namespace) -> None:

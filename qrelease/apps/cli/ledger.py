@@ -9,12 +9,12 @@ from itertools import groupby
 from math import fsum
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.shared import action, ledger_place, opened, told
+from qrelease.apps.cli.shared import LEDGER, action, ledger_place, opened, told
 from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
     from qrelease.privacy import Cost
-    from qrelease.privacy.ledger import Entry
+    from qrelease.privacy.ledger_entries import Entry
 
 
 _LESS = (
@@ -32,18 +32,22 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     show = action(actions, "show", _show, "What was spent, what is left, and the history.")
-    show.add_argument("ledger", type=ledger_place)
-    show.add_argument("--all", action="store_true", help="a line for each charge, also where a session makes many")
+    show.add_argument("ledger", type=ledger_place, help=LEDGER)
     show.add_argument(
-        "--json", action="store_true", help="what may be published, as `qrelease verify --ledger` reads it"
+        "--all", action="store_true", help="print a line for each charge, also where one session makes many"
+    )
+    show.add_argument(
+        "--json",
+        action="store_true",
+        help="print what may be published, as JSON, which `qrelease verify --ledger` reads",
     )
     more = action(actions, "raise", _raise, "Set a larger total: a decision about the people in the data.")
-    more.add_argument("ledger", type=ledger_place)
-    more.add_argument("--epsilon", type=float, required=True)
+    more.add_argument("ledger", type=ledger_place, help=LEDGER)
+    more.add_argument("--epsilon", type=float, required=True, help="the new total")
     more.add_argument(
         "--delta",
         type=float,
-        help="default: as it is, and then a larger epsilon holds at that one delta; see the README",
+        help="the new total (default: as it is; then the larger epsilon holds at that one delta)",
     )
 
 

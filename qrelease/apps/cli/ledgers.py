@@ -93,7 +93,7 @@ def new_curator(
 
 
 def told_of_rows(curator: Curator) -> Curator:
-    """The curator, after one line for the data holder where the records are others than before."""
+    """The curator, after one line for the data holder where the records have changed."""
     notice = curator.notice
     if notice:
         print(f"qrelease: {notice}", file=sys.stderr, flush=True)

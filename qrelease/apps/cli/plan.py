@@ -3,26 +3,43 @@
 import argparse
 import json
 
-from qrelease.apps.cli.shared import query_options, workload_of
+from qrelease.apps.cli.shared import delta_option, neighbours_option, schema_options, workload_of, workload_option
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_plan)
-    query_options(parser)
+    schema_options(parser)
+    workload_option(parser)
+    neighbours_option(parser)
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")
     parser.add_argument(
         "--persons",
         type=int,
         metavar="N",
-        help="about how many persons there are, where the schema has a [person]: it says how many records are kept",
+        help="about how many persons there are, where the schema has a [person]: then the plan says how many of their"
+        " records are kept",
     )
-    parser.add_argument("--target-error", type=float, help="how far off the worst answer may be, a fraction of n")
-    parser.add_argument("--epsilon", type=float, help="default: the least that a theorem takes for the target error")
-    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
-    parser.add_argument("--beta", type=float, default=0.05, help="how often a promise may fail; default: %(default)s")
-    parser.add_argument("--trials", type=int, default=3, help="simulations of each; default: %(default)s, 0 for none")
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument(
+        "--target-error", type=float, help="how far off the worst answer may be, as a fraction of the records"
+    )
+    parser.add_argument(
+        "--epsilon", type=float, help="what a release may cost (default: the least that a theorem needs for the target)"
+    )
+    delta_option(parser)
+    parser.add_argument(
+        "--beta",
+        type=float,
+        default=0.05,
+        help="the probability with which a promised error may be exceeded (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=3,
+        help="how often each mechanism is simulated on made-up records (default: %(default)s; 0 for never)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _plan(arguments: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
+    Options,
     check_memory,
     cost_meant,
     cost_options,
@@ -21,11 +22,13 @@ from qrelease.apps.cli.shared import (
     elapsed,
     entropy_of,
     ledger_options,
+    neighbours_option,
     protection_options,
     table_of,
     told,
     warn_of_delta,
     workload_of,
+    workload_option,
     wrote,
 )
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError
@@ -53,94 +56,121 @@ _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=make, uncharged="nothing was charged")
-    data_options(parser, counted=True)
-    _mechanism_options(parser)
-    _output_options(parser)
-    ledger_options(parser, "release")
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="of auto: say why it takes what it takes, and what it does not"
-    )
-    parser.add_argument(
-        "--again",
-        action="store_true",
-        help="a new charge, although a release with the same arguments was charged and not finished: by default that"
-        " one is gone on with, for free",
-    )
-    protection_options(parser)
+    data_options(parser.add_argument_group("the data"), counted=True)
+    _question_options(parser.add_argument_group("what is asked"))
+    _privacy_options(parser.add_argument_group("what it may cost"))
+    _mechanism_options(parser.add_argument_group("how it is made"))
+    _output_options(parser.add_argument_group("what is written"))
 
 
-def _mechanism_options(parser: argparse.ArgumentParser) -> None:
-    """How the release is made, and what it may cost."""
-    parser.add_argument(
-        "--mechanism",
-        type=named,
-        choices=[*MECHANISMS, _SUMS],
-        default=DEFAULT,
-        help="default: %(default)s; auto takes the one with the least predicted error, and says why; laplace and"
-        " gaussian fit a table to their noisy answers, if the universe allows; sums measures the workload together with"
-        " --numbers, in one plan",
-    )
-    cost_options(parser, "what this release may cost")
-    parser.add_argument("--rounds", type=int, help="of mwem; default: a public rule")
-    parser.add_argument("--size", type=int, help="of smalldb: records of the small database; default: a public rule")
-    parser.add_argument("--alpha", type=float, help="of smalldb, instead of a size: how well some database should fit")
-    parser.add_argument(
-        "--records",
-        type=int,
-        metavar="N",
-        help="of auto, maxent and mwem: about how many there are, if public; default: a little of the budget finds out",
-    )
-    parser.add_argument(
-        "--weighted-records",
-        type=int,
-        metavar="N",
-        help="of records: weighted records that are drawn; the more, the less their scatter; default: by the"
-        " noisy number of records and the cost",
-    )
-    parser.add_argument(
-        "--order",
-        type=int,
-        metavar="K",
-        help="of records: columns of the largest marginals that may be measured; default: 3",
-    )
+def _question_options(parser: Options) -> None:
+    """The queries that are answered, and the numbers."""
+    workload_option(parser)
     parser.add_argument(
         "--numbers",
         action="append",
         metavar="Q",
-        help="sums, means, variances and shares by group, in the same charge, each with its interval: mean:COLUMN by"
-        " A*B where CONDITION, sum:, variance:, ratio:CONDITION, histogram:COLUMN, count; may be repeated",
+        help="also release sums, means, variances or shares by group, each with its interval: mean:COLUMN by A*B where"
+        " CONDITION; likewise sum:, variance:, ratio:CONDITION, histogram:COLUMN and count; may be repeated",
     )
     parser.add_argument(
         "--clip",
         action="append",
         metavar="COLUMN=LOW..HIGH",
-        help="bounds that values are clipped to in --numbers, from public knowledge; COLUMN=learn learns them from the"
-        " records, for a tenth of the cost; default: those of the schema",
+        help="clip the values of a column to these bounds, which come from public knowledge, for --numbers;"
+        " COLUMN=learn learns bounds from the records for a tenth of the cost (default: the schema's bounds)",
     )
     parser.add_argument(
         "--numbers-share",
         type=float,
         metavar="S",
-        help="of the cost, for --numbers; default: 0.5",
+        help="the share of the cost that --numbers may take, between 0 and 1 (default: 0.5)",
     )
 
 
-def _output_options(parser: argparse.ArgumentParser) -> None:
-    """The files that are written, and where."""
-    parser.add_argument("--rows", type=int, help="synthetic records; default: about as many as the input has")
+def _privacy_options(parser: Options) -> None:
+    """What is protected, what the release may cost, and which ledger pays."""
+    cost_options(parser, "what this release may cost")
+    neighbours_option(parser)
+    ledger_options(parser, "release")
     parser.add_argument(
-        "--weighted", action="store_true", help="a synthetic table with a weight for each row, which is the more exact"
+        "--again",
+        action="store_true",
+        help="charge again, although a release with the same arguments was charged and not finished (default: finish"
+        " that one, for free)",
+    )
+    protection_options(parser)
+
+
+def _mechanism_options(parser: Options) -> None:
+    """How the release is made."""
+    parser.add_argument(
+        "--mechanism",
+        type=named,
+        choices=[*MECHANISMS, _SUMS],
+        default=DEFAULT,
+        help="the mechanism (default: auto, which takes the one whose predicted error is least); laplace and gaussian"
+        " fit a synthetic table to their noisy answers where the universe is small enough; sums measures the workload"
+        " and --numbers together",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="say why auto takes the mechanism that it takes, and not others"
+    )
+    parser.add_argument("--rounds", type=int, help="mwem only: the number of rounds (default: by a public rule)")
+    parser.add_argument(
+        "--size", type=int, help="smalldb only: the number of records of the small database (default: by a public rule)"
+    )
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        help="smalldb only, instead of --size: the error, a fraction of the records, within which some small database"
+        " shall fit",
+    )
+    parser.add_argument(
+        "--records",
+        type=int,
+        metavar="N",
+        help="auto, maxent and mwem only: about how many records there are, if that is public (default: a little of the"
+        " budget is spent on a noisy count)",
+    )
+    parser.add_argument(
+        "--weighted-records",
+        type=int,
+        metavar="N",
+        help="records only: the number of weighted records of the model; more take longer and come nearer (default: by"
+        " the noisy number of records and the cost)",
+    )
+    parser.add_argument(
+        "--order",
+        type=int,
+        metavar="K",
+        help="records only: measure marginals of at most K columns (default: 3)",
+    )
+
+
+def _output_options(parser: Options) -> None:
+    """The files that are written, and where."""
+    parser.add_argument("--out", type=Path, help="the folder to make (default: DATASET-release)")
+    parser.add_argument(
+        "--rows", type=int, help="the number of synthetic records (default: about as many as the table has)"
+    )
+    parser.add_argument(
+        "--weighted",
+        action="store_true",
+        help="write the model's cells with a column `weight`, instead of whole synthetic records: more accurate",
     )
     parser.add_argument(
         "--answers",
         action=argparse.BooleanOptionalAction,
-        help="whether answers.csv is written; default: unless it would have more than 1,000,000 lines",
+        help="write answers.csv, or do not (default: write it unless it would have more than 1,000,000 lines)",
     )
     parser.add_argument(
-        "--out-format", choices=["csv", "parquet"], default="csv", help="of the two tables; default: %(default)s"
+        "--out-format",
+        choices=["csv", "parquet"],
+        default="csv",
+        help="the format of the synthetic table and the answers (default: %(default)s)",
     )
-    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key, see `qrelease key`")
-    parser.add_argument("--out", type=Path, help="a new folder; default: DATASET-release, here")
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key (see `qrelease key`)")
 
 
 def make(arguments: argparse.Namespace) -> None:
@@ -378,7 +408,7 @@ def _foretell(
 ) -> None:
     """Tell what the release will be like, and how long it will take, while it costs nothing to call it off.
 
-    Nothing where the ledger does not cover the cost: then either a release that was cut off is gone on with, or a
+    Nothing where the ledger does not cover the cost: then either a release that was cut off is resumed, or a
     refusal follows, which is one line.
     """
     from qrelease.mechanisms.forecasts import Forecasting, forecast

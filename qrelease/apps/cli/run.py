@@ -24,8 +24,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "jobs",
         type=Path,
-        help="TOML: data, schema, [total] with epsilon and delta, and a [[release]] for each folder: out, epsilon,"
-        " delta and what else `qrelease release` takes; paths are from the file's folder. What is there is left",
+        help="a TOML file with data, schema, a table [total] with epsilon and delta, and a table [[release]] for each"
+        " release: out, epsilon, delta and any other option of `qrelease release`. Paths are relative to this file. A"
+        " release whose folder is there is not made again",
     )
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from qrelease.apps.cli.shared import (
     DATA,
-    NEIGHBOURS,
     action,
     check_memory,
     check_weak,
+    dataset_option,
     entropy_of,
-    ledger_place,
+    ledger_options,
+    neighbours_option,
     protection_options,
     schema_options,
     table_of,
@@ -27,29 +28,29 @@ def options(parser: argparse.ArgumentParser) -> None:
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
     )
     draft.add_argument("data", type=Path, help=DATA)
-    draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only; default: at all")
+    draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only (default: at all)")
     draft.add_argument(
         "--learn",
         action="store_true",
-        help="leave bins and longer lists of categories to `schema learn`, which pays for them, instead of reading them"
-        " off the data",
+        help="leave bins and longer lists of categories open, for `schema learn` to learn from the budget, instead of"
+        " reading them off the data",
     )
-    draft.add_argument("--out", type=Path, help="default: standard output")
-    learn = action(
-        actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a cost in privacy."
-    )
+    draft.add_argument("--out", type=Path, help="the file to write (default: standard output)")
+    learn = action(actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a charge.")
     learn.set_defaults(uncharged="nothing was charged")
     learn.add_argument("data", type=Path, help=DATA)
-    learn.add_argument("--dataset", metavar="NAME", help="whose people these are; default: as of release")
+    dataset_option(learn)
     schema_options(learn)
-    learn.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+    neighbours_option(learn)
     learn.add_argument("--epsilon", type=float, required=True, help="what learning may cost")
-    learn.add_argument("--delta", type=float, help="needed where categories are to be learned")
-    learn.add_argument("--out", type=Path, required=True, help="the completed schema, a new file")
-    learn.add_argument("--ledger", type=ledger_place, help="default: DATASET.ledger beside the data")
-    learn.add_argument("--total-epsilon", type=float, help="of a new ledger; default: the cost of this")
-    learn.add_argument("--total-delta", type=float, help="likewise; default: that of this")
-    learn.add_argument("--again", action="store_true", help="a new charge, although the same was learned before")
+    learn.add_argument(
+        "--delta",
+        type=float,
+        help="the probability with which the promise may fail; needed where categories are to be learned",
+    )
+    learn.add_argument("--out", type=Path, required=True, help="the file to make, with the completed schema")
+    ledger_options(learn, "charge")
+    learn.add_argument("--again", action="store_true", help="charge again, although the same was learned before")
     protection_options(learn)
 
 

@@ -17,11 +17,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("synthetic", type=Path, help="a public table of the same columns, such as synthetic.csv")
     shared.schema_options(parser)
     shared.cost_options(parser, "what the scores may cost, all together")
-    parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: as of `qrelease release`")
+    shared.dataset_option(parser)
     parser.add_argument(
-        "--ledger", type=shared.ledger_place, help="that of the data; default: DATASET.ledger beside them"
+        "--ledger", type=shared.ledger_place, help="the ledger of the data (default: DATASET.ledger beside them)"
     )
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     shared.protection_options(parser)
 
 

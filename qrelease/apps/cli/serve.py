@@ -7,11 +7,13 @@ from pathlib import Path
 from qrelease.apps.cli import STAYS
 from qrelease.apps.cli.shared import (
     DATA,
-    NEIGHBOURS,
     check_memory,
     check_weak,
     dataset_of,
+    dataset_option,
+    delta_option,
     ledger_place,
+    neighbours_option,
     parent_option,
     schema_options,
     warn_of_delta,
@@ -30,53 +32,77 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--ledger",
         type=ledger_place,
         required=True,
-        help="a file, or for servers on many hosts postgresql://user@host/database?schema=people; made with this budget"
-        " as its total, if it is new",
+        help="the ledger: a file, or for servers on many hosts postgresql://user@host/database?schema=people; made with"
+        " this budget as its total, if it is new",
     )
-    parser.add_argument("--dataset", metavar="NAME", help="whose people these are; default: from the file's name")
-    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0])
+    dataset_option(parser)
+    neighbours_option(parser)
     parser.add_argument("--epsilon", type=float, required=True, help="what all answers together may cost")
-    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    delta_option(parser)
     weak_option(parser)
-    parser.add_argument("--alpha", type=float, default=0.05, help="error bars, a fraction of n; default: %(default)s")
-    parser.add_argument("--beta", type=float, default=0.001, help="how often one may fail; default: %(default)s")
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.05,
+        help="how far off an answer may be, as a fraction of the records (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--beta",
+        type=float,
+        default=0.001,
+        help="the probability with which an answer may be further off (default: %(default)s)",
+    )
     parser.add_argument(
         "--records",
         type=int,
         metavar="N",
-        help="about how many there are, if public: an alpha that no table of so many could meet is refused before the"
-        " noisy count is bought",
+        help="about how many records there are, if that is public: an alpha that cannot be met with so many is then"
+        " refused before a noisy count is bought",
     )
-    parser.add_argument("--declare", type=int, metavar="K", help="queries have K columns at most: buys for all at once")
+    parser.add_argument(
+        "--declare",
+        type=int,
+        metavar="K",
+        help="all queries will name at most K columns: the session then pays for them together, at the start",
+    )
     parser.add_argument(
         "--session",
         metavar="NAME",
         default="server",
-        help="its key in the ledger: another is a new one; default: %(default)s",
+        help="the name of the session in the ledger; with a new name a new session begins (default: %(default)s)",
     )
     parser.add_argument(
-        "--changed-rows", action="store_true", help="go on with a session although the records are others than before"
+        "--changed-rows",
+        action="store_true",
+        help="go on with a session although the records have changed since it was opened",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s; others need a proxy with TLS")
-    parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address to listen on; any but this machine's own needs a proxy with TLS (default: %(default)s)",
+    )
+    parser.add_argument("--port", type=int, default=8000, help="the port to listen on (default: %(default)s)")
     parser.add_argument(
         "--metrics-port",
         type=int,
         metavar="PORT",
-        help="of 127.0.0.1: serve /metrics there, for Prometheus, and there alone; default: nowhere",
+        help="serve /metrics, for Prometheus, on this port of 127.0.0.1 (default: nowhere)",
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes; default: %(default)s")
+    parser.add_argument("--workers", type=int, default=1, help="the number of worker processes (default: %(default)s)")
     parser.add_argument(
-        "--rate", type=float, default=200.0, help="requests a second, a token, in each worker; default: %(default)s"
+        "--rate",
+        type=float,
+        default=200.0,
+        help="how many requests a second each worker takes from one token (default: %(default)s)",
     )
     parser.add_argument(
         "--strangers",
         type=int,
         default=64,
         metavar="N",
-        help="connections without a good token from one address, or from the first 64 bits of one of IPv6, in each"
-        " worker: a further one takes the place of the oldest idle one. Behind a proxy, from which all come, as many as"
-        " it opens; default: %(default)s",
+        help="how many connections without a valid token each worker keeps from one address (for IPv6, from one /64"
+        " network); a further one replaces the oldest idle one. Behind a proxy all come from its address: give as many"
+        " as it opens (default: %(default)s)",
     )
 
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from qrelease.queries.workload import Workload
 
 DATA = (
-    "CSV file (.gz, .xz, .bz2 too), or Parquet (.parquet), Arrow (.arrow), JSON lines (.jsonl) or DuckDB (.duckdb) by"
-    " its suffix; or a pattern of many in quotes"
+    "the table: a file whose suffix says its format, .csv (also .csv.gz, .csv.xz, .csv.bz2), .parquet, .arrow, .jsonl"
+    " or .duckdb; or, in quotes, a pattern such as 'part-*.parquet' for many files"
 )
+LEDGER = "the ledger: a file, or postgresql://user@host/database?schema=people for one on a server"
+Options = argparse.ArgumentParser | argparse._ArgumentGroup
+"""What options are added to: a parser, or a group of its options that has a heading of its own."""
 
 SILENT = 2.0
 """Seconds after which what is at work shows that it is."""
@@ -49,79 +52,105 @@ def action(
     return parser
 
 
-def data_options(parser: argparse.ArgumentParser, *, counted: bool = False) -> None:
-    """A table, and what is asked about it.
+def data_options(parser: Options, *, counted: bool = False) -> None:
+    """A table and its schema.
 
     counted  whether exact counts of it do
     """
     parser.add_argument("data", type=Path, help=DATA, nargs="?" if counted else None)
     if counted:
         parser.add_argument(
-            "--counts", type=Path, metavar="DIR", help="instead of a table, what `qrelease count` wrote of its shards"
+            "--counts",
+            type=Path,
+            metavar="DIR",
+            help="read the exact counts that `qrelease count` wrote into this folder, instead of a table",
         )
     dataset_option(parser)
-    parser.add_argument("--query", metavar="SQL", help="of a DuckDB file: the select that gives the records")
+    parser.add_argument(
+        "--query", metavar="SQL", help="the select statement that gives the records, where the data are a DuckDB file"
+    )
     parent_option(parser)
-    query_options(parser)
+    schema_options(parser)
 
 
-def dataset_option(parser: argparse.ArgumentParser) -> None:
+def dataset_option(parser: Options) -> None:
     """The name of the people whose budget is spent."""
     parser.add_argument(
-        "--dataset", metavar="NAME", help="whose people these are; default: the file's name without .csv, .gz, .parquet"
+        "--dataset",
+        metavar="NAME",
+        help="the name of the dataset, whose ledger is charged (default: the file's name without its suffixes)",
     )
 
 
-def ledger_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """The ledger that pays for an estimate or a release, and the total of a new one."""
+def ledger_options(parser: Options, what: str) -> None:
+    """The ledger that pays for `what`, such as an estimate or a release, and the total of a new one."""
     parser.add_argument(
         "--ledger",
         type=ledger_place,
-        help="default: DATASET.ledger beside the data; needed where that folder cannot be written",
+        help="the ledger that is charged (default: DATASET.ledger beside the data); needed where that folder cannot be"
+        " written",
     )
-    parser.add_argument("--total-epsilon", type=float, help=f"of a new ledger; default: the cost of this {what}")
-    parser.add_argument("--total-delta", type=float, help=f"likewise; default: that of this {what}")
+    parser.add_argument(
+        "--total-epsilon",
+        type=float,
+        help=f"the epsilon of all charges together, when the ledger is made (default: the cost of this {what})",
+    )
+    parser.add_argument(
+        "--total-delta", type=float, help=f"the delta of all charges together (default: that of this {what})"
+    )
 
 
-def parent_option(parser: argparse.ArgumentParser) -> None:
+def parent_option(parser: Options) -> None:
     """A second table."""
     parser.add_argument(
         "--parent",
         type=Path,
         metavar="FILE",
-        help="a table with one row for each person of the schema's [person], which has the columns that the data have"
-        " not",
+        help="a second table with one row for each person (see [person] in the schema): it has those of the schema's"
+        " columns that the data lack",
     )
 
 
-def query_options(parser: argparse.ArgumentParser) -> None:
-    """A universe, what is asked about it, and what is protected."""
-    schema_options(parser)
-    workload_option(parser)
-    parser.add_argument("--neighbours", choices=NEIGHBOURS, default=NEIGHBOURS[0], help="default: %(default)s")
+def neighbours_option(parser: Options) -> None:
+    """What is protected."""
+    parser.add_argument(
+        "--neighbours",
+        choices=NEIGHBOURS,
+        default=NEIGHBOURS[0],
+        help="what is protected: whether a record is there at all, or what it says, where the number of records is"
+        " public (default: %(default)s)",
+    )
 
 
-def workload_option(parser: argparse.ArgumentParser) -> None:
+def workload_option(parser: Options) -> None:
     """What is asked."""
     parser.add_argument(
         "--workload",
         action="append",
         metavar="W",
-        help="marginals:3 (default), marginals:a*b,c*d, ranges:a, prefixes:a, boxes:a*b, where:CONDITION; may be"
-        " repeated",
+        help="the queries to answer well: marginals:3 (the default: all tables of counts by three columns),"
+        " marginals:a*b,c*d (these two), ranges:a, prefixes:a, boxes:a*b, or where:CONDITION; may be repeated",
     )
 
 
-def schema_options(parser: argparse.ArgumentParser) -> None:
+def schema_options(parser: Options) -> None:
     """A universe."""
-    parser.add_argument("--schema", type=Path, required=True, help="schema.toml, or a {column: size} JSON")
-    parser.add_argument("--columns", type=names, help="only these columns, as a,b,c")
+    parser.add_argument(
+        "--schema",
+        type=Path,
+        required=True,
+        help="the schema, a TOML file; or JSON {column: size}, where the data are codes 0 to size - 1",
+    )
+    parser.add_argument("--columns", type=names, metavar="A,B,…", help="use only these columns (default: all)")
 
 
-def seed_option(parser: argparse.ArgumentParser) -> None:
+def seed_option(parser: Options) -> None:
     """The option that makes the noise repeatable, for tests."""
     parser.add_argument(
-        "--insecure-seed", type=int, metavar="N", help="repeatable noise for tests; the result protects nobody"
+        "--insecure-seed",
+        type=int,
+        metavar="N",
+        help="draw repeatable noise, for tests: the result protects nobody",
     )
 
 
@@ -201,12 +230,22 @@ def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:
     return whole
 
 
-def cost_options(parser: argparse.ArgumentParser, what: str, *, needed: bool = True) -> None:
+def cost_options(parser: Options, what: str, *, needed: bool = True) -> None:
     """An epsilon and perhaps a delta, or a rho."""
     either = parser.add_mutually_exclusive_group(required=needed)
     either.add_argument("--epsilon", type=float, help=what)
-    either.add_argument("--rho", type=float, help="the same in zCDP, instead of an epsilon and a delta")
-    parser.add_argument("--delta", type=float, help="default: none, pure epsilon")
+    either.add_argument("--rho", type=float, help="the same as a rho of zCDP, instead of an epsilon and a delta")
+    delta_option(parser)
+
+
+def delta_option(parser: Options) -> None:
+    """The probability with which the promise may fail."""
+    parser.add_argument(
+        "--delta",
+        type=float,
+        help="the probability with which the promise may fail: far below 1 / the number of people (default: 0, pure"
+        " epsilon)",
+    )
 
 
 def cost_given(arguments: argparse.Namespace) -> Cost:
@@ -275,16 +314,16 @@ def _epsilon_of(rho: float) -> float:
     return zcdp_epsilon(rho, _TINY_DELTA)
 
 
-def weak_option(parser: argparse.ArgumentParser) -> None:
+def weak_option(parser: Options) -> None:
     """Whether a cost that protects next to nobody is meant."""
     parser.add_argument(
         "--weak",
         action="store_true",
-        help=f"that an epsilon above {WEAK_EPSILON:g} is meant, which protects hardly anyone",
+        help=f"allow an epsilon above {WEAK_EPSILON:g}, which protects hardly anyone",
     )
 
 
-def protection_options(parser: argparse.ArgumentParser) -> None:
+def protection_options(parser: Options) -> None:
     """Whether next to no protection is meant: `weak_option` and `seed_option`."""
     weak_option(parser)
     seed_option(parser)

@@ -17,11 +17,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_verify)
     parser.add_argument("release", type=Path, help="the folder that `qrelease release` wrote")
-    parser.add_argument("--key", type=Path, help="the holder's public key: the release has to be signed by it")
+    parser.add_argument("--key", type=Path, help="the holder's public key, by which the release has to be signed")
     parser.add_argument(
-        "--ledger", type=ledger_place, help="the holder's ledger, or what `qrelease ledger show --json` printed of it"
+        "--ledger",
+        type=ledger_place,
+        help="the holder's ledger, or what `qrelease ledger show --json` printed of it: it has to hold the charge",
     )
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _verify(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ terms of a session that follow from it.
 **Crashes.** Every answer is in the ledger's journal before it is shown. A session that is opened again replays them: it
 has the same answers to what was asked, the same hypothesis and the same counts. The secret noise of the threshold is
 stored nowhere. It is drawn anew, which ends one of the c runs of AboveThreshold that the price is for, without a ⊤. So
-**going on with a session takes one of its updates**, written down before the first draw. What was drawn but not written
+**resuming a session takes one of its updates**, written down before the first draw. What was drawn but not written
 down was never seen, but for the fact that there was a ⊤, which a patient eye may tell from the time it took and kill
 the process: that run is over too, and paid for. No seed is kept, so no noise can serve twice, not even if somebody goes
 on with a session from two copies of a ledger. That spends the budget twice, as copies of a ledger do.
@@ -49,7 +49,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import NumericSparse
 from qrelease.privacy.costs import Cost, Neighbours
-from qrelease.privacy.ledger import Journal
+from qrelease.privacy.journals import Journal
 from qrelease.queries.canonical import canonical
 from qrelease.queries.workload import Group, Workload, single
 
@@ -120,7 +120,7 @@ class PrivateMultiplicativeWeights:
             self._setting(domain, cost, neighbours, records).terms(self.alpha)
 
     def open(self, private: Private, cost: Cost, journal: Journal) -> PMWSession:
-        """A session, new or gone on with; see `Curator.open`.
+        """A session, new or resumed; see `Curator.open`.
 
         Under add-remove the number of records is bought first. If α turns out to be out of reach then, it is an
         `InvalidInput`, and the charge stands: opened again under its key, with an α that is not, the session has the

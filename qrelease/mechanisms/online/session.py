@@ -62,7 +62,7 @@ from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import Tally, after, remaining, spent
-from qrelease.privacy.ledger import SharedJournal
+from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.numeric import NumericQuestion
@@ -155,7 +155,7 @@ class Online:
             raise InvalidInput(f"alpha * records must be at least 2 counts, got {self.alpha:g} * {records:,}")
 
     def join(self, private: Private, journal: SharedJournal) -> OnlineSession:
-        """A session, new or gone on with; see `Curator.open`."""
+        """A session, new or resumed; see `Curator.open`."""
         terms = {
             "alpha": self.alpha,
             "beta": self.beta,

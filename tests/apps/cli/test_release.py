@@ -462,8 +462,8 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     said = " ".join(capsys.readouterr().out.split())
     default = Records()
     assert default.weighted_records is None
-    assert "the less their scatter; default: by the noisy number of records and the cost" in said
-    assert f"that may be measured; default: {default.order}" in said
+    assert "more take longer and come nearer (default: by the noisy number of records and the cost)" in said
+    assert f"measure marginals of at most K columns (default: {default.order})" in said
 
 
 def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
