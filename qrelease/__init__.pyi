@@ -12,6 +12,7 @@ from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
 from qrelease.data.person import Person as Person
 from qrelease.data.schema_draft import draft as draft
+from qrelease.data.sources import spark as spark
 from qrelease.data.table import Table as Table
 from qrelease.data.two_tables import TwoTables as TwoTables
 from qrelease.errors import BudgetExceeded as BudgetExceeded

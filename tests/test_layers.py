@@ -159,6 +159,7 @@ def test_the_private_table_is_seen_by_few():
     assert {name for name in seen_by if room_of(name) not in {"evaluation", "apps"}} == {
         "data.bundled",
         "data.counts",
+        "data.sources.spark_blocks",
         "data.two_tables",
         "mechanisms.simulation",
     }

@@ -42,6 +42,8 @@ _MAX_EXACT: Final = 2.0**53
 _FRACTION: Final = re.compile(r"[.,]\d{6}(\d+)")
 """Of a second, in a text that is a moment; Python's own reader cuts it after six digits."""
 
+_TO_SECONDS: Final = len("2020-01-31T23:59:59")
+
 _SHOWN: Final = 40
 """Characters of a key in a message."""
 
@@ -255,6 +257,10 @@ class PersonReader(dict[str, int]):
             raise InvalidInput(f"person column {self._person.column!r}: {error}") from None
         return self["" if text is None else text]
 
+    def texts(self) -> list[str]:
+        """By the number of a person, how the key is spelled."""
+        return [*self._texts.values()]
+
     def digests(self) -> npt.NDArray[np.uint64]:
         """By the number of a person, 128 bits that depend on what the key stands for alone, (persons, 2)."""
         words = (blake2b(repr(stands_for).encode(), digest_size=16).digest() for stands_for in self._texts)
@@ -307,6 +313,20 @@ def identity(text: str) -> tuple[str, str]:
     if isinstance(means, datetime):
         return "moment", means.isoformat() + _finer(stripped)
     return "text", means if isinstance(means, str) else means.isoformat()
+
+
+def bucket(text: str, buckets: int) -> int:
+    """Which of some buckets a key is in: one for all keys that are one person, or that a reader could take for one.
+
+    These are numbers of one float and moments of one second.
+    """
+    kind, stands_for = identity(text)
+    if kind == "number":
+        stands_for = repr(float(stands_for) + 0.0)  # -0.0 is 0.0
+    elif kind == "moment":
+        stands_for = stands_for[:_TO_SECONDS]
+    word = blake2b(repr((kind, stands_for)).encode(), digest_size=8).digest()
+    return int.from_bytes(word, "little") % buckets
 
 
 def rounded(text: str) -> tuple[str, str]:
