@@ -73,6 +73,11 @@ class SparkSource:
         return False
 
     @property
+    def weight_bits(self) -> int:
+        """Each record counts as one: persons who count once are refused."""
+        return 0
+
+    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are; public."""
         return self._layout.of_persons
@@ -221,9 +226,9 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     Raises
     ------
     InvalidInput
-        Without pyspark; for a frame that is streamed, for a schema to be learned, for a column that the frame has not,
-        and for a value that the schema has not: one line with its partition, row, column and value, for the data
-        holder's eyes.
+        Without pyspark; for a frame that is streamed, for a schema to be learned or in which a person counts once, for a
+        column that the frame has not, and for a value that the schema has not: one line with its partition, row, column
+        and value, for the data holder's eyes.
 
     Examples
     --------
@@ -236,6 +241,8 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     derives = domain.person is not None and bool(domain.person.derive)
     records = records_of(domain) if derives else domain
     records.check_decided()
+    if records.person is not None and records.person.counts_once:
+        raise InvalidInput("persons who count once (weights = 'persons') are not read by Spark; leave weights out")
     person = None if records.person is None else person_column(reader, records.person.column)
     names = dict(zip(records.names, found_columns(reader, records), strict=True))
     plain = {name: f"c{place}" for place, name in enumerate(reader.header)}  # Spark would look names up by letters
