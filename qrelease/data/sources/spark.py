@@ -226,9 +226,9 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     Raises
     ------
     InvalidInput
-        Without pyspark; for a frame that is streamed, for a schema to be learned or in which a person counts once, for a
-        column that the frame has not, and for a value that the schema has not: one line with its partition, row, column
-        and value, for the data holder's eyes.
+        Without pyspark; for a frame that is streamed, for a schema to be learned or in which a person counts once, for
+        a column that the frame has not, and for a value that the schema has not: one line with its partition, row,
+        column and value, for the data holder's eyes.
 
     Examples
     --------
