@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -54,7 +55,7 @@ class SparkSource:
         self._layout = layout
         self._blocks = blocks.persist()
         self._known = KnownCounts()
-        self._release = weakref.finalize(self, blocks.unpersist)
+        self._release = weakref.finalize(self, _let_go, blocks)
         self._release.atexit = False  # the session may have ended by then
         numbers = self._asked(
             self._blocks.select("records").mapInArrow(spark_blocks.tallied, "records bigint"), reading=reading
@@ -262,6 +263,12 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     buckets = rows.mapInArrow(encode, reading.layout.bucketed).repartition(partitions, "bucket")
     gather = partial(spark_blocks.gathered, reading=reading, derived=domain if derives else None)
     return SparkSource(kept, buckets.sortWithinPartitions("bucket").mapInArrow(gather, kept.spelled), reading=True)
+
+
+def _let_go(blocks: DataFrame) -> None:
+    """Free what Spark keeps of them, unless its session is over: then nothing is kept."""
+    with suppress(Exception):  # whichever error the bridge to Java has for that
+        blocks.unpersist()
 
 
 @final
