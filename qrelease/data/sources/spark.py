@@ -73,6 +73,11 @@ class SparkSource:
         return False
 
     @property
+    def weight_bits(self) -> int:
+        """Of one record's count: here each counts one."""
+        return 0
+
+    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are; public."""
         return self._layout.of_persons
@@ -236,6 +241,10 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     derives = domain.person is not None and bool(domain.person.derive)
     records = records_of(domain) if derives else domain
     records.check_decided()
+    if domain.counts_once:
+        raise InvalidInput(
+            'Spark counts records, and here each person counts once: take weights = "records" in [person]'
+        )
     person = None if records.person is None else person_column(reader, records.person.column)
     names = dict(zip(records.names, found_columns(reader, records), strict=True))
     plain = {name: f"c{place}" for place, name in enumerate(reader.header)}  # Spark would look names up by letters
