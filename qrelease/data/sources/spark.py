@@ -47,6 +47,7 @@ class SparkSource:
 
     Examples
     --------
+    >>> import qrelease as qr
     >>> spark_source = qr.spark.source(frame, "people.toml")  # doctest: +SKIP
     >>> curator = qr.Curator(spark_source, qr.Ledger.open("people.ledger"))  # doctest: +SKIP
     """
@@ -233,6 +234,7 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
 
     Examples
     --------
+    >>> import qrelease as qr
     >>> frame = session.read.parquet("people.parquet")  # doctest: +SKIP
     >>> qr.spark.source(frame, "people.toml", ["age", "sex"])  # doctest: +SKIP
     SparkSource(age[5] x sex[2] (10 cells); the records are private)
