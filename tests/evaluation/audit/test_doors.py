@@ -14,6 +14,7 @@ from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
 from qrelease.apps.server.in_process import in_process
 from qrelease.apps.server.service import Service
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.evaluation.audit.commands import released, started
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
 from qrelease.evaluation.audit.noisy import NOISY_FIELDS, allowed
 from qrelease.evaluation.audit.observed import SMALLEST_TABLE, compared, flat, listening, neighbouring
@@ -61,7 +62,9 @@ def test_at_all_doors_of_a_release_only_what_is_noisy_differs(name, neighbours):
 
 
 def test_on_the_command_line_only_what_is_noisy_differs():
-    found = compared("command line", "laplace", command_door("laplace", ONE), ADD, seeds=1, pairs=FEW[ADD][:1])
+    found = compared(
+        "command line", "laplace", command_door(released("laplace"), ONE), ADD, seeds=1, pairs=FEW[ADD][:1]
+    )
     assert not found.convicted, str(found)
 
 
@@ -176,9 +179,9 @@ def test_a_mechanism_that_leaks_is_convicted(leak, path):
 @pytest.mark.parametrize(
     ("leak", "path"),
     [
-        ('print("read", len(table), "records", file=sys.stderr)', "stderr/0"),
+        ('print("read", len(table), "records", file=sys.stderr)', "0 release/stderr/0/numbers/0"),
         pytest.param("(folder / 'notes').write_text('n' * len(table))", "files", marks=pytest.mark.slow),
-        pytest.param("sys.exit(len(table))", "exit", marks=pytest.mark.slow),
+        pytest.param("sys.exit(len(table))", "0 release/exit", marks=pytest.mark.slow),
     ],
 )
 def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
@@ -191,7 +194,7 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
         f"def saved(release, folder, *rest, **named):\n    {leak}\n    return save(release, folder, *rest, **named)\n"
         "curator.Curator.__init__, writer.save = init, saved\nsys.exit(main())\n"
     )
-    door = command_door("laplace", ONE, (sys.executable, str(script)))
+    door = command_door(released("laplace"), ONE, started((sys.executable, str(script))))
     found = compared("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
     expected = {"files": "notes beyond the manifest"}.get(path, path)
     assert expected in {d.path for d in found.differences}, str(found)
