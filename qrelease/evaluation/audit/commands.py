@@ -66,10 +66,9 @@ _NUMBERS: Final = Domain(
         Attribute("b", "number", edges=(0.0, 1.0, 2.0, 3.0), within=(Fraction(0), Fraction(2)), step=Fraction(1)),
     )
 )
-_BINS: Final = Domain(
-    (_NUMBERS["a"], Attribute("b", "number", within=(Fraction(0), Fraction(15)), step=Fraction(1), learn=3))
-)
-_OPEN: Final = Domain((Attribute("a", "category", learn=3), _BINS["b"]))
+_LEARNED_BINS: Final = Attribute("b", "number", within=(Fraction(0), Fraction(15)), step=Fraction(1), learn=3)
+_BINS: Final = Domain((_NUMBERS["a"], _LEARNED_BINS))
+_OPEN: Final = Domain((Attribute("a", "category", learn=3), _LEARNED_BINS))
 
 _PUBLIC: Final = "public.csv"
 _RELEASE: Final = "release people.csv --out out {cost} {of_records} {common}"
