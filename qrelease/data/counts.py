@@ -114,6 +114,12 @@ class Counts:
         parts, origins = self.parts + other.parts, self.origins + other.origins
         return Counts(self.domain, tables, self.records + other.records, (first, second), parts, origins)
 
+    @property
+    def equal_shards(self) -> int:
+        """How many shards have the records of one before them: right for few records each, else a copy. Private."""
+        held = [part for part in self.parts if any(part)]
+        return len(held) - len(set(held))
+
     def _shares_a_shard(self, other: Counts) -> bool:
         """Whether a shard is in both: equal records, which are not known to come from two places."""
         mine: dict[tuple[int, int], set[str]] = {}

@@ -93,6 +93,8 @@ def one_record(origin=None):
 def test_equal_shards_from_two_places_add_up(tmp_path):
     both = one_record(tmp_path / "a.csv") + one_record(tmp_path / "b.csv")
     assert len(both) == 2
+    assert both.equal_shards == 1
+    assert counted().equal_shards == 0
     both.save(tmp_path / "both.counts")
     loaded = Counts.load(tmp_path / "both.counts")
     assert len(loaded + one_record(tmp_path / "c.csv")) == 3
