@@ -197,7 +197,7 @@ ELSEWHERE = """Each prints its figures, with what is asked of them, and says wha
 | `python -m benchmarks.learning --data DIR` | bins and categories that are learned |
 | `python -m benchmarks.local --data DIR` | the local model |
 | `python -m benchmarks.attacks` | attacks |
-| `python -m benchmarks.membership` | membership, against the bound |
+| `python -m benchmarks.attacks --only membership` | membership, against the bound |
 | `python -m benchmarks.server` | the server under load |
 | `python -m benchmarks.statistics` | means, quantiles, selections |
 """

@@ -1,6 +1,6 @@
 """What reading records into codes takes beside polars and pyarrow reading the same, and all marginals of a large file.
 
-    python -m benchmarks.scale [--quick] [--rows N] [--json]
+    python -m benchmarks.scale [--quick] [--rows N] [--spark N] [--json]
 
 A made-up table of 15 columns (six of texts, six of whole numbers, two of decimals, one of days; `--quick` 300,000 rows,
 else 2,000,000) is written to a temporary folder in each format and read by each library with its own defaults, and by
@@ -14,6 +14,10 @@ Exit code 1 where a ratio of CSV or Parquet is above 1.5. The others encode noth
 
 `--rows N` makes a Parquet file of N rows and 10 columns instead, row group by row group, and counts all of its two- and
 three-way marginals in a process of its own: seconds, and the most memory that the process held. The file is deleted.
+
+`--spark N` does the same beside Spark on one core and on two (`local[1]`, `local[2]`; the extra `spark`), checks that
+all counts are the same, and says what Spark's times predict of 1e11 rows on 100 cores. Sessions start before the clock
+does, Python's workers after it.
 """
 
 import argparse
@@ -130,37 +134,85 @@ def compared(rows: int) -> list[dict[str, Any]]:
 
 def large(rows: int) -> dict[str, Any]:
     """All two- and three-way marginals of a made-up Parquet file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), rows)
+        found = {key: value for key, value in counted(path).items() if key != "digest"}
+        return {"rows": rows, "megabytes_of_parquet": path.stat().st_size / 1e6, **found}
+
+
+def written(folder: Path, rows: int) -> Path:
+    """A made-up Parquet file."""
     import pyarrow as pa
     from pyarrow import parquet
 
     rng, names = np.random.default_rng(0), [f"a{i}" for i in range(len(SIZES))]
+    path, left = folder / "t.parquet", rows
+    with parquet.ParquetWriter(path, pa.schema([(name, pa.int8()) for name in names])) as writer:
+        while left:
+            count = min(left, GROUP)
+            columns = [pa.array(rng.integers(size, size=count, dtype=np.int8)) for size in SIZES]
+            writer.write_table(pa.table(dict(zip(names, columns, strict=True))), row_group_size=GROUP)
+            left -= count
+    return path
+
+
+def counted(path: Path, master: str | None = None) -> dict[str, Any]:
+    """Read and counted in a process of its own, by Spark if it is said where that runs."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.scale",
+        "--count",
+        str(path),
+        *(["--master", master] if master else []),
+    ]
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **paths})
+    found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+def beside_spark(rows: int) -> dict[str, Any]:
+    """A table and Spark on the same file."""
     with tempfile.TemporaryDirectory() as folder:
-        path, left = Path(folder) / "t.parquet", rows
-        with parquet.ParquetWriter(path, pa.schema([(name, pa.int8()) for name in names])) as writer:
-            while left:
-                count = min(left, GROUP)
-                columns = [pa.array(rng.integers(size, size=count, dtype=np.int8)) for size in SIZES]
-                writer.write_table(pa.table(dict(zip(names, columns, strict=True))), row_group_size=GROUP)
-                left -= count
-        command = [sys.executable, "-m", "benchmarks.scale", "--count", str(path)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        found: dict[str, Any] = json.loads(run.stdout)
-        return {"rows": rows, "megabytes_of_parquet": path.stat().st_size / 1e6, **found}
+        path = written(Path(folder), rows)
+        plain, one, two = counted(path), counted(path, "local[1]"), counted(path, "local[2]")
+    seconds = [found["read_seconds"] + found["count_seconds"] for found in (plain, one, two)]
+    return {
+        "rows": rows,
+        "table_seconds": seconds[0],
+        "spark_1_seconds": seconds[1],
+        "spark_2_seconds": seconds[2],
+        "ratio": seconds[2] / seconds[0],
+        "one_core_over_two": seconds[1] / seconds[2],
+        "hours_of_1e11_rows_on_100_cores": seconds[1] / rows * 1e11 / 100 / 3600,
+        "equal_counts": plain["digest"] == one["digest"] == two["digest"],
+    }
 
 
-def count(path: str) -> dict[str, float]:
+def count(path: str, master: str | None) -> dict[str, Any]:
     """Read and count, in a process of its own."""
+    from hashlib import sha256
+
+    from qrelease.data.source import Source
     from qrelease.queries.workload import Workload
 
     universe = Domain.coded({f"a{i}": size for i, size in enumerate(SIZES)})
     asked = Workload.marginals(universe, 2).sets + Workload.marginals(universe, 3).sets
+    session = started(master) if master else None
     before = time.process_time(), time.perf_counter()
-    table = Table.read(path, universe)
+    table: Source
+    if session is None:
+        table = Table.read(path, universe)
+    else:
+        from qrelease.data.sources import spark
+
+        table = spark.source(session.read.parquet(path), universe)
     between = time.perf_counter()
-    table.counts(asked)
+    found = table.counts(asked)
     after = time.perf_counter()
     return {
+        "digest": sha256(np.concatenate(found).tobytes()).hexdigest(),
         "sets": len(asked),
         "read_seconds": between - before[1],
         "count_seconds": after - between,
@@ -169,19 +221,36 @@ def count(path: str) -> dict[str, float]:
     }
 
 
+def started(master: str) -> Any:
+    """A session of Spark's, whose file is cut into pieces of about a row group each."""
+    from pyspark.sql import SparkSession
+
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "4g",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.sql.files.maxPartitionBytes": "16m",
+    }
+    return SparkSession.builder.master(master).config(map=settings).getOrCreate()
+
+
 def main() -> int:
     """Print what was measured; 1 where it is too slow."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--spark", type=int, metavar="N")
     parser.add_argument("--count", help=argparse.SUPPRESS)
+    parser.add_argument("--master", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.count:
-        print(json.dumps(count(arguments.count)))
+        print(json.dumps(count(arguments.count, arguments.master)))
         return 0
-    if arguments.rows:
-        found = large(arguments.rows)
+    if arguments.rows or arguments.spark:
+        found = beside_spark(arguments.spark) if arguments.spark else large(arguments.rows)
         print(
             json.dumps(found)
             if arguments.json

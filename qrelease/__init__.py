@@ -59,7 +59,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_") or name not in _modules():
         raise AttributeError(f"module 'qrelease' has no attribute {name!r}")
     module = _modules()[name]
-    return import_module(f"qrelease.{name}") if module == "qrelease" else getattr(import_module(module), name)
+    if module in ("qrelease", "qrelease.data.sources"):  # it is a module
+        return import_module(f"{module}.{name}")
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

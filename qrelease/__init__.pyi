@@ -7,11 +7,14 @@ from qrelease import data as data
 from qrelease.apps.client import Client as Client
 from qrelease.apps.client import connect as connect
 from qrelease.apps.synthesizer import Synthesizer as Synthesizer
+from qrelease.apps.two_tables import release_linked as release_linked
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
 from qrelease.data.person import Person as Person
 from qrelease.data.schema_draft import draft as draft
+from qrelease.data.sources import spark as spark
 from qrelease.data.table import Table as Table
+from qrelease.data.two_tables import TwoTables as TwoTables
 from qrelease.errors import BudgetExceeded as BudgetExceeded
 from qrelease.errors import InvalidInput as InvalidInput
 from qrelease.errors import LedgerError as LedgerError
@@ -57,6 +60,7 @@ from qrelease.release.curator import Curator as Curator
 from qrelease.release.curator import Learned as Learned
 from qrelease.release.reader import load as load
 from qrelease.release.release import Release as Release
+from qrelease.statistics.adassp import AdaSSP as AdaSSP
 from qrelease.statistics.base import EstimateResult as EstimateResult
 from qrelease.statistics.base import Measured as Measured
 from qrelease.statistics.base import Statistic as Statistic
@@ -66,6 +70,7 @@ from qrelease.statistics.clipped_mean import ClippedMean as ClippedMean
 from qrelease.statistics.clipped_mean import QuantileMean as QuantileMean
 from qrelease.statistics.clipped_mean import SparseVectorMean as SparseVectorMean
 from qrelease.statistics.estimate import Estimate as Estimate
+from qrelease.statistics.lipschitz import LipschitzTester as LipschitzTester
 from qrelease.statistics.local_sensitivity import Median as Median
 from qrelease.statistics.local_sensitivity import StableMean as StableMean
 from qrelease.statistics.local_sensitivity import TrimmedMean as TrimmedMean
@@ -77,7 +82,6 @@ from qrelease.statistics.propose_test_release import ProposeTestRelease as Propo
 from qrelease.statistics.quantile import Quantile as Quantile
 from qrelease.statistics.quantiles import RecursiveQuantiles as RecursiveQuantiles
 from qrelease.statistics.quantiles import TreeQuantiles as TreeQuantiles
-from qrelease.statistics.regression import AdaSSP as AdaSSP
 from qrelease.statistics.regression import FunctionalMechanism as FunctionalMechanism
 from qrelease.statistics.regression import NoisyDescent as NoisyDescent
 from qrelease.statistics.regression import regression_from_marginals as regression_from_marginals

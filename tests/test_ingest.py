@@ -174,6 +174,7 @@ SOURCES: dict[str, Any] = {
     "pandas, Float32": frame(lambda records: pandas_float32(records, "Float32")),
     "pandas.read_csv": pandas_csv,
     "polars": frame(polars_loose, pl.DataFrame),
+    "polars, a word first": frame(lambda records: pl.Series(["word", *records], strict=False)[1:], pl.DataFrame),
     "polars, strict": frame(pl.Series, pl.DataFrame),
     "polars, objects": frame(lambda records: pl.Series(records, dtype=pl.Object), pl.DataFrame),
     "polars, float32": frame(lambda records: pl.Series(records, dtype=pl.Float32, strict=False), pl.DataFrame),
@@ -207,9 +208,9 @@ def kind_of(value: Any) -> str:
 
 
 def takes(source: str, records: list[Any]) -> bool:
-    """Whether a source keeps all values as they are; None and, but for times in polars, texts go with everything.
+    """Whether a source keeps all values as they are; None and texts go with everything.
 
-    Polars writes times beside texts in its own way, and takes the type of one of NumPy's floats for all, where 1e300 is
+    Polars takes the type of one of NumPy's floats for all, where 1e300 is
     infinite. Pandas reads a column of CSV as
     texts, marks and all, where a number is beyond 64 bits.
     """
@@ -222,8 +223,6 @@ def takes(source: str, records: list[Any]) -> bool:
     if source == "pandas, categories" and {*map(id, LOCAL[:2])} <= {*map(id, records)}:
         return False  # among other objects pandas takes two equal moments, of the hour that is repeated, for one
     kinds = {kind_of(value) for value in records if value is not None and not isinstance(value, str)}
-    if "polars" in source and kinds - {"plain"} and any(isinstance(value, str) for value in records):
-        return False
     return len(kinds) < 2 or not source.startswith(LOSSY)
 
 
@@ -522,3 +521,30 @@ def test_whether_a_null_is_refused_does_not_depend_on_what_was_read_before():
     for records in (["a", None], ["nan", None], [None, "nan"]):
         with pytest.raises(InvalidInput, match="nan"):
             Table.from_frame(pd.DataFrame({"x": pd.Series(records, dtype=object)}), domain)
+
+
+@pytest.mark.parametrize("values", [MOMENTS, ZONED[1:3], (dt.time(6, 30), dt.time(0)), (Decimal("2.50"), Decimal(1))])
+def test_a_word_that_turns_a_column_of_polars_into_text_moves_no_other(values):
+    listed = tuple(dict.fromkeys(str(text_of(value)) for value in values))
+    domain = Domain((Attribute("c", "category", categories=(*listed, "other"), outside="other"),))
+    read = [
+        Table.from_frame(pl.DataFrame({"c": column}), domain).columns[0][-len(values) :].tolist()
+        for column in (pl.Series(values), pl.Series(["word", *values], strict=False))
+    ]
+    assert read[0] == read[1] == [listed.index(str(text_of(value))) for value in values]
+
+
+def test_the_short_name_of_a_zone_is_refused_also_where_the_schema_lists_it():
+    """Polars writes a moment of Berlin so beside a word, and as a moment it is read in UTC."""
+    moment = pl.Series(["word", LOCAL[0]], strict=False)
+    for listed in ("word", moment[1]):
+        domain = Domain((Attribute("c", "category", categories=(listed, "other"), outside="other"),))
+        with pytest.raises(InvalidInput, match=r"column 'c'.* short name of a time zone"):
+            Table.from_frame(pl.DataFrame({"c": moment}), domain)
+
+
+def test_whole_numbers_of_many_digits_in_json_are_read_as_floats_are(tmp_path):
+    domain = Domain((Attribute("c", "number", edges=(0, 1, 2), missing=("",), outside="missing"),))
+    for digits in ("1" + "0" * 5_000, "-1" + "0" * 5_000, "1" + "0" * 308):
+        (tmp_path / "t.jsonl").write_text(f'{{"c": 1}}\n{{"c": {digits}}}\n')
+        assert Table.read(tmp_path / "t.jsonl", domain).columns[0].tolist() == [1, 2]

@@ -159,6 +159,8 @@ def test_the_private_table_is_seen_by_few():
     assert {name for name in seen_by if room_of(name) not in {"evaluation", "apps"}} == {
         "data.bundled",
         "data.counts",
+        "data.sources.spark_blocks",
+        "data.two_tables",
         "mechanisms.simulation",
     }
 
@@ -239,7 +241,7 @@ with contextlib.suppress(SystemExit):
 
 def test_a_command_is_the_module_of_its_name():
     modules = {file.stem for file in (ROOT / "apps" / "cli").glob("*.py")}
-    assert modules == {*COMMANDS, "shared", "ledgers", "mechanisms", "__init__"}
+    assert modules == {*COMMANDS, "both", "shared", "ledgers", "mechanisms", "__init__"}
 
 
 def test_every_public_name_loads():

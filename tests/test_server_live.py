@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browsers import asked, chromium, out_of_reach, too_faint
 from serving import TABLE, admit, spent
 
 from qrelease.data import schema
@@ -87,18 +87,8 @@ def test_it_stands_fuzzing_against_its_own_document(live):
 
 @pytest.fixture
 def browser():
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("no chromium here: apt-get install -y --no-install-recommends chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1000,1400"):
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    yield found
-    found.quit()
+    with chromium() as found:
+        yield found
 
 
 def test_an_analyst_asks_in_a_browser(live, browser):
@@ -153,6 +143,28 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     wait(lambda: len(rows()) == 3)
     assert len(browser.find_elements(By.CSS_SELECTOR, "#chart svg .bar")) == 3
 
+    # A question about numbers, put together by its measure, groups and condition.
+    one("input[value=numbers]").click()
+    Select(one("#measure")).select_by_value("ratio")
+    assert not one("#measure-of").is_displayed()
+    one("#measure-met").send_keys("age in 20..39")
+    one("#measure-by input[value=sex]").click()
+    one("#measure-where").send_keys("age in 0..39")
+    wait(lambda: "budget" in one("#price").text or "(" in one("#price").text)
+    one("#ask").click()
+    wait(lambda: len(rows()) == 5)
+    assert "F" in rows()[0]
+    assert "M" in rows()[1]
+    for mark in ("g", "rect.column", "line.bar", "circle.dot"):  # numbers of one question have an axis of their own
+        assert len(browser.find_elements(By.CSS_SELECTOR, f"#chart svg {mark}")) == 2
+    low, middle, high = (
+        float(one(f"#chart svg {mark}").get_attribute(place))
+        for mark, place in (("line.bar", "x1"), ("circle.dot", "cx"), ("line.bar", "x2"))
+    )
+    assert low < middle < high
+    assert out_of_reach(browser) == []
+    assert too_faint(browser) == []
+
     one("#synthetic").click()
     wait(lambda: "synthetic records" in one("#status").text)
     wait(lambda: one("#price").text != "–")
@@ -164,7 +176,7 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     wait(lambda: "no column 'height'" in one("#status").text)
 
     browser.refresh()  # the token is remembered until the tab is closed, and the answers are on the server
-    wait(lambda: len(rows()) == 3)
+    wait(lambda: len(rows()) == 5)
     one("#where").send_keys("sex = 'F'")
     one("#leave").click()
     wait(lambda: one("#token").is_displayed())
@@ -180,3 +192,4 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     wait(lambda: "POST /v1/query" in one("main").text)
     logged = [e["message"] for e in browser.get_log("browser") if "status of 4" not in e["message"]]
     assert logged == []
+    assert {url for url in asked(browser) if not url.startswith((address, "blob:", "data:"))} == set()

@@ -8,9 +8,11 @@ function of a `Setting` that yields rows; a new one is a line of `SECTIONS`.
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
 
-from benchmarks.statistics import blocks, means, quantiles, selections, speed, stable, vectors
+from benchmarks.statistics import blocks, dpl, means, quantiles, selections, speed, stable, testers, vectors
 from benchmarks.statistics.setting import Section, Setting, printed
 
 SECTIONS: dict[str, Section] = {
@@ -24,6 +26,8 @@ SECTIONS: dict[str, Section] = {
     "most-common": selections.most_common,
     "blocks": blocks.slope,
     "speed": speed.one_pass,
+    "extension": testers.extension,
+    "budgets": testers.budgets,
     **{name: vectors.section(name) for name in vectors.PARTS},
 }
 """Sections by name; the docstring of each says what its columns are."""
@@ -38,7 +42,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer runs: less than a minute")
     parser.add_argument("--json", action="store_true", help="one object a line")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, as a,b")
+    parser.add_argument("--diffprivlib", metavar="PYTHON", help="a Python that has diffprivlib, where this one has not")
     arguments = parser.parse_args()
+    if arguments.diffprivlib:
+        os.environ[dpl.VARIABLE] = arguments.diffprivlib
+    if dpl.missing():
+        print(f"SKIPPED {dpl.missing()}", file=sys.stderr)
     setting = Setting(arguments.data, arguments.quick)
     for name in arguments.only.split(","):
         rows = list(SECTIONS[name](setting))

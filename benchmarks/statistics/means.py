@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.statistics import dpl
 from benchmarks.statistics.setting import Row, Setting, column, results, rmse
 from qrelease.privacy.costs import PureDP
 from qrelease.statistics.base import Statistic
@@ -62,19 +63,12 @@ def opendp_means(codes: Any, cells: int, epsilon: float, runs: int) -> list[floa
     return [min(max(s / max(n, 1.0), 0.0), cells - 1.0) for s, n in zip(*found, strict=True)]
 
 
-def diffprivlib_means(codes: Any, cells: int, epsilon: float, runs: int) -> list[float]:
-    """Its `mean`, which takes n as public."""
-    from diffprivlib.tools import mean
-
-    return [float(mean(codes, epsilon=epsilon, bounds=(0, cells - 1), random_state=s)) for s in range(runs)]
-
-
-RIVALS: dict[str, Rival] = {"opendp": opendp_means, "diffprivlib": diffprivlib_means}
+RIVALS: dict[str, Rival] = {"opendp": opendp_means, "diffprivlib": dpl.means}
 
 
 def means(setting: Setting) -> Iterator[Row]:
     """RMSE of the mean of a column, in its unit, of each form with n private; diffprivlib's takes n as public. Where a
-    library is not installed stands `skipped`."""
+    library does not import stands `skipped`."""
     if setting.data is None:
         return
     runs = setting.runs(200)
@@ -88,7 +82,7 @@ def means(setting: Setting) -> Iterator[Row]:
                 found = [r.value for r in results(statistic, table, PureDP(epsilon), runs)]
                 row[form] = rmse(found, truth) / steps
             for rival, answers in RIVALS.items():
-                present = find_spec(rival) is not None
+                present = dpl.missing() is None if rival == "diffprivlib" else find_spec(rival) is not None
                 row[rival] = rmse(answers(codes, cells, epsilon, runs), truth) / steps if present else "skipped"
             numbers = {form: row[form] for form in FORMS if math.isfinite(row[form])}
             row["best"] = min(numbers, key=lambda form: numbers[form])

@@ -51,10 +51,17 @@ def column(codes: Ints | Sequence[int], cells: int) -> Table:
 
 
 def results(
-    statistic: Statistic, table: Table, cost: Cost, runs: int, neighbours: Neighbours = Neighbours.ADD_REMOVE
+    statistic: Statistic,
+    table: Table,
+    cost: Cost,
+    runs: int,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    *,
+    first: int = 0,
 ) -> list[EstimateResult]:
-    """Of so many runs, with the seeds 0, 1, …"""
-    doors = (PrivateColumns(table, neighbours, Filter(cost), ExactNoise(Entropy.insecure(s))) for s in range(runs))
+    """Of so many runs, with the seeds `first`, `first` + 1, …"""
+    seeds = range(first, first + runs)
+    doors = (PrivateColumns(table, neighbours, Filter(cost), ExactNoise(Entropy.insecure(s))) for s in seeds)
     return [statistic.estimate(door, cost) for door in doors]
 
 

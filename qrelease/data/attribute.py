@@ -390,7 +390,7 @@ class Attribute:
                 return self.values
             if spelling in self.categories:
                 return self.categories.index(spelling)
-        means = meaning(bare)
+        means = self.meaning(bare)
         cells = self.listed(means)
         if cells:
             if len(cells) > 1:
@@ -412,6 +412,8 @@ class Attribute:
                 "give local dates"
             )
         digits = str(int(means)) if isinstance(means, float) and means.is_integer() else text
+        if isinstance(means, datetime):  # as every date is read, whichever way its zone is spelled
+            digits = means.isoformat()
         number = self.parse(digits)
         if number is None:
             return self._displaced(text, self._expected())
@@ -422,7 +424,18 @@ class Attribute:
 
     def listed(self, means: Meaning) -> frozenset[int]:
         """The cells of the categories and missing marks with a meaning."""
-        return _listed(self.kind, self.categories, self.missing, self.values).get(_key(means, self.kind), frozenset())
+        try:
+            cells = _listed(self.kind, self.categories, self.missing, self.values)
+        except InvalidInput as error:
+            raise InvalidInput(f"column {self.name!r}: {error}") from None
+        return cells.get(_key(means, self.kind), frozenset())
+
+    def meaning(self, bare: str) -> Meaning:
+        """What a text of this column means, without surrounding spaces; `InvalidInput` names the column."""
+        try:
+            return meaning(bare)
+        except InvalidInput as error:
+            raise InvalidInput(f"column {self.name!r}: {error}") from None
 
     @property
     def blank(self) -> str:

@@ -171,6 +171,11 @@ class Counts:
         return False
 
     @property
+    def weight_bits(self) -> int:
+        """Of one record's count: here each counts one."""
+        return 0
+
+    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are: it is not."""
         return False

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qrelease._util.texts import readable as readable
 from qrelease.data.attribute import Attribute as Attribute
-from qrelease.data.person import Person
+from qrelease.data.person import Person, grid_bits
 from qrelease.errors import InvalidInput
 
 
@@ -81,6 +81,22 @@ class Domain:
     def at_most(self) -> int | None:
         """m, how many records of a person are kept; None where the unit is one record, or each person has just one."""
         return None if self.person is None or self.person.derive else self.person.at_most
+
+    @property
+    def weight_bits(self) -> int:
+        """Of one record's count: it is a whole number of 2^-bits, 0 bits but where a person counts in parts."""
+        return 0 if self.person is None or not self.person.counts_once else grid_bits(self.person.at_most)
+
+    @property
+    def counts_once(self) -> bool:
+        """Whether a person counts once, however many records of hers are kept."""
+        return self.person is not None and self.person.counts_once
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """The columns in which records of a person differ, taken together; none where some of them are not here."""
+        named = () if self.person is None else self.person.distinct
+        return self.axes(named) if set(named) <= set(self.names) else ()
 
     @property
     def of_rows(self) -> Domain:

@@ -36,11 +36,22 @@ def fingerprint(
     columns  the codes of each column, (n,)
     persons  digests of the persons whose records they are, (n, 2), where these are told apart
     """
-    person = domain.person if persons is not None else None
-    if persons is not None and person is not None:
-        columns = [*columns, *persons.T]
-    of_schema = schema_digest(domain, key, *([] if person is None else [[("person", person.column)]]))
-    return of_schema, digest_of(key, len(columns[0]), *record_sums(columns, key))
+    sums = record_sums(hashed_columns(columns, persons), key)
+    return digests(domain, key, len(columns[0]), sums, of_persons=persons is not None)
+
+
+def hashed_columns(
+    columns: Sequence[npt.NDArray[Any]], persons: npt.NDArray[np.uint64] | None
+) -> list[npt.NDArray[Any]]:
+    """What is hashed of each record: its codes, and the digest of its person where these are told apart."""
+    return [*columns, *([] if persons is None else persons.T)]
+
+
+def digests(domain: Domain, key: bytes, records: int, sums: tuple[int, int], *, of_persons: bool) -> tuple[str, str]:
+    """The same digests, by the number of records and the sums of their hashes (`record_sums`)."""
+    person = domain.person if of_persons else None
+    more = [] if person is None else [[("person", person.column)]]
+    return schema_digest(domain, key, *more), digest_of(key, records, *sums)
 
 
 def schema_digest(domain: Domain, key: bytes, *more: object) -> str:

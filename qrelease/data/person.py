@@ -6,6 +6,8 @@ A schema file says it in one entry; without it each record is a unit of its own:
     column = "patient_id"      # a column of the data that is not released
     at_most = 5                # records of a person that are kept
     missing = ["", "NA"]       # marks of "nobody": such records are left out; by default they are an error
+    weights = "persons"        # each person counts once, and her records in equal parts; by default records count
+    distinct = ["month"]       # a person's records differ in these columns together; of those that do not one is kept
 
 All of it is public, and comes before the data. Two keys are two persons where their texts differ, and an error where
 they differ in their spelling alone, as `7` and ` 7.0` do (`data.spelling`): it could not be told whether they are one.
@@ -24,7 +26,33 @@ from qrelease.errors import InvalidInput
 MAX_RECORDS: Final = 1 << 20
 """Of a person, that may be kept: more is a slip, since the noise grows with their number."""
 
-_KEYS: Final = ("column", "at_most", "missing", "weights", "derive")
+MAX_WEIGHED: Final = 1 << 10
+"""The same where a person counts once: parts of her are whole numbers of a grid, and sums of them must fit."""
+
+WEIGHTS: Final = ("records", "persons")
+
+CHILDREN: Final = "children"
+"""The column of a parent table that says how many children each has, where both are released (`two_tables`)."""
+
+_KEYS: Final = ("column", "at_most", "missing", "weights", "distinct", "derive")
+
+
+_SPARE_BITS: Final = 6
+_HALVES: Final = 2
+
+
+def grid_bits(at_most: int) -> int:
+    """b, where the parts in which a person counts are whole numbers of 2^-b.
+
+    At least 64 of them for each record, so that equal parts differ by less than 2 %; up to two records, where halves
+    are exact, no more than it takes.
+
+    Examples
+    --------
+    >>> grid_bits(1), grid_bits(2), grid_bits(5)
+    (0, 1, 9)
+    """
+    return (at_most - 1).bit_length() + (_SPARE_BITS if at_most > _HALVES else 0)
 
 
 @dataclass(frozen=True)
@@ -65,6 +93,10 @@ class Person:
     missing
         Marks in the column that stand for nobody, in any spelling: records with them are left out. Without any, a
         missing key is an error.
+    weights
+        `records` where each record counts one; `persons` where each person does, and her kept records in equal parts.
+    distinct
+        Attributes in which a person's records differ, taken together: of records that are equal in them one is kept.
     derive, records
         Rules that make one record of all records of a person, and the attributes of the records that they are about;
         made by a schema, see `derivation`.
@@ -83,6 +115,8 @@ class Person:
     column: str
     at_most: int
     missing: tuple[str, ...] = ()
+    weights: str = "records"
+    distinct: tuple[str, ...] = ()
     derive: tuple[Derived, ...] = ()
     records: tuple[Any, ...] = ()
 
@@ -96,6 +130,30 @@ class Person:
         if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
             raise InvalidInput(f"person: missing must be a list of texts in quotes, got {given!r}")
         object.__setattr__(self, "missing", tuple(given))
+        if self.weights not in WEIGHTS:
+            raise InvalidInput(f"person: weights must be 'records' or 'persons', got {self.weights!r}")
+        if self.counts_once and self.at_most > MAX_WEIGHED:
+            raise InvalidInput(
+                f"person: at_most must be at most {MAX_WEIGHED:,} where each person counts once, got {self.at_most:,}"
+            )
+        if self.counts_once and self.derive:
+            raise InvalidInput("person: with derive there is one record a person, so weights go without it")
+
+        named: Any = self.distinct
+        if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+            raise InvalidInput(f"person: distinct must be a list of columns in quotes, got {named!r}")
+        object.__setattr__(self, "distinct", tuple(named))
+        if len(set(self.distinct)) < len(self.distinct):
+            raise InvalidInput(f"person: distinct names a column twice: {', '.join(self.distinct)}")
+        if self.distinct and (self.counts_once or self.derive):
+            raise InvalidInput(
+                "person: distinct goes without weights = 'persons' and without derive: it gains nothing there"
+            )
+
+    @property
+    def counts_once(self) -> bool:
+        """Whether a person counts once, however many records of hers are kept."""
+        return self.weights == "persons"
 
     @classmethod
     def from_json(cls, entry: object) -> Person:
@@ -109,18 +167,21 @@ class Person:
         absent = [key for key in needed if key not in entry]
         if absent:
             raise InvalidInput(f"person needs {absent[0]}")
-        if entry.get("weights", "records") != "records":
-            raise InvalidInput(
-                f"person: weights must be 'records', got {entry['weights']!r}: to count each person once, take"
-                " at_most = 1, or derive columns that make one record a person"
-            )
         missing = entry.get("missing", [])
         if not isinstance(missing, list):
             raise InvalidInput(f"person: missing must be a list of texts in quotes, got {missing!r}")
-        return cls(entry["column"], entry.get("at_most", 1), tuple(missing))
+        distinct = entry.get("distinct", [])
+        if not isinstance(distinct, list):
+            raise InvalidInput(f"person: distinct must be a list of columns in quotes, got {distinct!r}")
+        weights = entry.get("weights", "records")
+        if distinct and "derive" in entry:
+            raise InvalidInput("person: distinct goes without derive: there each person has one record")
+        return cls(entry["column"], entry.get("at_most", 1), tuple(missing), weights, tuple(distinct))
 
     def to_json(self) -> dict[str, Any]:
         """As the entry of a schema; keys that hold the default are left out."""
         entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
         entry |= {"missing": list(self.missing)} if self.missing else {}
+        entry |= {"weights": self.weights} if self.counts_once else {}
+        entry |= {"distinct": list(self.distinct)} if self.distinct else {}
         return entry | ({"derive": {rule.name: rule.to_json() for rule in self.derive}} if self.derive else {})

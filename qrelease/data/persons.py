@@ -42,6 +42,8 @@ _MAX_EXACT: Final = 2.0**53
 _FRACTION: Final = re.compile(r"[.,]\d{6}(\d+)")
 """Of a second, in a text that is a moment; Python's own reader cuts it after six digits."""
 
+_TO_SECONDS: Final = len("2020-01-31T23:59:59")
+
 _SHOWN: Final = 40
 """Characters of a key in a message."""
 
@@ -88,28 +90,74 @@ class Persons:
         return "Persons(private)"
 
 
-def kept(persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes) -> Mask:
+def kept(
+    persons: Persons,
+    named: Sequence[tuple[str, Codes]],
+    at_most: int,
+    key: bytes,
+    distinct: Sequence[Codes] = (),
+) -> Mask:
     """Which records are kept, (n,).
 
     named    name and codes (n,) of each column
     at_most  m
     key      secret, drawn for one charge
+    distinct codes (n,) of columns: of records of a person that are equal in all of them the one that is first by its
+             hash is kept, before the others are chosen
     """
     codes = persons.codes
+    if len(distinct):
+        left = np.zeros(len(codes), np.bool_)
+        places = _drawn_places(persons, named, key, np.arange(len(codes)))
+        order = np.lexsort((places, *distinct, codes))
+        first = order[_places(codes[order], *(column[order] for column in distinct)) == 0]
+        # Of these the first by their hashes again, as in a table that never had the others.
+        first = first[np.lexsort((places[first], codes[first]))]
+        left[first[_places(codes[first]) < at_most]] = True
+        return left
     records = np.bincount(codes, minlength=1)
     chosen: Mask = records[codes] <= at_most if len(codes) else np.zeros(0, np.bool_)
     rows = np.flatnonzero(~chosen)  # of persons with more
-    if not len(rows):
-        return chosen
+    if len(rows):
+        chosen[rows] = _drawn_places(persons, named, key, rows) < at_most
+    return chosen
+
+
+def parts(
+    persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes, bits: int
+) -> tuple[Mask, npt.NDArray[np.int64]]:
+    """Which records are kept, (n,), and in what part of their person each kept one counts, in multiples of 2^-bits.
+
+    The k that are kept of a person count 1/k each, rounded: what is left goes to those with the smallest hashes, one
+    multiple each, so that they sum to 1 exactly, and each record counts 1/k on average over the keys.
+
+    bits  2^bits is at least k
+    """
+    places = _drawn_places(persons, named, key, np.arange(len(persons)))
+    chosen: Mask = places < at_most
+    codes = persons.codes[chosen]
+    left = np.bincount(codes, minlength=1)[codes]
+    counted: npt.NDArray[np.int64] = (1 << bits) // left + (places[chosen] < (1 << bits) % left)
+    return chosen, counted
+
+
+def _drawn_places(
+    persons: Persons, named: Sequence[tuple[str, Codes]], key: bytes, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The place of some records in the order of their hashes, (k,), from 0: among those of the same person.
+
+    rows  all records of some persons
+    """
+    codes = persons.codes
     hashed = mixed(mixed(persons.digests[:, 0] ^ _word(key, "person")) ^ persons.digests[:, 1])[codes[rows]]
     for name, column in named:
         hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
     hashed = mixed(hashed)
     hashed = mixed(hashed + equal_ranks(hashed, codes[rows]) * (_word(key, "rank") | np.uint64(1)))
     order = np.lexsort((hashed, codes[rows]))
-    ordered = codes[rows][order]
-    chosen[rows[order[_places(ordered) < at_most]]] = True
-    return chosen
+    places = np.empty(len(rows), np.int64)
+    places[order] = _places(codes[rows][order])
+    return places
 
 
 def equal_ranks(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
@@ -152,7 +200,10 @@ class PersonReader(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
-        stands_for = identity(text)
+        try:
+            stands_for = identity(text)
+        except InvalidInput as error:
+            raise InvalidInput(f"person column {column!r}: {error}") from None
         near = rounded(text) if stands_for[0] in ("number", "moment") else stands_for
         if stands_for in self._marks or near in self._marks:
             self[text] = NOBODY
@@ -206,6 +257,10 @@ class PersonReader(dict[str, int]):
             raise InvalidInput(f"person column {self._person.column!r}: {error}") from None
         return self["" if text is None else text]
 
+    def texts(self) -> list[str]:
+        """By the number of a person, how the key is spelled."""
+        return [*self._texts.values()]
+
     def digests(self) -> npt.NDArray[np.uint64]:
         """By the number of a person, 128 bits that depend on what the key stands for alone, (persons, 2)."""
         words = (blake2b(repr(stands_for).encode(), digest_size=16).digest() for stands_for in self._texts)
@@ -257,7 +312,21 @@ def identity(text: str) -> tuple[str, str]:
         return _number(bool(sign), "".join(map(str, parts)), exponent)
     if isinstance(means, datetime):
         return "moment", means.isoformat() + _finer(stripped)
-    return "text", means
+    return "text", means if isinstance(means, str) else means.isoformat()
+
+
+def bucket(text: str, buckets: int) -> int:
+    """Which of some buckets a key is in: one for all keys that are one person, or that a reader could take for one.
+
+    These are numbers of one float and moments of one second.
+    """
+    kind, stands_for = identity(text)
+    if kind == "number":
+        stands_for = repr(float(stands_for) + 0.0)  # -0.0 is 0.0
+    elif kind == "moment":
+        stands_for = stands_for[:_TO_SECONDS]
+    word = blake2b(repr((kind, stands_for)).encode(), digest_size=8).digest()
+    return int.from_bytes(word, "little") % buckets
 
 
 def rounded(text: str) -> tuple[str, str]:

@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
         if path.suffix == ".json":
             return _coded(content)
-        domain = _reviewed(with_lists(content, path.parent))
+        domain = reviewed(with_lists(content, path.parent))
         if not undecided:
             domain.check_decided()
         return replace(domain, code_lists=named_files(content, path.parent))
@@ -180,6 +180,9 @@ def domain_from_json(content: object) -> Domain:
         tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person=person
     )
     if person is None or "derive" not in content["person"]:
+        unknown = [name for name in ([] if person is None else person.distinct) if name not in domain.names]
+        if unknown:
+            raise InvalidInput(f"person: distinct names {unknown[0]!r}, which is no attribute")
         return domain
     try:
         derive = derivation.rules(content["person"]["derive"], edges_of)
@@ -226,6 +229,11 @@ def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = No
     codes = 2
     <BLANKLINE>
     """
+    return content_to_toml(domain_to_json(domain), head, notes)
+
+
+def content_to_toml(content: Mapping[str, Any], head: str = "", notes: Mapping[str, str] | None = None) -> str:
+    """The text of a schema.toml from its content: that of `domain_to_json`, or what `domain_from_json` takes."""
     import tomlkit
 
     document = tomlkit.document()
@@ -233,22 +241,22 @@ def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = No
         document.add(tomlkit.comment(head))
         document.add(tomlkit.nl())
     entries = tomlkit.aot()
-    for attribute in _read(domain):
+    for given in content["attribute"]:
         entry = tomlkit.table()
-        for key, value in _entry(attribute).items():
+        for key, value in given.items():
             entry.add(key, _inline(value))
-            if key == "name" and notes and attribute.name in notes:
-                entry.add(tomlkit.comment(notes[attribute.name]))
+            if key == "name" and notes and value in notes:
+                entry.add(tomlkit.comment(notes[value]))
         entries.append(entry)
     document.append("attribute", entries)
-    if domain.person is not None:
+    if "person" in content:
         person = tomlkit.table()
-        person.update(domain.person.to_json())
+        person.update(content["person"])
         document.append("person", person)
-    if domain.impossible:
+    if content.get("impossible"):
         rules = tomlkit.aot()
-        for rule in domain.impossible:
-            rules.append(tomlkit.item({"where": rule}))
+        for rule in content["impossible"]:
+            rules.append(tomlkit.item(rule))
         document.append("impossible", rules)
     return tomlkit.dumps(document)
 
@@ -264,7 +272,8 @@ def _inline(value: Any) -> Any:
     return table
 
 
-def _reviewed(content: Mapping[str, Any]) -> Domain:
+def reviewed(content: Mapping[str, Any]) -> Domain:
+    """The domain of a schema file's content; `InvalidInput` for entries that nobody has reviewed, too."""
     domain = domain_from_json(content)
     unreviewed = [e["name"] for e in content["attribute"] if not e.get("reviewed", True)]
     if unreviewed:

@@ -69,6 +69,21 @@ Everything below was read from private data. Before any release a person must go
 then set its reviewed to true. Delete the entries of columns that are not to be released."""
 
 
+@final
+@dataclass(frozen=True)
+class SchemaDraft:
+    """A draft and what is not in it.
+
+    text      as `draft` gives it
+    header    the names of all columns
+    left_out  why a column has no entry, by its name
+    """
+
+    text: str
+    header: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
 def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, learn: bool = False) -> str:
     """The text of a schema.toml with one unreviewed entry for each usable column of a table.
 
@@ -103,6 +118,11 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, lear
     >>> [line for line in text.splitlines() if line.startswith("name")]
     ['name = "sex"', 'name = "age"']
     """
+    return drafted(source, rows, learn=learn).text
+
+
+def drafted(source: str | os.PathLike[str] | Any, rows: int | None = None, *, learn: bool = False) -> SchemaDraft:
+    """As `draft`, with the columns that have no entry."""
     if rows is not None:
         whole("rows", rows, least=1)
     reader = _reader(source)
@@ -124,15 +144,17 @@ def _reader(source: Any) -> Reader:
     return reader
 
 
-def _document(name: str, columns: Sequence[_Column], rows: int | None) -> str:
-    document, entries, omitted, cells = tomlkit.document(), tomlkit.aot(), [], {}
+def _document(name: str, columns: Sequence[_Column], rows: int | None) -> SchemaDraft:
+    document, entries, cells = tomlkit.document(), tomlkit.aot(), {}
+    left_out: dict[str, str] = {}
     for column in columns:
         reason = column.unusable()
         if reason:
-            omitted.append(f"- {column.name!r}: {reason}")
+            left_out[column.name] = reason
         else:
             entry, cells[column.name] = _entry(column)
             entries.append(entry)
+    omitted = [f"- {name!r}: {reason}" for name, reason in left_out.items()]
     if not len(entries):
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
@@ -140,7 +162,7 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None) -> str:
         document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
     document.add(tomlkit.nl())
     document.append("attribute", entries)
-    return tomlkit.dumps(document)
+    return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out)
 
 
 def _universe(cells: Mapping[str, int]) -> list[str]:

@@ -29,6 +29,10 @@ class Source(Protocol):
         """Whether there are codes of single records; public."""
 
     @property
+    def weight_bits(self) -> int:
+        """Exact counts are in multiples of 2^-bits: 0 bits, but where a person counts once in parts. Public."""
+
+    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are; public."""
 
@@ -45,7 +49,7 @@ class Source(Protocol):
         """For each column the points of its records on its grid, where they are kept beside its bins. Private."""
 
     def __len__(self) -> int:
-        """The number of records. Private under add-remove."""
+        """The number of records; that of persons where these count once. Private under add-remove."""
 
     def counts(self, sets: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.int64]]:
         """The exact marginal on each set of columns, flat in C order. Private.

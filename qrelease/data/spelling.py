@@ -10,6 +10,7 @@ into each other have one meaning.
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
@@ -23,15 +24,27 @@ NAN = ("nan", "NaN")
 
 _TRUTHS = {"true": True, "false": False}
 
-Meaning = float | bool | datetime | str
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d([.,]0+)?)?")
+"""A time of day without a fraction of a second."""
+
+_NAMED_ZONE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?) ([A-Za-z]{1,6}|[+-]\d\d(?::?\d\d)?)")
+"""A moment as polars writes it beside a word, and its zone: a name, or an offset where the zone has no name."""
+
+_UTC_NAMES = ("UTC", "GMT", "Z")
+
+Meaning = float | bool | datetime | time | str
 
 
 def meaning(text: str) -> Meaning:
-    """What a text without surrounding spaces stands for: a number, a truth value, a moment, or nothing but itself.
+    """What a text without surrounding spaces stands for: a number, a truth value, a moment, a time, or only itself.
 
     Texts of one meaning are one value to a schema: `1`, `1.0` and `1e0`; `True`, `true` and `TRUE`; `2024-01-31` and
     `2024-01-31 00:00:00`. A moment with an offset is given in UTC, for a frame shows all of its moments in one zone.
-    Not a number are the texts of `NAN` and digits with separators.
+    Times are of one meaning however their zeros are spelled, `06:30`, `06:30:00` and `06:30:00.000000`; with a fraction
+    of a second they stand for themselves. Not a number are the texts of `NAN` and digits with separators.
+
+    Raises `InvalidInput` for a moment with the short name of a zone, as in `2020-01-31 06:30:00 CET`: polars writes
+    moments so beside a word, and the name does not say which offset it is. `UTC` and `GMT` do.
     """
     if text[:1].isalpha():
         truth = _TRUTHS.get(text.lower())
@@ -49,9 +62,20 @@ def _number(text: str) -> float | None:
     return None if math.isnan(number) or "_" in text else number
 
 
-def _moment(text: str) -> datetime | str:
+def _moment(text: str) -> datetime | time | str:
+    if text[2:3] == ":" and _CLOCK.fullmatch(text):
+        try:
+            return time.fromisoformat(text)
+        except ValueError:
+            return text
     if not text[:4].isdigit():
         return text
+    zoned = _NAMED_ZONE.fullmatch(text)
+    if zoned is not None:
+        clock, zone = zoned.groups()
+        if zone[0].isalpha() and zone not in _UTC_NAMES:
+            raise InvalidInput(f"{text!r} has the short name of a time zone, which several share; give its offset")
+        text = f"{clock}Z" if zone[0].isalpha() else clock + zone
     try:
         moment = datetime.fromisoformat(text)
         return moment if moment.tzinfo is None else moment.astimezone(UTC)
@@ -80,6 +104,8 @@ def text_of(value: object) -> str | None:
             return _numeral(_float(value))
         case datetime():
             return _spelled(value)
+        case time(microsecond=fraction) if fraction:  # polars may cut it off where it turns times into text
+            raise InvalidInput("a time with a fraction of a second has no text in a schema; give the column as text")
         case date() | time():
             return value.isoformat()
     raise _without_text(value)

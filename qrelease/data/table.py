@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
-from qrelease._util.typing import Codes
+from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.derived_columns import derived
-from qrelease.data.domain import Attribute, Domain, readable
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.fingerprint import fingerprint, hashed_texts
-from qrelease.data.persons import Persons, kept
+from qrelease.data.known_counts import KnownCounts, check_cells
+from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
 from qrelease.data.sources.batches import is_lazy, lazy_reader
 from qrelease.data.sources.encoder import code_type
@@ -25,11 +26,8 @@ from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
-from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
-
-MAX_COUNTED_CELLS = 1 << 28  # of all requested counts together: 2 GiB of int64
-
-MAX_REMEMBERED_CELLS = 1 << 22  # cells of counts that a table keeps, for the rounds in which a mechanism asks again
+from qrelease.data.weighed_records import WeighedRecords
+from qrelease.errors import InvalidInput, OutOfMemory
 
 _CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
 
@@ -84,8 +82,7 @@ class Table:
     persons: Persons | None = None
     points: tuple[Codes | None, ...] = ()
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    _known: dict[tuple[int, ...], npt.NDArray[np.int64]] = field(default_factory=dict, init=False)
-    _cells: int = field(default=0, init=False)  # of all that are known
+    _known: KnownCounts = field(default_factory=KnownCounts, init=False)
 
     def __post_init__(self) -> None:
         found = [c if isinstance(c, np.memmap) else np.asarray(c) for c in self.columns]
@@ -405,6 +402,11 @@ class Table:
         return True
 
     @property
+    def weight_bits(self) -> int:
+        """Of one record's count: here each counts one."""
+        return 0
+
+    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are."""
         return self.persons is not None
@@ -444,39 +446,20 @@ class Table:
         TooLarge
             Before anything is allocated, when all of them together have more than `MAX_COUNTED_CELLS` cells.
         """
-        width = len(self.domain)
-        wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
-        if wrong:
-            raise InvalidInput(f"columns to count must be distinct positions 0..{width - 1}, got {wrong[0]}")
-        self._check_cells(sets)
-        found = self._marginals([*dict.fromkeys(tuple(sorted(axes)) for axes in sets)])
-        return [_in_order(found[tuple(sorted(axes))], axes, self.domain.shape) for axes in sets]
+        return self._known.counts(self.domain, sets, self._counted)
 
-    def _marginals(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], npt.NDArray[np.int64]]:
-        """The marginals on distinct, sorted sets: those counted before, and one pass for the others."""
+    def _counted(self, sets: list[Axes]) -> list[Ints]:
+        """The marginals on distinct, sorted sets, by one pass."""
         from qrelease.data.marginals.plan import MarginalPlan  # numba loads on first need
 
-        # One look at each: another thread may forget them all meanwhile.
-        found = {axes: counts for axes in sets if (counts := self._known.get(axes)) is not None}
-        new = [axes for axes in sets if axes not in found]
-        if not new:
-            return found
-        cover = MarginalPlan.choose(self.domain.shape, new)
-        flat = cover.count(self.columns, self.domain.names)
+        plan = MarginalPlan.choose(self.domain.shape, sets)
+        flat = plan.count(self.columns, self.domain.names)
         flat.setflags(write=False)
-        counted = {axes: flat[a:b] for axes, (a, b) in zip(new, pairwise(cover.offsets), strict=True)}
-        if len(flat) <= MAX_REMEMBERED_CELLS:
-            before = self._cells
-            if before + len(flat) > MAX_REMEMBERED_CELLS:
-                self._known.clear()
-                before = 0
-            self._known.update(counted)
-            object.__setattr__(self, "_cells", before + len(flat))
-        return found | counted
+        return [flat[a:b] for a, b in pairwise(plan.offsets)]
 
     def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
         """Raise the `TooLarge` that `counts` would, and one where they would not fit in memory."""
-        cells = self._check_cells(sets)
+        cells = check_cells(self.domain, sets)
         memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
@@ -495,8 +478,10 @@ class Table:
             if each * len(self) > memory.free():  # without the size, which tells of their number
                 raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
 
-    def bounded(self, key: bytes) -> Table:
+    def bounded(self, key: bytes) -> Table | WeighedRecords:
         """The records that are kept of each person, at most so many as the domain says; without whose they are.
+
+        Where a person counts once they are weighed, but not while a schema is learned, which is of records.
 
         Where the unit is one record it is the table itself. Which ones are kept is a function of the key and of each
         person's own records (`data.persons`), so tables that differ by one person differ by at most so many records
@@ -526,16 +511,15 @@ class Table:
             else places
             for name, codes, places in zip(self.domain.names, self.columns, points, strict=True)
         ]
-        chosen = kept(self.persons, list(zip(self.domain.names, finest, strict=True)), self.domain.at_most, key)
+        named = list(zip(self.domain.names, finest, strict=True))
+        if self.domain.counts_once and not self.domain.undecided:
+            chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
+            return WeighedRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
+        distinct = [self.columns[axis] for axis in self.domain.distinct]
+        chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)
         left = any_of([None if p is None else p[chosen] for p in points])
         return Table(self.domain, columns, None, left, self.texts)
-
-    def _check_cells(self, sets: Sequence[tuple[int, ...]]) -> int:
-        cells = sum(self.domain.cells(axes) for axes in sets)
-        if cells > MAX_COUNTED_CELLS:
-            raise TooLarge(f"exact counts of {readable(cells)} cells do not fit; at most {MAX_COUNTED_CELLS:,} do")
-        return cells
 
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""
@@ -575,12 +559,3 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     copy = np.array(codes, code_type(attribute))
     copy.setflags(write=False)
     return copy
-
-
-def _in_order(marginal: npt.NDArray[np.int64], axes: tuple[int, ...], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """A marginal on the sorted axes, as one whose digits run in the order of `axes`."""
-    ordered = sorted(axes)
-    if list(axes) == ordered:
-        return marginal
-    cube = marginal.reshape([shape[a] for a in ordered])
-    return cube.transpose([ordered.index(a) for a in axes]).reshape(-1)

@@ -11,17 +11,18 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import Axes, Floats
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.evaluation.results import Errors, Evaluation, ReleaseScore, Run
 from qrelease.inference.residuals import ResidualPlan, query_variances
-from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.base import Mechanism, check_parts
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.noise.calibration import calibrated
@@ -58,11 +59,11 @@ class Truth:
             raise InvalidInput("the workload is over another domain than the table")
         if not len(table):
             raise InvalidInput("the table has no records to compare with")
-        return cls(table, workload, tuple(_fractions(workload, _exact(table, workload), len(table))))
+        return cls(table, workload, tuple(_fractions(workload, _exact(table, workload), _size(table))))
 
     def errors(self, answers: Floats) -> Errors:
         """The errors of released answers (k,), counts."""
-        released = _fractions(self.workload, answers, len(self.table))
+        released = _fractions(self.workload, answers, _size(self.table))
         gaps = [np.abs(p - q) for p, q in zip(self.parts, released, strict=True)]
         squares = sum(float(g @ g) for g in gaps)
         return Errors(
@@ -73,8 +74,8 @@ class Truth:
 
     def floor(self) -> Errors:
         """The errors of as many rows, drawn from the true ones with replacement: what sampling alone does."""
-        n = len(self.table)
-        rows = np.random.default_rng(_FLOOR_SEED).integers(n, size=n)
+        rng, parts, n = np.random.default_rng(_FLOOR_SEED), _parts(self.table), _size(self.table)
+        rows = rng.integers(n, size=n) if parts is None else rng.choice(len(parts), n, p=parts / n)
         again = Table(self.table.domain, tuple(column[rows] for column in self.table.columns))
         return self.errors(_exact(again, self.workload))
 
@@ -99,10 +100,37 @@ class Truth:
         return f"Truth({self.workload!r}; the records are private)"
 
 
+def _parts(table: Table) -> Floats | None:
+    """In what part of its person each record counts, (n,), where persons count once: of all records, kept or not."""
+    if table.persons is None or not table.domain.counts_once:
+        return None
+    codes = table.persons.codes
+    found: Floats = 1 / np.bincount(codes)[codes]
+    return found
+
+
+def _size(table: Table) -> int:
+    """The number of records; that of persons where these count once."""
+    return len(table) if _parts(table) is None or table.persons is None else len(table.persons.digests)
+
+
 def _exact(table: Table, workload: Workload) -> Floats:
     """The exact answers (k,), as counts."""
-    marginals = dict(zip(workload.sets, table.counts(workload.sets), strict=True))
+    parts = _parts(table)
+    marginals: dict[Axes, npt.NDArray[Any]] = (
+        dict(zip(workload.sets, table.counts(workload.sets), strict=True))
+        if parts is None
+        else {axes: _summed(table, parts, axes) for axes in workload.sets}
+    )
     return np.concatenate([g.queries.apply(marginals[g.axes]) * g.queries.unit for g in workload.groups])
+
+
+def _summed(table: Table, parts: Floats, axes: Axes) -> Floats:
+    """The sum of the parts of the records in each cell of some columns, (cells,)."""
+    shape = [table.domain.shape[a] for a in axes]
+    codes = [table.columns[a].astype(np.int64) for a in axes]
+    cells = np.ravel_multi_index(codes, shape) if axes else np.zeros(len(parts), np.int64)
+    return np.bincount(cells, parts, table.domain.cells(axes)).astype(np.float64)
 
 
 def _fractions(workload: Workload, answers: Floats, records: int) -> Iterator[Floats]:
@@ -155,7 +183,8 @@ def evaluate(
         The relation under which the costs hold.
     trials
         Releases by each mechanism at each ε, at least 1. Where the unit is a person, each of them draws anew which
-        records of a person are kept; the truth is that of all records, so the error has what is left out in it.
+        records of a person are kept; the truth is that of all records, so the error has what is left out in it. Where a
+        person counts once, all records of hers count in equal parts in the truth.
     entropy
         The source of all noise, by default a fresh secure one.
     dataset
@@ -209,11 +238,12 @@ def _unsuitable(
     contenders: Mapping[str, Mechanism], workload: Workload, costs: Sequence[Cost], neighbours: Neighbours
 ) -> dict[str, QReleaseError]:
     """Which mechanisms do not do this workload at all of these costs, and why."""
-    unit = Unit(neighbours, workload.domain.at_most)
+    unit = Unit.of(neighbours, workload.domain)
     found = {}
     for name, mechanism in contenders.items():
         try:
             for cost in costs:
+                check_parts(mechanism, workload.domain)
                 mechanism.check(workload, unit.of_a_record(cost), unit.relation)
         except QReleaseError as error:
             found[name] = error
@@ -226,7 +256,7 @@ def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours
     That of `ResidualPlan`: its sum of squared errors is at the lower bound of Li & Miklau 2013. None where other
     queries are asked for too, under pure ε, where nothing has to be measured, and for marginals with too many subsets.
     """
-    shape, unit = workload.domain.shape, Unit(neighbours, workload.domain.at_most)
+    shape, unit = workload.domain.shape, Unit.of(neighbours, workload.domain)
     if isinstance(cost, PureDP) or not all(isinstance(g.queries, Cells) for g in workload.groups):
         return None
     if not any(shape[a] > 1 for s in workload.sets for a in s):
@@ -255,7 +285,7 @@ def with_baselines(mechanisms: Mapping[str, Mechanism], cost: Cost) -> dict[str,
 
 def describe(dataset: str, truth: Truth, cost: PureDP | ApproxDP, neighbours: Neighbours) -> str:
     """What an evaluation compares, in a line."""
-    unit = Unit(neighbours, truth.workload.domain.at_most)
+    unit = Unit.of(neighbours, truth.workload.domain)
     spent = "pure epsilon" if isinstance(cost, PureDP) else f"delta={cost.delta:g}"
     return (
         f"{dataset}: {len(truth.table):,} records, {len(truth.workload):,} queries on {len(truth.workload.sets):,}"

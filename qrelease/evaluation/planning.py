@@ -26,7 +26,7 @@ from qrelease.inference.nets import quantiles, small_databases
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import MAX_SIMULATED, choose, foretold
-from qrelease.mechanisms.base import OnlineMechanism
+from qrelease.mechanisms.base import OnlineMechanism, check_parts
 from qrelease.mechanisms.expected import marginals_alone
 from qrelease.mechanisms.forecasts import Forecasting, rough
 from qrelease.mechanisms.gaussian import Gaussian
@@ -126,19 +126,24 @@ class RecordBound:
     at_most
         m.
     deviation
-        The standard deviation of each answer's noise, records, where the whole workload is answered at once.
+        The standard deviation of each answer's noise, records, where the whole workload is answered at once. Where each
+        person counts once: persons.
     kept
         The largest share of the records that may be kept, where the number of persons is given. How large it is depends
         on how many records each of them has, which is private.
+    weights
+        What counts one: `records`, or `persons`.
     """
 
     at_most: int
     deviation: float
     kept: float | None
+    weights: str = "records"
 
     def __str__(self) -> str:
         share = "" if self.kept is None else f", at most {self.kept:.0%} of the records"
-        return f"  at_most = {self.at_most}: noise of {self.deviation:.3g} records an answer{share}"
+        once = ", weights = 'persons'" if self.weights == "persons" else ""
+        return f"  at_most = {self.at_most}{once}: noise of {self.deviation:.3g} {self.weights} an answer{share}"
 
 
 @final
@@ -274,7 +279,7 @@ def plan(
         Simulations of each mechanism; 0 for none, and then it is not told what `Auto` would take.
     persons
         About how many persons there are, if that is public and a person is the unit: it says how many records may be
-        kept.
+        kept. Where each of them counts once, answers are of so many; else `n` is taken for their number.
     mechanisms
         The names of those to tell of; by default all. What is promised by any of the others counts for the ε that is
         found, as ever.
@@ -307,8 +312,10 @@ def plan(
         if name not in CONTENDERS:
             raise InvalidInput(f"mechanisms must be among {', '.join(CONTENDERS)}, got {name!r}")
     target = None if target_error is None else positive_probability("target_error", target_error)
-    unit = Unit(Neighbours.parse(neighbours), workload.domain.at_most)
-    found = Setting(workload, whole("n", n, least=1), unit, positive_probability("beta", beta), delta)
+    unit = Unit.of(Neighbours.parse(neighbours), workload.domain)
+    n, counted = whole("n", n, least=1), None if persons is None else whole("persons", persons, least=1)
+    answered = n if counted is None or not unit.counts_once else counted
+    found = Setting(workload, answered, unit, positive_probability("beta", beta), delta)
     if epsilon is None:
         if target is None:
             raise InvalidInput("a plan needs a target error, an epsilon, or both")
@@ -321,7 +328,7 @@ def plan(
     auto = found.taken(cost) if trials else ""
     simulation, note = None, ""
     try:
-        simulation = Simulation.of(workload, n) if trials else None
+        simulation = Simulation.of(workload, answered) if trials else None
     except (TooLarge, OutOfMemory) as error:  # a plan reads no data
         trials, note = 0, f"typical errors are not simulated: {error}"
     names = tqdm(told, desc="mechanisms", disable=None, leave=False)
@@ -330,26 +337,38 @@ def plan(
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"
         f" universe {readable(workload.domain.size)} cells, records {n:,}, {unit}"
     )
-    bounds = _bounds(workload, cost, unit, n, None if persons is None else whole("persons", persons, least=1))
+    bounds = _bounds(workload, cost, unit, n, counted)
     return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto, bounds)
 
 
 def _bounds(workload: Workload, cost: Cost, unit: Unit, n: int, persons: int | None) -> tuple[RecordBound, ...]:
-    """For the bound that the schema has and some others."""
+    """For the bound that the schema has and some others; and for each person counting once, or the other way round."""
     if unit.at_most is None:
         if persons is not None:
             raise InvalidInput("the number of persons is for a schema with a [person]")
         return ()
     found = []
-    for at_most in sorted({*_BOUNDS, unit.at_most}):
-        other = replace(unit, at_most=at_most)
+    units = [replace(unit, at_most=at_most) for at_most in sorted({*_BOUNDS, unit.at_most})]
+    for other in [*units, replace(unit, counts_once=not unit.counts_once)]:
         try:
-            noise, _ = noise_for(workload, other.of_a_record(cost), other.relation)
+            noise, _ = noise_for(_bounded(workload, other), other.of_a_record(cost), other.relation)
         except InvalidInput:  # noise beyond all that can be drawn
             continue
+        at_most = other.at_most or 1
         kept = None if persons is None else min(at_most * persons / n, 1.0)
-        found.append(RecordBound(at_most, math.sqrt(noise.variance), kept))
+        weights = "persons" if other.counts_once else "records"
+        found.append(RecordBound(at_most, math.sqrt(noise.variance), kept, weights))
     return tuple(found)
+
+
+def _bounded(workload: Workload, unit: Unit) -> Workload:
+    """The same queries where another number of records of a person is kept."""
+    domain = workload.domain
+    if domain.person is None or unit.at_most is None:
+        return workload
+    weights, distinct = ("persons", ()) if unit.counts_once else ("records", domain.person.distinct)
+    person = replace(domain.person, at_most=unit.at_most, weights=weights, distinct=distinct)
+    return Workload(replace(domain, person=person), workload.groups)
 
 
 @final
@@ -373,6 +392,7 @@ class Setting:
             found = CONTENDERS[name](self, cost)
             if not isinstance(found, Promising):
                 return None
+            check_parts(found, self.workload.domain)
             return self.error(found, cost)
         except QReleaseError:
             return None
@@ -383,6 +403,7 @@ class Setting:
 
     def check(self, found: Trial, cost: Cost) -> None:
         """Raise what it would before a charge."""
+        check_parts(found, self.workload.domain)
         with self.unit.explained():
             if isinstance(found, OnlineMechanism):
                 public = self.records if self.unit.public_records else None

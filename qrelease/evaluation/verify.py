@@ -362,9 +362,9 @@ def _moves(release: Release, draws: Sequence[Measurement]) -> float:
     workload = Workload(release.domain, tuple(once))
     order = 1 if noise.law == "discrete Laplace" else 2
     unit = min(g.queries.unit for g in workload.groups)
-    moved = max(workload.moved(order, replace=release.unit.relation is Neighbours.REPLACE_ONE), 1)
+    far = float(workload.moved(order, replace=release.unit.relation is Neighbours.REPLACE_ONE) or 1)
     twice = [m for m in draws if once.pop(m.group, m) is not None]  # what is measured once more moves as far again
-    return moved * (unit / noise.unit) ** order + _moves(release, twice)
+    return far * (unit / noise.unit) ** order + _moves(release, twice)
 
 
 def _allowed(noise: Noise, cost: Cost) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qrelease._util.typing import Floats
+from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
@@ -68,10 +69,18 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
 
     Laplace of scale Δ₁/ε for pure ε [Dwork & Roth 2014, Thm 3.6], Gaussian of variance Δ₂²/2ρ for zCDP [Canonne, Kamath
     & Steinke 2020, Thm 14], both discrete; for (ε, δ) the analytic Gaussian [Balle & Wang 2018], rounded. All on the
-    finest grid among the groups.
+    finest grid among the groups. Where a person counts once that grid is finer still (`Domain.weight_bits`), and she
+    moves answers as one record does (`privacy.unit`): the noise is as large in counts.
     """
+    bits = workload.domain.weight_bits
     unit = min(g.queries.unit for g in workload.groups)
     order = 1 if isinstance(cost, PureDP) else 2
-    moved = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE)
     # Queries that no record moves could be answered exactly; they get noise too.
-    return calibrated(max(moved, 1), cost, unit)
+    far = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE) or 1
+    return calibrated(far * (1 << bits * order), cost, unit * 2.0**-bits)
+
+
+def count_noise(domain: Domain, cost: Cost) -> tuple[Noise, Fraction]:
+    """The noise that counts the records at a cost, or the persons where these count once; and its b or σ², in units."""
+    bits = domain.weight_bits
+    return calibrated(1 << bits * (1 if isinstance(cost, PureDP) else 2), cost, 2.0**-bits)

@@ -44,6 +44,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.contrasts import of_contrasts
 from qrelease.inference.measurement import Measurement
 from qrelease.privacy.costs import Neighbours
+from qrelease.queries.distinct_records import share
 from qrelease.queries.families import MAX_RESIDUAL_SCALE, Cells, Intervals, Queries, Residuals
 from qrelease.queries.products import Product, query_rows
 from qrelease.queries.workload import Group, Workload
@@ -112,7 +113,8 @@ class ResidualPlan:
         largest = objective == "largest"
         loads = _hardest(below, weight) if largest else weight * below.cells
         part = np.sqrt(below.loads(loads) * below.norms)
-        bound = part.sum() ** 2
+        bound = np.sqrt(below.loads(loads) * below.norms / below.shares).sum() ** 2
+        bound /= 1 if not domain.distinct or domain.at_most is None else domain.at_most**2  # she may have one record
         if expected is not None:
             if largest:
                 raise InvalidInput("expected residuals are for the least total, not for the largest variance")
@@ -153,12 +155,14 @@ def _weighted(
 class _Below:
     """The subsets of some marginals' columns, without columns of one cell, which have no residual; () is the first.
 
-    Pairs of a marginal and one of its subsets: `upper` and `lower` are their indices, `v` is v(A, S).
+    Pairs of a marginal and one of its subsets: `upper` and `lower` are their indices, `v` is v(A, S). `norms` are those
+    that are paid for, pₛ times the shares of them where records of a person differ in some columns.
     """
 
     sets: list[Axes]
     orders: Ints
     norms: Floats
+    shares: Floats
     cells: Floats
     upper: Ints
     lower: Ints
@@ -190,11 +194,13 @@ class _Below:
             lower.append(places + len(sets))
             v += factors
             sets += distinct
+        shares = _shares(domain, sets)
         norms = np.array([prod(1 - 1 / shape[a] for a in s) for s in sets])
         return cls(
             sets,
             np.array([len(s) for s in sets]),
-            norms,
+            shares * norms,
+            shares,
             np.array([float(prod(shape[a] for a in s)) for s in marginals]),
             np.concatenate(upper),
             np.concatenate(lower),
@@ -208,6 +214,13 @@ class _Below:
     def variances(self, measured: Floats) -> Floats:
         """The variance of a cell of each marginal, (marginals,), where the residuals have these sₛ, (sets,)."""
         return np.bincount(self.upper, measured[self.lower] * self.v, len(self.cells)).astype(np.float64, copy=False)
+
+
+def _shares(domain: Domain, sets: Sequence[Axes]) -> Floats:
+    """What `distinct_records.share` says of the residuals of each set."""
+    if not domain.distinct:
+        return np.ones(len(sets))
+    return np.array([float(share(domain, s, Residuals(tuple(domain.shape[a] for a in s)))) for s in sets])
 
 
 def subsets(domain: Domain, marginals: Sequence[Axes]) -> list[Axes]:
@@ -268,12 +281,13 @@ def on_grid(domain: Domain, parts: Mapping[Axes, float], neighbours: Neighbours)
     shapes = [tuple(size[a] for a in s) for s in parts]
     cells = np.array([prod(shape) for shape in shapes], np.float64)
     norms = np.array([prod(n * (n - 1) for n in shape) for shape in shapes], np.float64)
+    norms *= _shares(domain, list(parts))
     exact = np.sqrt(np.fromiter(parts.values(), np.float64) / norms)
     factor = min(_FINEST / exact.min(), MAX_RESIDUAL_SCALE / (exact * cells).max() / 2)
     scales = np.maximum(np.rint(exact * factor), 1).astype(np.int64).tolist()
     groups = (Group(s, Residuals(shape, m)) for s, shape, m in zip(parts, shapes, scales, strict=True))
     workload = Workload(domain, tuple(groups))
-    step = workload.moved(2, replace=neighbours is Neighbours.REPLACE_ONE)
+    step = float(workload.moved(2, replace=neighbours is Neighbours.REPLACE_ONE))
     return workload, {(): 0.0} | {g.axes: step / _frame(g.queries).multiple ** 2 for g in workload.groups}
 
 

@@ -7,7 +7,9 @@ over (p - q)². p and q are rational numbers, those that the clients really use.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +26,9 @@ from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate,
 K = TypeVar("K", bound=CategoryClient)
 
 _MOST_CATEGORIES = 1 << 20
-_BLOCK = 1 << 22  # entries of a table of hash values, or bits, that are worked on at once
+_BLOCK = 1 << 22  # bits that are worked on at once
+_TABLE_ROWS, _TABLE_COLUMNS = 1 << 12, 1 << 9  # of tables of hash values, at most
+_ROWS = 255  # reports at a time, whose supports are counted in one byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +157,22 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
         return supports
 
     def supports_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> Ints:
-        """How many reports support each of some categories, (candidates,)."""
-        codes, counts = np.unique(batch.codes, return_counts=True)
-        g, digits = self.client.g, self.client.digits
-        seeds, said = _digits(codes // np.uint64(g), g, digits), (codes % np.uint64(g)).astype(np.float32)
-        mine = _digits(categories, g, digits).T
+        """How many reports support each of some categories, (candidates,).
+
+        A hash is a sum over pieces of the digits, and what a piece adds stands in a table by the seed's digits in it.
+        """
+        g, digits, codes = self.client.g, self.client.digits, batch.codes
+        seeds, said = codes // np.uint64(g), codes % np.uint64(g)
         total = np.zeros(len(categories), np.int64)
-        rows = max(1, _BLOCK // max(len(categories), 1))
-        for start in range(0, len(codes), rows):
-            piece = slice(start, start + rows)
-            hashed = np.mod(seeds[piece] @ mine, np.float32(g))  # whole numbers below 2^24: exact
-            total += counts[piece] @ (hashed == said[piece, None])
+        piece = max(1, int(math.log(_TABLE_ROWS, g)))
+        lengths = [min(piece, digits - start) for start in range(0, digits, piece)]
+        places = []
+        for length in lengths:
+            seeds, own = np.divmod(seeds, np.uint64(g**length))
+            places.append(own.astype(np.int64))
+        for first in range(0, len(categories), _TABLE_COLUMNS):
+            some = slice(first, first + _TABLE_COLUMNS)
+            total[some] = _supporting(_tables(categories[some], g, lengths), places, said, g)
         return total
 
     def estimate_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> LocalEstimate:
@@ -171,13 +180,37 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
         return self.from_supports(self.supports_of(batch, categories), len(batch))
 
 
-def _digits(numbers: npt.NDArray[np.uint64], base: int, count: int) -> npt.NDArray[np.float32]:
-    """The lowest digits of numbers to a base, (numbers, count)."""
-    found, rest, by = np.empty((len(numbers), count), np.float32), numbers.copy(), np.uint64(base)
-    for place in range(count):
-        found[:, place] = rest % by
-        rest //= by
+def _tables(categories: npt.NDArray[np.uint64], g: int, lengths: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """For each piece of so many digits what it adds to a hash, below g: by the seed's digits in it, and by category."""
+    found, rest = [], categories
+    narrow = np.uint8 if max(len(lengths), 2) * (g - 1) < 256 else np.uint16
+    multiples = np.arange(g)[:, None] * np.arange(g) % g  # of the seed's digit and the category's
+    for length in lengths:
+        table = np.zeros((1, len(categories)), narrow)
+        for _ in range(length):
+            rest, digit = np.divmod(rest, np.uint64(g))
+            table = table + multiples.take(digit.astype(np.int64), axis=1).astype(narrow)[:, None]
+            table = np.where(table < g, table, table - narrow(g)).reshape(-1, len(categories))
+        found.append(table)
     return found
+
+
+def _supporting(
+    tables: Sequence[npt.NDArray[Any]], places: Sequence[npt.NDArray[np.int64]], said: npt.NDArray[np.uint64], g: int
+) -> Ints:
+    """How many of the reports named the hash value of each category, (candidates,)."""
+    total = np.zeros(tables[0].shape[1], np.int64)
+    named = said.astype(tables[0].dtype)[:, None]
+    for start in range(0, len(said), _ROWS):
+        rows = slice(start, start + _ROWS)
+        hashed = tables[0][places[0][rows]]
+        for table, place in zip(tables[1:], places[1:], strict=True):
+            hashed += table[place[rows]]
+        hits = hashed == named[rows]
+        for turn in range(1, len(tables)):  # a sum of p numbers below g is one of p numbers that are equal modulo g
+            hits |= hashed == named[rows] + hashed.dtype.type(turn * g)
+        total += hits.view(np.uint8).sum(axis=0, dtype=np.uint8)
+    return total
 
 
 @final

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -30,9 +30,9 @@ from qrelease._util import memory
 from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.maxent import DENSE
-from qrelease.inference.measurement import Measurement, noise_for
+from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.mechanisms import matrix
-from qrelease.mechanisms.base import Mechanism, MechanismResult, check_table, why_no_table
+from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, why_no_table
 from qrelease.mechanisms.expected import Expected, marginals_alone, of_fit, of_noise, selected
 from qrelease.mechanisms.forecasts import MAGNITUDES
 from qrelease.mechanisms.gaussian import Gaussian
@@ -43,7 +43,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.noise.calibration import calibrated, counting_first
+from qrelease.noise.calibration import counting_first
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.workload import Workload
 
@@ -151,6 +151,8 @@ class Auto:
     records: int | None = None
     table: bool = False
 
+    counts_parts: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """`auto`."""
@@ -170,7 +172,7 @@ class Auto:
         check_cost(cost)
         counting, rest = counting_first(cost, COUNTING, neighbours, self.records)
         if counting is not None:
-            calibrated(1, counting)
+            count_noise(workload.domain, counting)
         able, _ = _able(workload, rest, neighbours, self.records or 1, table=self.table)
         for name, mechanism in able.items():
             if name == "records" and _fitted(able, workload):
@@ -332,6 +334,7 @@ def _refusal(
         return TooLarge(f"small databases are for at most {_SMALL_DATABASE_CELLS:,} cells here")
     try:
         with memory.unused():
+            check_parts(mechanism, workload.domain)
             mechanism.check(workload, cost, neighbours)
             if table:
                 check_table(mechanism, workload)

@@ -37,7 +37,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -151,6 +151,26 @@ class Untabled(Protocol):
 
     def no_table(self, workload: Workload) -> str | None:
         """Why there will be no synthetic records, from public facts; None where there will be."""
+
+
+@runtime_checkable
+class OfParts(Protocol):
+    """A mechanism that takes a table in which persons count once, each of their records in part (`privacy.unit`).
+
+    All that it draws is noise on linear queries, or a choice by scores that move by no more than such queries do, with
+    `Private.weight_bits` taken into account: its exact counts are no whole numbers of records.
+    """
+
+    counts_parts: ClassVar[bool]
+
+
+def check_parts(mechanism: object, domain: Domain) -> None:
+    """`InvalidInput` for a mechanism, or another kind of question, that takes no table in which persons count once."""
+    if domain.counts_once and not (isinstance(mechanism, OfParts) and mechanism.counts_parts):
+        raise InvalidInput(
+            f"{getattr(mechanism, 'name', mechanism)} counts records, and here each person counts once: take laplace,"
+            ' gaussian, matrix, maxent, records or auto, or weights = "records" in [person]'
+        )
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from qrelease.mechanisms.additive_noise import check_answers, measure_all, promised_error, unfitted
 from qrelease.mechanisms.base import MechanismResult
@@ -27,6 +27,8 @@ class Gaussian:
     >>> round(qr.Gaussian().error(pairs, 1_000, qr.ApproxDP(1, 1e-6), qr.Neighbours.ADD_REMOVE, beta=0.05), 3)
     0.091
     """
+
+    counts_parts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

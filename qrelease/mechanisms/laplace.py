@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.additive_noise import check_answers, measure_all, promised_error, unfitted
@@ -33,6 +33,8 @@ class Laplace:
     >>> round(qr.Laplace().error(pairs, 1_000, qr.PureDP(1), qr.Neighbours.ADD_REMOVE, beta=0.05), 3)
     0.036
     """
+
+    counts_parts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

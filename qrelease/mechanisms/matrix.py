@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -117,6 +117,8 @@ class Matrix:
     ...
     qrelease.errors.InvalidInput: Gaussian noise needs a delta above 0, got epsilon=1; give --delta, or use laplace
     """
+
+    counts_parts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

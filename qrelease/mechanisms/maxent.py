@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from qrelease._util import memory
 from qrelease._util.typing import Axes
@@ -25,7 +25,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import check_size
 from qrelease.inference.interaction_basis import needed
 from qrelease.inference.interaction_prior import expected_variance, typical_variance
-from qrelease.inference.measurement import Measurement, noise_for
+from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
 from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, subsets
@@ -90,6 +90,8 @@ class MaxEnt:
     weights: tuple[float, ...] | None = None
     objective: Objective = "total"
 
+    counts_parts: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """`maxent`."""
@@ -117,7 +119,9 @@ class MaxEnt:
             shape = workload.domain.shape
             memory.check(needed(shape), f"a column of {max(shape):,} cells", "use coarser bins")
         divided = self._divides(unfitted)
-        rest = counting_first(cost, COUNTING, neighbours, self.records)[1] if divided else cost
+        counting, rest = counting_first(cost, COUNTING, neighbours, self.records) if divided else (None, cost)
+        if counting is not None:
+            count_noise(workload.domain, counting)
         # By the number of records, which may be private, the privacy is divided.
         for records in [10.0**power for power in range(0, 13, 3)] if divided else [None]:
             plan = self.plan(workload, rest, neighbours, records)

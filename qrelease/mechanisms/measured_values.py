@@ -10,6 +10,7 @@ from qrelease._util.typing import Axes, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
+from qrelease.data.weighed_records import sums_by_cell
 from qrelease.errors import InvalidInput
 from qrelease.queries.measures import Measure
 
@@ -44,25 +45,8 @@ def record_values(source: Source, measure: Measure) -> Ints:
 
 
 def table_of_sums(source: Source, values: Ints, axes: Axes) -> Ints:
-    """Σ f(x) of the records in each cell of some columns, (cells,) in C order.
-
-    Sums are exact: |f| <= 2^30, so floats of 53 bits hold the sum of 2^22 records, and pieces of so many are added.
-    """
-    cells = source.domain.cells(axes)
-    total = np.zeros(cells, np.int64)
-    for start in range(0, len(values), _PIECE):
-        piece = slice(start, start + _PIECE)
-        shape = [source.domain.shape[a] for a in axes]
-        codes = (
-            np.ravel_multi_index([source.codes(a)[piece].astype(np.int64) for a in axes], shape)
-            if axes
-            else np.zeros(len(values[piece]), np.int64)
-        )
-        total += np.rint(np.bincount(codes, values[piece].astype(np.float64), cells)).astype(np.int64)
-    return total
-
-
-_PIECE = 1 << 22
+    """Σ f(x) of the records in each cell of some columns, (cells,) in C order; exact, as |f| <= 2^30."""
+    return sums_by_cell(source.domain, [source.codes(a) for a in axes], values, axes)
 
 
 def _places(source: Source, column: str) -> Ints:

@@ -23,12 +23,12 @@ from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
-from qrelease.inference.measurement import RECORDS, Measurement, noise_for
+from qrelease.inference.measurement import RECORDS, Measurement, count_noise, noise_for
 from qrelease.inference.sums_plan import Part, spent
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
 from qrelease.noise import samplers as samplers_module
 from qrelease.noise import selection
-from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
+from qrelease.noise.calibration import Rule, selection_epsilon
 from qrelease.noise.distributions import Noise, NoiseLaw
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
@@ -90,6 +90,11 @@ class Private:
         return self._table.domain
 
     @property
+    def weight_bits(self) -> int:
+        """Exact answers are in multiples of 2^-bits of their units: 0 bits, but where a person counts once in parts."""
+        return self._table.weight_bits
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction of the ledger is open, which could undo what is kept of a draw."""
         return self.draws is not None and self.draws.in_transaction
@@ -109,6 +114,8 @@ class Private:
 
     def exact(self, workload: Workload) -> list[Ints]:
         """The exact answers of each group in its units, which one record moves by at most 1 each. Private: for scores.
+
+        Where a person counts once (`weight_bits`), in units of 2^-bits of these, of which she moves 2^bits.
 
         `InvalidInput` for queries over another domain, or with entries outside [0, 1].
         """
@@ -156,6 +163,8 @@ class Private:
 
         The parts share the cost (`sums_plan`, (1)). `InvalidInput` where they would use more than all of it.
         """
+        if self.domain.counts_once:
+            raise InvalidInput("sums are of records, and here each person counts once")
         if spent(self.domain, parts) > 1:
             raise InvalidInput("the parts of these sums use more than all of the privacy")
         laws = [part.noise(cost, self.neighbours) for part in parts]
@@ -189,7 +198,7 @@ class Private:
             place = slice(int(bounds[first]), int(bounds[last]))
             drawn = _draw(law, parameter, place.stop - place.start, streams[piece])
             at = 0
-            for exact in _applied(workload.groups[first:last], marginals, law.unit):
+            for exact in _applied(workload.groups[first:last], marginals, law.unit * 2.0**self.weight_bits):
                 drawn[at : at + len(exact)] += exact
                 at += len(exact)
             np.multiply(drawn, law.unit, out=values[place])
@@ -233,11 +242,12 @@ class Private:
             return float(n), None
         if cost is None:
             raise InvalidInput("the number of records is private under add-remove: it has a cost")
-        law, parameter = calibrated(1, cost)
+        law, parameter = count_noise(self.domain, cost)
         self.spend("count the records", cost)
+        exact = n << self.domain.weight_bits
         noisy = self._kept(
             ("count", law.law, str(parameter)),
-            lambda: (n + _draw(law, parameter, 1, self.entropy)).astype(np.float64),  # floats would be rounded first
+            lambda: (exact + _draw(law, parameter, 1, self.entropy)).astype(np.float64) * law.unit,  # floats come last
         )
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
 

@@ -232,27 +232,30 @@ class Candidates:
         fresh  sets measured since the records were fitted: none of them, and the next one by its worst cell
         alone  whether a set counts once, and not as often as marginals that are asked about contain it
 
-        A cell counts as far as it is off what is said, in whole counts, by more than the distance expected of the
-        noise with which it would be measured at the next cost and of the scatter of so many records, both of which are
-        public: what a measurement gains there. A set's score is the sum over its cells. One record moves one cell of a
-        marginal by 1, or two if it is replaced. Or its score is the largest distance of a cell, which moves by 1.
+        A cell counts as far as it is off what is said, in whole units of the exact counts, by more than the distance
+        expected of the noise with which it would be measured at the next cost and of the scatter of so many records,
+        both of which are public: what a measurement gains there. A set's score is the sum over its cells. One record
+        moves one cell of a marginal by 1, or two if it is replaced. Or its score is the largest distance of a cell,
+        which moves by 1. Where a person counts once she moves exact counts by 2^bits units in all, and each by no more,
+        so the scores move by 2^bits times as much: they change by no more than the sum, or the largest, of the changes.
         """
         fitted = learned.fitted
         chains, said = fitted.chains, self._said(fitted, learned.known)
         offsets = self._tables.offsets
         starts = offsets[:-1]
-        gaps = np.abs(self._exact - np.rint(said).astype(np.int64))
+        units = 1 << private.weight_bits
+        gaps = np.abs(self._exact - np.rint(units * said).astype(np.int64))
         scatter = fitted.total / (chains.even * len(chains.weights)) * np.maximum(said, 0)
         deviations = np.sqrt(1 / (2 * measuring.rho) + scatter)
         if fresh:
-            far, sensitivity = np.maximum.reduceat(gaps, starts), 1
+            far, sensitivity = np.maximum.reduceat(gaps, starts), units
             noise = np.maximum.reduceat(deviations, starts) * np.sqrt(2 * np.log(np.diff(offsets)))
-            scores = far - np.rint(noise).astype(np.int64)
+            scores = far - np.rint(units * noise).astype(np.int64)
         else:
-            least = np.rint(ROUNDS.tolerated_deviation * sqrt(2 / pi) * deviations).astype(np.int64)
+            least = np.rint(units * ROUNDS.tolerated_deviation * sqrt(2 / pi) * deviations).astype(np.int64)
             gains = np.add.reduceat(np.maximum(gaps - least, 0), starts)
             weights = np.ones_like(self._weights) if alone else self._weights
-            scores, sensitivity = weights * gains, self._sensitivity * int(weights.max())
+            scores, sensitivity = weights * gains, units * self._sensitivity * int(weights.max())
         among = [i for i, s in enumerate(self.sets) if s not in fresh] or [0]
         number = among[private.select(scores[among], sensitivity, cost, "exponential")]
         return self.sets[number], said[offsets[number] : offsets[number + 1]]

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from qrelease.inference.gibbs import possible
 from qrelease.inference.interaction_basis import needed, singles
 from qrelease.inference.log_linear import SETTINGS
 from qrelease.inference.maxent import DENSE
-from qrelease.inference.measurement import noise_for
+from qrelease.inference.measurement import count_noise, noise_for
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import (
@@ -68,7 +68,7 @@ from qrelease.mechanisms.record_plan import (
     zcdp_of,
 )
 from qrelease.mechanisms.record_selection import SIZES, Candidates, RecordFit, adapt, moving_records
-from qrelease.noise.calibration import calibrated, counting_first
+from qrelease.noise.calibration import counting_first
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.workload import Workload
 
@@ -151,6 +151,8 @@ class Records:
         if self.at_once is not None and not isinstance(self.at_once, bool):
             raise InvalidInput(f"at_once must be True, False or None, got {self.at_once!r}")
 
+    counts_parts: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """`records`."""
@@ -191,7 +193,7 @@ class Records:
         if at_once:
             counting, left = counting_first(cost, COUNT_SHARE, neighbours)
             if counting is not None:
-                calibrated(1, counting)
+                count_noise(workload.domain, counting)
             for power in range(CHECKED_POWERS):  # the privacy is divided by the number of records, perhaps private
                 noise_for(residuals_at_once(domain, at_once, left, neighbours, 10.0**power), left, neighbours)
             return
@@ -245,8 +247,9 @@ class Records:
         bases = FORECAST.basis_seconds * sum(n**3 for n in domain.shape)
         if not sets:
             return 1.0 + 2 * bases
-        left, pairs = zcdp_of(cost), sum(len(s) == 2 for s in sets)  # whose tables, or signs, are all fitted
-        paired = pairs > 0 and share_of_pairs(records, left) > 0
+        left, two = zcdp_of(cost), [s for s in sets if len(s) == 2]  # whose tables, or signs, are all fitted
+        pairs, number = len(two), coordinates(domain.shape, two)
+        paired = pairs > 0 and share_of_pairs(records, left, number) > 0
         chosen = rounds_of(records, left, paired=paired)
         clear = worst_cell_stands_out(records, left.rho * SELECTION_SHARE / chosen)
         fits = 1 + (chosen // ROUNDS.marginals_per_fit if clear else chosen)
@@ -309,7 +312,8 @@ class Records:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 learned.measure(number_of_records(domain), counting)
             final = self.fitted_records(learned.total, all_left)
-            share = share_of_pairs(learned.total, left) if among.pairs else 0.0
+            number = coordinates(domain.shape, among.pairs)
+            share = share_of_pairs(learned.total, left, number) if among.pairs else 0.0
             together, left = split(left, [share or SINGLES_SHARE, 1 - (share or SINGLES_SHARE)])
             learned.measure(columns_and_pairs(domain, among.pairs if share else (), neighbours), together)
             if among.pairs and not share:

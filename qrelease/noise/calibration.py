@@ -191,7 +191,7 @@ def counting_first(
 
 
 @lru_cache(256)  # who buys many answers buys them at few prices
-def calibrated(sensitivity: int, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:
+def calibrated(sensitivity: int | Fraction, cost: Cost, unit: float = 1.0) -> tuple[Noise, Fraction]:
     """The noise for a sensitivity, in units: Δ₁ for pure ε, else Δ₂²; and its exact scale b or variance σ².
 
     Raises `InvalidInput` where the noise would be beyond the samplers' range.

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from qrelease._util.validate import positive, positive_probability, real
 from qrelease.errors import InvalidInput
-from qrelease.privacy.costs import ZCDP, ApproxDP, PureDP, check_cost, round_down, round_up
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_down, round_up
 
 # Each of the roundings below, those of libm included, errs by less than 2^-51 of its own result, and a
 # formula has a dozen of them: 2^-47 times the sum of the sizes of its terms covers all.
@@ -168,3 +168,16 @@ def _zcdp(rho: Fraction) -> ZCDP:
     if rounded == math.inf:
         raise InvalidInput("the zCDP cost must be below 1.8e308, got more")
     return ZCDP(rounded)
+
+
+def guessing_chance(cost: Cost) -> float:
+    """The best chance to tell two equally likely neighbours apart, (1 + total variation) / 2.
+
+    Under (ε, δ) it is at most (e^ε + δ) / (e^ε + 1) [Kairouz, Oh & Viswanath 2015]; under ρ the total variation is at
+    most √(ρ/2) (Pinsker) and √(1 - e^-ρ) (Bretagnolle & Huber).
+    """
+    if isinstance(cost, ZCDP):
+        return (1 + min(math.sqrt(cost.rho / 2), math.sqrt(-math.expm1(-cost.rho)))) / 2
+    delta = cost.delta if isinstance(cost, ApproxDP) else 0.0
+    inverse = math.exp(-cost.epsilon)
+    return (1 + delta * inverse) / (1 + inverse)

@@ -63,6 +63,7 @@ import threading
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import NoReturn
 
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon, zcdp_offset
@@ -360,6 +361,9 @@ class Filter:
     def remaining(self) -> Cost | None:
         """The largest cost of the total's kind that `spend` would take now; None if it takes none."""
         return remaining(self._total, self._tally)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a filter cannot be copied or pickled: each copy would spend the whole total")
 
     def __repr__(self) -> str:
         return f"Filter(total {self._total}; spent {self.spent or 'nothing'})"

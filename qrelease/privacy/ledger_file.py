@@ -201,18 +201,19 @@ class LedgerFile:
         with self._locked(), system_errors(self.path):
             connection = self._live()
             self._check_place()
-            _patiently(lambda: connection.execute("BEGIN IMMEDIATE" if write else "BEGIN"))
-            try:
-                with self.guard.writing(write):
-                    yield
-                self._live()  # after a fork meanwhile it is the parent's to end
-                if write:
-                    self._check_place()
-                connection.execute("COMMIT")
-            except BaseException:
-                self.undone += write
-                self._tables.clear()  # that of this transaction may be gone again
-                raise
+            try:  # from here on: Ctrl-C may come just after BEGIN
+                _patiently(lambda: connection.execute("BEGIN IMMEDIATE" if write else "BEGIN"))
+                try:
+                    with self.guard.writing(write):
+                        yield
+                    self._live()  # after a fork meanwhile it is the parent's to end
+                    if write:
+                        self._check_place()
+                    connection.execute("COMMIT")
+                except BaseException:
+                    self.undone += write
+                    self._tables.clear()  # that of this transaction may be gone again
+                    raise
             finally:
                 if self._pid == os.getpid() and connection.in_transaction:
                     connection.execute("ROLLBACK")

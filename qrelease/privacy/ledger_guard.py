@@ -42,8 +42,8 @@ class Guard:
         if self.held_here:
             raise LedgerError(f"{name} is in use by this very thread, in a transaction that is not over")
         with self.lock:
-            self._holder = threading.get_ident()
-            try:
+            try:  # before it is set: Ctrl-C may come just after
+                self._holder = threading.get_ident()
                 yield
             finally:
                 self._holder = None
@@ -51,8 +51,8 @@ class Guard:
     @contextmanager
     def writing(self, write: bool) -> Iterator[None]:
         """While the thread that has the lock writes, or only reads."""
-        self._writer = threading.get_ident() if write else None
         try:
+            self._writer = threading.get_ident() if write else None
             yield
         finally:
             self._writer = None

@@ -3,6 +3,7 @@
 import math
 import threading
 from fractions import Fraction
+from typing import NoReturn
 
 from qrelease._util.validate import positive_probability
 from qrelease.errors import InvalidInput
@@ -62,6 +63,9 @@ class Odometer:
                     self._epsilon += Fraction(epsilon)
                 case _:
                     raise InvalidInput(f"an odometer counts PureDP and ZCDP costs, got {cost}; use a Filter")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an odometer cannot be copied or pickled: what one counts is not seen by the other")
 
     @property
     def spent(self) -> Cost | None:

@@ -18,6 +18,16 @@ records cost no more than what was charged:
   (The other way, to hand on the ρ of an (ε, δ) divided by m², has 5 to 9 % more noise than the analytic Gaussian gets
   here at ε ≤ 1, and up to 4 % less at ε = 10; of what is spent in ρ, it has as much at ε ≤ 1 and 4 to 9 % less at 10.)
 
+**Where a person counts once** (`weights = "persons"`), each of her k <= m kept records counts 1/k, rounded to multiples
+of 2^-b that sum to 1 exactly (`data.weighed_records`). So her records come to a distribution p over the cells of the
+universe, Σ_x p_x e_x with p >= 0 and Σ p = 1, where one record is one e_x. Linear answers A x move by A p, or, where
+she is replaced, by A (p - p') = Σ_{x,y} c(x, y) A (e_x - e_y), for any joint distribution c of p and p'. A norm of an
+average is at most the largest norm, so ‖A p‖ <= max_x ‖A e_x‖ and ‖A (p - p')‖ <= max_{x,y} ‖A (e_x - e_y)‖, in L1 and
+in L2: a person moves answers no further than one record can, under both relations. The same holds of a score that
+changes by no more than the answers do. So c is what was charged; under replace-one the sum of all counts, the number of
+persons, is public. It does not hold of what takes records one by one, or exact counts for whole numbers: such
+mechanisms refuse it by name (`mechanisms.base.OfParts`).
+
 That the records are chosen by a key that is drawn at random changes nothing: the claim holds for each key, and the key
 does not depend on the table, so it holds for the mixture, of which no divergence here is larger than the largest.
 """
@@ -27,7 +37,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol, Self
 
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, round_down, round_up
@@ -42,6 +52,18 @@ _KEPT_BITS: Final = 32
 """Bits of a delta that was divided: other libraries of elementary functions would make the same of it."""
 
 
+class HasPerson(Protocol):
+    """What says who the unit is, as a domain does."""
+
+    @property
+    def at_most(self) -> int | None:
+        """m; None where the unit is one record."""
+
+    @property
+    def counts_once(self) -> bool:
+        """Whether a person counts once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Whose promise the costs of a ledger are.
@@ -52,6 +74,8 @@ class Unit:
         Which tables are compared: those that differ by one of it more, or by another one of it.
     at_most
         m, how many records of a person are kept; None where the unit is one record.
+    counts_once
+        Whether a person counts once, in as many parts as records of hers are kept.
 
     Examples
     --------
@@ -62,16 +86,27 @@ class Unit:
 
     neighbours: Neighbours
     at_most: int | None = None
+    counts_once: bool = False
+
+    @classmethod
+    def of(cls, neighbours: Neighbours, domain: "HasPerson") -> Self:
+        """The unit of a table over a domain."""
+        return cls(neighbours, domain.at_most, domain.counts_once)
+
+    @property
+    def of_records(self) -> "Unit":
+        """The unit where each kept record of a person counts one."""
+        return Unit(self.neighbours, self.at_most)
 
     @property
     def relation(self) -> Neighbours:
         """The relation of records that a mechanism is run under."""
-        return self.neighbours if self.at_most is None else Neighbours.ADD_REMOVE
+        return self.neighbours if self.at_most is None or self.counts_once else Neighbours.ADD_REMOVE
 
     @property
     def size(self) -> int:
-        """By how many records neighbouring tables differ at most."""
-        if self.at_most is None:
+        """By how many records neighbouring tables differ at most; 1 where they count as one."""
+        if self.at_most is None or self.counts_once:
             return 1
         return 2 * self.at_most if self.neighbours is Neighbours.REPLACE_ONE else self.at_most
 
@@ -132,7 +167,8 @@ class Unit:
     def __str__(self) -> str:
         if self.at_most is None:
             return self.neighbours.value
-        return f"{self.neighbours.value} of a person with at most {self.at_most:,} records"
+        once = " who counts once," if self.counts_once else ""
+        return f"{self.neighbours.value} of a person{once} with at most {self.at_most:,} records"
 
 
 def _growth(epsilon: float, size: int) -> Fraction:

@@ -20,6 +20,7 @@ from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.queries.distinct_records import share
 from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
 from qrelease.queries.products import Factor, IntegerRows, Product
 
@@ -325,10 +326,11 @@ class Workload:
             total += g.queries.sensitivity(order, replace=replace) * g.queries.unit**order
         return total
 
-    def moved(self, order: int, *, replace: bool) -> int:
-        """The same as an exact integer, in units of the finest grid among the groups (squared).
+    def moved(self, order: int, *, replace: bool) -> int | Fraction:
+        """The same as an exact number, in units of the finest grid among the groups (squared).
 
-        Joint for residuals, and for pairs of signs.
+        Joint for residuals, and for pairs of signs. Where records of a person differ in some columns, by order 2, it is
+        the part of one record in what all of hers move together (`distinct_records`).
         """
         residuals = [(g.axes, g.queries) for g in self.groups if isinstance(g.queries, Residuals)]
         if replace and order == 2 and len(residuals) == len(self.groups):
@@ -338,10 +340,13 @@ class Workload:
             if signs is not None:
                 return signs
         unit = min(g.queries.unit for g in self.groups)
-        steps = (
+        steps: list[int] = [
             g.queries.sensitivity(order, replace=replace) * int(g.queries.unit / unit) ** order for g in self.groups
-        )
-        return sum(steps)
+        ]
+        if order == 1 or replace or not self.domain.distinct:
+            return sum(steps)
+        parts = (share(self.domain, g.axes, g.queries) * n for g, n in zip(self.groups, steps, strict=True))
+        return sum(parts, Fraction(0))
 
     def texts(self) -> Iterator[str]:
         """Each query as text, in the order of the answers."""

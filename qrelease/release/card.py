@@ -129,7 +129,8 @@ def _unit_of_privacy(release: Release) -> str:
         return "one record: event-level, and user-level only where each person has one record"
     if release.unit.at_most is None:
         return "one person: user-level, by one record that was made of all records of each"
-    return f"one person: user-level, of whom at most {release.unit.at_most:,} records were kept"
+    once = ", and who counts once" * release.unit.counts_once
+    return f"one person: user-level, of whom at most {release.unit.at_most:,} records were kept{once}"
 
 
 def _column(attribute: Attribute) -> str:

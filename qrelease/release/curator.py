@@ -17,7 +17,16 @@ from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.mechanisms.base import Mechanism, OfValues, OnlineMechanism, Opened, PayingMechanism, parameters, plain
+from qrelease.mechanisms.base import (
+    Mechanism,
+    OfValues,
+    OnlineMechanism,
+    Opened,
+    PayingMechanism,
+    check_parts,
+    parameters,
+    plain,
+)
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.measured_values import check_values
 from qrelease.mechanisms.private_data import Private, digest
@@ -191,16 +200,16 @@ class Curator:
         if table.domain.at_most is not None and not table.knows_persons:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
-        self._unit = Unit(ledger.neighbours, table.domain.at_most)
+        self._unit = Unit.of(ledger.neighbours, table.domain)
 
     def _check_records(self, what: str) -> None:
         """`InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
         if not self._table.keeps_records:
             raise InvalidInput(f"{what} needs the records, and this source has exact counts of them alone")
 
-    def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
+    def _private(self, name: str, cost: Cost, draws: Draws | None = None, unit: Unit | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
-        unit = self._unit
+        unit = self._unit if unit is None else unit
         return Private(
             self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
         )
@@ -291,7 +300,8 @@ class Curator:
         if not changed_rows:
             self._warn()
         self._table.check_bounded()
-        of_a_record = self._unit.of_a_record(cost)
+        unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
+        of_a_record = unit.of_a_record(cost)
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
@@ -299,7 +309,7 @@ class Curator:
         parts = learning.shares(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
         charge = self._ledger.charge(cost, label, key, rows=rows)
-        private = self._private(charge.key, cost)
+        private = self._private(charge.key, cost, unit=unit)
 
         def draw() -> bytes:
             return json.dumps(domain_to_json(learning.learn(private, of_a_record))).encode()
@@ -380,16 +390,27 @@ class Curator:
             self._warn()
         self._table.check_bounded()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
-        key = None
-        if resumable:
-            asked = [mechanism.name, described, digest(workload), cost.to_json(), *rows]
-            asked += [] if self.domain.person is None else [self.domain.person.to_json()]
-            key = key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
+        key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
         label = f"{mechanism.name}: {len(workload):,} queries"
         charge = self._ledger.charge(cost, label, key, rows=rows)
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
         private = self._private(charge.key, cost, draws)
         return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
+
+    def _release_key(self, mechanism: Mechanism, workload: Workload, cost: Cost, *, again: bool = False) -> str:
+        """The name of the charge for a release of these arguments and records."""
+        asked = [mechanism.name, parameters(mechanism), digest(workload), cost.to_json(), *self._fingerprint()]
+        asked += [] if self.domain.person is None else [self.domain.person.to_json()]
+        return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
+
+    def has_paid(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> bool:
+        """Whether a release of these arguments was paid for and not finished: `pay` goes on with it for free."""
+        return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
+
+    def check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
+        """Raise whatever `release` would before its charge, of what its arguments are: nothing is charged or drawn."""
+        self._check(mechanism, workload, cost)
+        self._table.check_bounded()
 
     def _resumable(self, mechanism: Mechanism) -> bool:
         """Whether a run can be resumed: its noise is secret, its ledger outlives it, its mechanism is described.
@@ -422,6 +443,7 @@ class Curator:
             check_values(self._table, mechanism.measures(workload))
         if self._ledger.store.in_writing:
             raise LedgerError("a release is not made inside a transaction, which could undo its charge")
+        check_parts(mechanism, self.domain)
         with self._unit.explained():
             mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
 
@@ -466,6 +488,7 @@ class Curator:
             raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
         check_cost(cost)
         self._check_records("an estimate")
+        check_parts("an estimate", self.domain)
         unit, domain = self._unit, domain_of(self._table)
         neighbours = unit.relation
         if self._ledger.store.in_writing:
@@ -542,6 +565,7 @@ class Curator:
             )
         check_cost(cost)
         self._check_records("a session")
+        check_parts("a session", self.domain)
         self.domain.check_decided()
         if self._ledger.store.in_writing:
             raise LedgerError("a session is not opened inside a transaction, which could undo its charges")

@@ -134,7 +134,12 @@ def _person(release: Release) -> dict[str, Any]:
         return {}
     if unit.at_most is None:
         return {"unit": {"of": "a person", "records": "one, made of all records of that person"}}
-    said = {"at_most": unit.at_most, "share_kept": None, "spends_are_of": unit.of_a_record(release.cost).to_json()}
+    said: dict[str, Any] = {
+        "at_most": unit.at_most,
+        "share_kept": None,
+        "spends_are_of": unit.of_a_record(release.cost).to_json(),
+    }
+    said |= {"counts": "once, in as many equal parts as records were kept"} if unit.counts_once else {}
     return {"unit": {"of": "a person", **said}}
 
 

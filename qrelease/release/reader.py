@@ -161,7 +161,7 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
     with reading("spends"):
         spends = tuple(_spend(entry) for entry in value_of("they", content["spends"], list))
         neighbours = Neighbours.parse(content["neighbours"])
-        claimed = Filter(Unit(neighbours, domain.at_most).of_a_record(cost))
+        claimed = Filter(Unit.of(neighbours, domain).of_a_record(cost))
         for spend in spends:
             claimed.spend(spend.cost)
     with reading("synopsis"), np.errstate(all="ignore"):  # what is out of range is found out by what comes of it

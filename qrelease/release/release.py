@@ -128,7 +128,7 @@ class Release:
 
         Where columns are derived of all records of a person, one record is a person.
         """
-        return Unit(self.neighbours, self.workload.domain.at_most)
+        return Unit.of(self.neighbours, self.workload.domain)
 
     def answer(self, query: str | Workload) -> Answer | Floats:
         """The answer to a condition, or the answers to a workload.

@@ -37,7 +37,11 @@ STATISTICS: Final = {
     "fit-test": ("chi_squared", "FitTest", "of a column and shares=1/2/3, one a cell"),
     "uniformity-test": ("uniformity", "UniformityTest", "whether the two-valued columns a/b/c are fair coins"),
     "efficient-tester": ("uniformity", "EfficientTester", "the same for a distance=D, constants=proved or printed"),
-    "adassp": ("regression", "AdaSSP", "of a target on features=a/b/c, or on all; positive=VALUE"),
+    "lipschitz-tester": ("lipschitz", "LipschitzTester", "the same for a pure epsilon and few columns; distance=D"),
+    "adassp": (
+        *("adassp", "AdaSSP"),
+        "of a target on features=a/b/c, or on all; positive=VALUE; refinements=0 for the text's",
+    ),
     "functional-mechanism": ("regression", "FunctionalMechanism", "the same for a pure epsilon"),
     "noisy-descent": ("regression", "NoisyDescent", "the same by loss=logistic, linear or huber; epochs=, clip="),
 }

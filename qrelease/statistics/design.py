@@ -74,6 +74,17 @@ class Design:
         """p, the number of features, the constant included."""
         return 1 + sum(int(block.shape[1]) for block in self.blocks)
 
+    @cached_property
+    def indicators(self) -> tuple[bool, ...]:
+        """Whether a column is one indicator for each of its cells, or else one number."""
+        return tuple(not _is_number(self.domain[name]) for name in self.features)
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """Where the features of each column stand in a row."""
+        bounds = np.cumsum([1, *(block.shape[1] for block in self.blocks)])
+        return tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
+
     @property
     def square(self) -> int:
         """The largest squared length of a row."""
@@ -148,8 +159,7 @@ class Design:
             shape = [self.domain[name].size for name in names]
             return np.asarray(counts(names), np.float64).reshape(shape)
 
-        bounds = np.cumsum([1, *(block.shape[1] for block in self.blocks)])
-        places = [slice(a, b) for a, b in pairwise(bounds.tolist())]
+        places = self.places
         gram, cross = np.zeros((self.width, self.width)), np.zeros(self.width)
         weighed = table(self.target)
         gram[0, 0], cross[0] = UNIT**2 * weighed.sum(), UNIT * (weighed @ target)
@@ -176,9 +186,13 @@ class PublicRecords:
         return np.asarray(self.columns[name], np.int64)
 
 
+def _is_number(attribute: Attribute) -> bool:
+    return attribute.ordered and attribute.values > _MAX_INDICATOR_CELLS
+
+
 def _block(attribute: Attribute) -> Ints:
     """(cells, features)."""
-    if attribute.ordered and attribute.values > _MAX_INDICATOR_CELLS:
+    if _is_number(attribute):
         return _scaled(attribute)
     return UNIT * np.eye(attribute.size, dtype=np.int64)
 

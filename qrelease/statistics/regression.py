@@ -1,19 +1,14 @@
-"""Linear and logistic regression from noisy sums: second moments once, or gradients step by step.
+"""Linear and logistic regression from noisy sums: an objective of degree 2 at once, or gradients step by step.
 
 All sums are exact whole numbers. A row x has whole entries and a bounded length (`design`); what multiplies it, a
 residual or a slope, is a whole number that depends on the record and on public weights alone, by whole arithmetic and
 one public table of the logistic function. No record's part depends on how many others there are, as a sum of floats
 would.
 
-**AdaSSP** (Wang 2018, *Revisiting differentially private linear regression*) releases XᵀX and Xᵀy with Gaussian noise
-and solves for the ridge regression, with λ as large as the noise asks: the eigenvalues of the noise alone reach 2s√p,
-where s² is the variance of an entry. Half of that is λ here, less the least eigenvalue, and negative ones are set to 0.
-The paper spends a third of the budget on the least eigenvalue; here it is read off the noisy matrix, which is free. XᵀX
-moves by ‖x‖² in Frobenius norm; only the upper triangle is drawn, which moves by √((‖x‖⁴ + Σx_i⁴)/2), about √2 less.
-
 **The functional mechanism** (Zhang, Zhang, Xiao, Yang & Winslett 2012) is pure ε: Laplace noise on the coefficients of
-the objective, of degree 2. For squares these are XᵀX and Xᵀy again; the logistic loss is replaced by its Taylor
-polynomial ln 2 − yz/2 + z²/8, so that XᵀX/4 and Xᵀy/2 are. The noise makes it unbounded, which the same ridge mends.
+the objective, of degree 2. For squares these are XᵀX and Xᵀy, as in `adassp`; the logistic loss is replaced by its
+Taylor polynomial ln 2 − yz/2 + z²/8, so that XᵀX/4 and Xᵀy/2 are. The noise makes it unbounded, which the ridge of
+`adassp` mends.
 
 **Noisy descent** sums clipped gradients: Σ clip(loss'(z) x) + noise at each of T steps. At σ and clip b it costs
 ρ = T b²/(2σ²) when a record comes or goes, 4 times that when one is replaced, and the number of records what it costs;
@@ -53,7 +48,7 @@ SLOPE: Final = 1 << 12
 """What a slope of 1 is in whole numbers."""
 WEIGHT: Final = 1 << 12
 """What a weight of 1 is in whole numbers."""
-_LARGEST_WEIGHT: Final = 64.0
+LARGEST_WEIGHT: Final = 64.0
 _ENTRIES: Final = 1 << 14  # entries of the logistic function on -16..16
 _HUBER_END: Final = 0.25  # where the Huber loss becomes linear, a target's half range being 1
 _EXACT_SUM: Final = 1 << 52  # sums of whole numbers in floats are exact up to there
@@ -85,7 +80,7 @@ def moments_of(rows: Ints, target: Ints) -> tuple[Ints, Ints]:
 
 def solved(gram: Floats, cross: Floats, deviation: float) -> Floats:
     """The ridge solution of noisy moments whose entries have that standard deviation, by the rule of AdaSSP."""
-    return np.clip(inverse(gram, deviation) @ cross, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+    return np.clip(inverse(gram, deviation) @ cross, -LARGEST_WEIGHT, LARGEST_WEIGHT)
 
 
 def inverse(gram: Floats, deviation: float, floor: float = 0.0) -> Floats:
@@ -105,83 +100,6 @@ def symmetric(upper: Ints, width: int) -> Floats:
     found = np.zeros((width, width))
     found[np.triu_indices(width)] = upper
     return found + np.triu(found, 1).T
-
-
-@final
-@dataclass(frozen=True)
-class AdaSSP:
-    """Linear regression from noisy second moments, with an adaptive ridge; it has nothing to tune.
-
-    Its value has the weights by column: one for each cell, or one for an ordered column with more than 32 cells, which
-    counts as a number from -1 to 1; under an empty name, the constant. They predict the target from -1 to 1; see
-    `Design.predict`. For a target of two classes say which is `positive`: a linear discriminant.
-    What it promises (`error_bound`) is the largest error of an entry of XᵀX/n, and of Xᵀy/n.
-
-    Attributes
-    ----------
-    target
-        An ordered column, or, with `positive`, any.
-    features
-        Names of columns; by default all others.
-    positive
-        The value that is 1, all others being -1.
-
-    Examples
-    --------
-    >>> import qrelease as qr
-    >>> x = np.arange(6000) % 7
-    >>> table = qr.Table(qr.Domain.coded({"x": 7, "y": 13}), (x, 2 * x))
-    >>> with qr.Ledger.open(None, qr.ZCDP(0.1), dataset="people") as ledger:
-    ...     found = qr.Curator(table, ledger, qr.Entropy.insecure(1)).estimate(AdaSSP("y"), qr.ZCDP(0.1))
-    >>> [round(6 + 6 * (found.value[""] + w)) for w in found.value["x"]]
-    [0, 2, 4, 6, 8, 10, 12]
-    """
-
-    target: str
-    features: tuple[str, ...] | None = None
-    positive: str | None = None
-
-    name: ClassVar[str] = "adassp"
-
-    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
-        """See `Statistic`."""
-        design = Design.of(domain, self.target, self.features)
-        targets_of(design, self._loss, self.positive)
-        self._laws(design, cost, neighbours)
-
-    @property
-    def _loss(self) -> Loss:
-        return "linear" if self.positive is None else "logistic"
-
-    def _laws(self, design: Design, cost: Cost, neighbours: Neighbours) -> tuple[tuple[int, ZCDP, Noise], ...]:
-        """Sensitivity Δ₂², cost and noise of XᵀX and of Xᵀy."""
-        spent = currency(cost)
-        if isinstance(spent, PureDP):
-            raise InvalidInput(
-                f"adassp needs a rho, or a delta beside its epsilon, got {cost}; or functional-mechanism"
-            )
-        squares = (design.moment_square, design.square * UNIT**2)
-        change = 2 if neighbours is Neighbours.REPLACE_ONE else 1
-        halves = split(spent, [1, 1])
-        return tuple((change**2 * s, c, calibrated(change**2 * s, c)[0]) for s, c in zip(squares, halves, strict=True))
-
-    def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
-        """See `Statistic`."""
-        design = Design.of(private.domain, self.target, self.features)
-        first, second = self._laws(design, cost, private.neighbours)
-        gram, cross = _private_moments(private, design, self._loss, self.positive)
-        upper = np.triu_indices(design.width)
-        noisy, law = private.measure("second moments of the features", gram[upper], first[0], first[1])
-        mixed, mixed_law = private.measure("features times the target", cross, second[0], second[1])
-        return _solution(design, noisy, law, mixed, mixed_law)
-
-    def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """See `Statistic`; of an entry of XᵀX/n or Xᵀy/n."""
-        design = Design.of(domain, self.target, self.features)
-        first, second = self._laws(design, cost, neighbours)
-        p = design.width
-        most = max(first[2].largest_of(p * (p + 1) // 2, beta / 2), second[2].largest_of(p, beta / 2))
-        return most / UNIT**2 / records if most < 2 * UNIT**2 * records else math.inf
 
 
 @final
@@ -227,7 +145,7 @@ class FunctionalMechanism:
         """See `Statistic`."""
         design = Design.of(private.domain, self.target, self.features)
         loss: Loss = "linear" if self.positive is None else "logistic"
-        gram, cross = _private_moments(private, design, loss, self.positive)
+        gram, cross = private_moments(private, design, loss, self.positive)
         upper = np.triu_indices(design.width)
         exact = np.concatenate([gram[upper], cross])
         noisy, law = private.measure(
@@ -235,7 +153,7 @@ class FunctionalMechanism:
         )
         cut = len(upper[0])
         scale = 1.0 if loss == "linear" else 2.0  # XᵀX/4 w = Xᵀy/2
-        return _solution(design, noisy[:cut], law, noisy[cut:], law, scale)
+        return ridge_estimate(design, noisy[:cut], law, noisy[cut:], law, scale)
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of an entry of XᵀX/n or Xᵀy/n."""
@@ -245,15 +163,17 @@ class FunctionalMechanism:
         return most / UNIT**2 / records if most < 2 * UNIT**2 * records else math.inf
 
 
-def _private_moments(private: PrivateColumns, design: Design, loss: Loss, label: str | None) -> tuple[Ints, Ints]:
+def private_moments(private: PrivateColumns, design: Design, loss: Loss, label: str | None) -> tuple[Ints, Ints]:
+    """XᵀX and Xᵀy of the records that have a target, exact."""
     target, known = targets_of(design, loss, label)
     cells = private.cells(design.target)
     return moments_of(design.rows(private) * known[cells][:, None], target[cells])
 
 
-def _solution(
+def ridge_estimate(
     design: Design, noisy: Ints, law: Noise, mixed: Ints, mixed_law: Noise, scale: float = 1.0
 ) -> EstimateResult:
+    """The ridge solution of noisy moments XᵀX and scale · Xᵀy, with what was measured."""
     gram = symmetric(noisy, design.width)
     solution = solved(gram, scale * mixed.astype(np.float64), math.sqrt(law.variance))
     records = float(gram[0, 0]) / UNIT**2
@@ -456,10 +376,14 @@ class RegressionRecords:
         total, step = np.zeros(len(weights), np.int64), max(1, _EXACT_SUM // self.bound)
         for at in range(0, len(self.rows), step):
             part = slice(at, at + step)
-            z = np.rint(self.rows[part] @ weights.astype(np.float64)).astype(np.int64)  # exact: below 2^52
-            slopes = np.clip(slopes_of(z, self.targets[part], self.loss), -self.slopes[part], self.slopes[part])
+            slopes = np.clip(self.slopes_at(weights, part), -self.slopes[part], self.slopes[part])
             total += np.rint(slopes.astype(np.float64) @ self.rows[part]).astype(np.int64)
         return total
+
+    def slopes_at(self, weights: Ints, part: slice) -> Ints:
+        """loss' of some records at whole weights, not clipped; a residual where the loss is squares."""
+        z = np.rint(self.rows[part] @ weights.astype(np.float64)).astype(np.int64)  # exact: below 2^52
+        return slopes_of(z, self.targets[part], self.loss)
 
 
 def slopes_of(z: Ints, targets: Ints, loss: Loss) -> Ints:
@@ -492,7 +416,7 @@ class _Descent:
     def point(self) -> Ints:
         """Where the next gradient is taken, in parts of `WEIGHT`."""
         ahead = self._at + self._momentum * (self._at - self._before)
-        found: Ints = np.rint(np.clip(ahead, -_LARGEST_WEIGHT, _LARGEST_WEIGHT) * WEIGHT).astype(np.int64)
+        found: Ints = np.rint(np.clip(ahead, -LARGEST_WEIGHT, LARGEST_WEIGHT) * WEIGHT).astype(np.int64)
         return found
 
     @property
@@ -501,7 +425,7 @@ class _Descent:
 
     def step(self, gradient: Floats) -> None:
         """A noisy mean gradient at `point`."""
-        new = np.clip(self.point / WEIGHT - self._step @ gradient, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        new = np.clip(self.point / WEIGHT - self._step @ gradient, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         self._before, self._at = self._at, new
         self._done += 1
         if 2 * self._done > self._steps:

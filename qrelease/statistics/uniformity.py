@@ -215,12 +215,13 @@ def _norm_bound(
     return found if found < math.sqrt(dimension) else math.inf
 
 
-def _signs(private: PrivateColumns, columns: tuple[str, ...]) -> Ints:
+def signs_of(private: PrivateColumns, columns: tuple[str, ...]) -> Ints:
     """Rows of ±1 from columns of two values, (m, d); records that miss one are left out."""
     return np.asarray(Frame.of(private.domain, columns).rows(private), np.int64)
 
 
-def _check_signs(domain: Domain, columns: tuple[str, ...]) -> Frame:
+def check_signs(domain: Domain, columns: tuple[str, ...]) -> Frame:
+    """The columns, or `InvalidInput` where one has not two values."""
     frame = Frame.of(domain, columns)
     wide = [grid.name for grid in frame.grids if grid.cells != 2]
     if wide:
@@ -259,13 +260,15 @@ class UniformityTest:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = _check_signs(domain, self.columns)
+        frame = check_signs(domain, self.columns)
         Rounds.of(len(frame), cost, neighbours, frame.missing)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        frame = _check_signs(private.domain, self.columns)
-        return _tested(private, _signs(private, self.columns), frame.missing, cost, "that all rows are equally likely")
+        frame = check_signs(private.domain, self.columns)
+        return _tested(
+            private, signs_of(private, self.columns), frame.missing, cost, "that all rows are equally likely"
+        )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the norm that a table under the null shows."""
@@ -406,7 +409,7 @@ class EfficientTester:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = _check_signs(domain, self.columns)
+        frame = check_signs(domain, self.columns)
         positive("distance", self.distance)
         if self.constants not in ("proved", "printed"):
             raise InvalidInput(f"constants must be proved or printed, got {self.constants!r}")
@@ -421,21 +424,20 @@ class EfficientTester:
         """See `Statistic`."""
         if not isinstance(cost, ApproxDP):
             raise InvalidInput(f"the efficient tester needs a delta beside its epsilon, got {cost}")
-        rows = _signs(private, self.columns)
-        reason = (
-            self._printed(private, rows, cost) if self.constants == "printed" else self._proved(private, rows, cost)
-        )
+        rows = signs_of(private, self.columns)
+        decide = self._printed if self.constants == "printed" else self._proved
+        reason, sums = decide(private, rows, cost)
         return EstimateResult(
             {"rejects": reason is not None},
             None,
             "a tester says yes or no; its text promises neither a level nor an interval",
             "the null that all rows are equally likely",
-            (Measured("why it rejected", reason or "it did not", "noisy comparison"),),
+            (sums, Measured("why it rejected", reason or "it did not", "noisy comparison")),
             records=float(len(rows)),
             unit="of the norm of the means of the signs",
         )
 
-    def _proved(self, private: PrivateColumns, rows: Ints, cost: ApproxDP) -> str | None:
+    def _proved(self, private: PrivateColumns, rows: Ints, cost: ApproxDP) -> tuple[str | None, Measured]:
         n, d = rows.shape
         first, second, third = split(cost, [5, 2, 3])
         noisy, law = private.measure("column sums of the signs", rows.sum(axis=0), 4 * d, first)
@@ -447,11 +449,12 @@ class EfficientTester:
         left = rows[good].sum(axis=0)
         scale = Fraction(moved) / Fraction(third.epsilon)
         total = private.perturb("squared length of the sum of the good rows", int(left @ left) - n * d, scale, third)
+        seen = Measured("column sums of the signs", tuple(noisy.tolist()), spelled(law))
         if bad > most:
-            return "many rows are bad"
-        return "the sum is long" if total > n * (n - 1) * self.distance**2 / 4 else None
+            return "many rows are bad", seen
+        return "the sum is long" if total > n * (n - 1) * self.distance**2 / 4 else None, seen
 
-    def _printed(self, private: PrivateColumns, rows: Ints, cost: ApproxDP) -> str | None:
+    def _printed(self, private: PrivateColumns, rows: Ints, cost: ApproxDP) -> tuple[str | None, Measured]:
         n, d = rows.shape
         each = ApproxDP(cost.epsilon / 4 * (1 - 2**-50), cost.delta / 14)
         epsilon, delta = Fraction(each.epsilon), each.delta
@@ -462,7 +465,9 @@ class EfficientTester:
         largest = private.perturb("largest column sum", int(np.abs(sums).max(initial=0)), 2 / epsilon, pure[0])
         variance = Fraction(8 * d * gauss) / epsilon**2
         private.spend("column sums of the signs", each)
-        noisy = sums + private.noise.noise(Noise("rounded Gaussian", math.sqrt(variance)), variance, d)
+        law = Noise("rounded Gaussian", math.sqrt(variance))
+        noisy = sums + private.noise.noise(law, variance, d)
+        seen = Measured("column sums of the signs", tuple(noisy.tolist()), spelled(law))
         delta_ = _printed_delta(n, d, float(epsilon), delta)
         root = math.sqrt(gauss * math.log(n / delta)) * d / float(epsilon)
         good = np.abs(rows @ noisy) <= delta_ + 4 * root
@@ -472,10 +477,10 @@ class EfficientTester:
         scale = Fraction(4 * delta_ + 48 * root) / epsilon
         total = private.perturb("squared length of the sum", int(filled @ filled) - n * d, scale, pure[2])
         if largest > math.sqrt(2 * n * math.log(d / delta)) + 2 * logs / epsilon:
-            return "a column sum is large"
+            return "a column sum is large", seen
         if bad > logs / epsilon:
-            return "many rows are bad"
-        return "the sum is long" if total > n * (n - 1) * self.distance**2 / 4 else None
+            return "many rows are bad", seen
+        return "the sum is long" if total > n * (n - 1) * self.distance**2 / 4 else None, seen
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; the least α at which rows under the null are accepted with probability 1 - β.

@@ -15,7 +15,7 @@ from qrelease.data import schema
 from qrelease.data.derivation import derived_domain
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import MAX_RECORDS, Derived, Person
-from qrelease.data.persons import Persons, equal_ranks
+from qrelease.data.persons import Persons, bucket, equal_ranks
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -228,7 +228,7 @@ def test_a_table_of_nobody_is_a_table(tmp_path):
         ('column = "who"\nat_most = 3\nmissing = "NA"', "missing must be a list of texts"),
         ('column = "who"\nat_most = 3\nmissing = [1]', "missing must be a list of texts"),
         ('column = "who"\nat_most = 3\nper = "day"', "unknown key 'per'; it knows column, at_most"),
-        ('column = "who"\nat_most = 3\nweights = "persons"', "weights must be 'records'"),
+        ('column = "who"\nat_most = 3\nweights = "people"', "weights must be 'records' or 'persons'"),
         ('column = "a"\nat_most = 3', "the person column 'a' is an attribute too"),
     ],
 )
@@ -405,3 +405,18 @@ def test_columns_derived_of_persons_leave_out_nobody_whatever_the_column_became(
         who = pl.Series(map(str, keys)) if "x" in keys else pl.Series(keys)
         frame = pl.DataFrame({"who": who, "color": ["red"] * len(keys), "size": [0] * len(keys)})
         assert Table.from_frame(frame, domain).histogram().tolist() == counts
+
+
+def test_keys_that_are_compared_are_in_one_bucket():
+    like = [
+        ["7", " 7.0", "7e0", "+7", "7.00000000000000000001"],
+        ["true", "1", "1.0"],
+        ["0", "-0", "-0.0", "false"],
+        ["1000000000000000000001", "1000000000000000000001.0", "+1e21"],
+        ["9" * 400, "+" + "9" * 400, "9" * 400 + ".0"],
+        ["2024-01-31", "2024-01-31 00:00:00", "2024-01-31T00:00:00.0000001"],
+        ["N1", " N1 "],
+    ]
+    for keys in like:
+        assert len({bucket(key, 1 << 40) for key in keys}) == 1, keys
+    assert len({bucket(keys[0], 1 << 40) for keys in like[:3] + like[5:]}) == 5

@@ -14,8 +14,9 @@ from sources import PEOPLE, TEXT, codes
 from worlds import coded, random_table
 
 from qrelease.data.domain import Domain
+from qrelease.data.known_counts import MAX_REMEMBERED_CELLS
 from qrelease.data.marginals import counting
-from qrelease.data.table import MAX_REMEMBERED_CELLS, Table
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
 
 
@@ -146,7 +147,7 @@ def test_counts_are_taken_once():
 
 def test_threads_share_a_table(monkeypatch):
     """What one of them forgets another has still."""
-    monkeypatch.setattr("qrelease.data.table.MAX_REMEMBERED_CELLS", 40)
+    monkeypatch.setattr("qrelease.data.known_counts.MAX_REMEMBERED_CELLS", 40)
     found = random_table(coded(3, 4, 2, 5), 200, 0)
     sets = [s for k in (1, 2) for s in combinations(range(4), k)]
     expected = {s: found.counts([s])[0].tolist() for s in sets}

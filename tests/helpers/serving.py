@@ -68,12 +68,14 @@ class Client:
         scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
         scope |= {"method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode()}
         scope |= {"headers": [(k.encode(), v.encode("latin-1")) for k, v in named.items()], "client": (self.host, 1)}
-        coming, sent = iter(parts), []
+        coming, sent, ended = iter(parts), [], []
 
         async def receive():
-            part = next(coming, b"")
-            if part is None:
+            part = None if ended else next(coming, b"")
+            if part is None:  # after the last part a client that stays is not heard of
                 await asyncio.sleep(60)
+            elif not part:
+                ended.append(True)
             return {"type": "http.request", "body": part, "more_body": bool(part)}
 
         async def send(message):

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from enumerated import CATEGORIES, NUMBERS, client_id
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import at_most_e_to, law, worst_ratio
 
@@ -23,6 +23,7 @@ from qrelease.local import (
     Laplace,
     LocalHashing,
     Marginals,
+    OneOf,
     OptimisedUnary,
     Piecewise,
     Report,
@@ -60,19 +61,63 @@ def test_reports_travel_both_ways_and_have_one_length(client):
     assert (server.read(b"".join(r.to_bytes() for r in reports)).octets == server.gather(reports).octets).all()
 
 
-@given(st.binary(max_size=12))
-def test_whatever_bytes_come_they_are_a_report_or_refused(octets):
-    client = KAry(1.0, 300)
-    for start in (b"", bytes.fromhex(client.terms)):
-        try:
-            report = client.read_bytes(start + octets)
-        except InvalidInput:
-            continue
-        assert 0 <= report.code < 300
-        assert report.to_bytes() == start + octets
+EVERY = [
+    *CLIENTS,
+    Hybrid(0.3),
+    OneOf(1.0, (Coin(1.0), Hybrid(0.3), KAry(0.5, 3))),
+    Marginals(1.0, (2, 3), ((0,), (1,))),
+]
+EVERY += [Text(1.0, "ab", 3)]
+HEX = "0123456789abcdef"
 
 
-@given(st.text(max_size=80))
+def taken(read, wire):
+    """The report that is read, or None where it is refused."""
+    try:
+        return read(wire)
+    except InvalidInput:
+        return None
+
+
+@pytest.mark.parametrize("client", EVERY, ids=lambda c: f"{c.name} {c.epsilon}")
+@given(data=st.data())
+@settings(max_examples=60)
+def test_whatever_bytes_come_they_are_a_report_or_refused(client, data):
+    """A report that is read is one of the client's, and no two texts or rows of bytes are the same report."""
+    terms, server = bytes.fromhex(client.terms), serve(client)
+    start = data.draw(st.sampled_from([b"", terms, terms[:3]]))
+    wire = start + data.draw(st.binary(min_size=client.width, max_size=client.width) | st.binary(max_size=12))
+    report = taken(client.read_bytes, wire)
+    batch = taken(server.read, wire)
+    assert (report is not None) == (batch is not None and len(batch) == 1)
+    if report is not None:
+        assert report.to_bytes() == wire
+        assert 0 <= report.code < client.size
+        assert not any(first <= report.code < end for first, end in client.unused)
+        assert client.read_json(report.to_json()) == report
+
+
+@pytest.mark.parametrize("client", EVERY, ids=lambda c: f"{c.name} {c.epsilon}")
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_text_that_was_tampered_with_is_another_report_or_refused(client, data):
+    number = data.draw(st.text(HEX, min_size=2 * client.width, max_size=2 * client.width))
+    text = json.dumps({"terms": client.terms, "report": number})
+    at, end = (data.draw(st.integers(0, len(text))) for _ in range(2))
+    other = data.draw(st.text(HEX + 'xABF{}[]":, \n\t\\\0\u0660', max_size=3))
+    tampered = data.draw(
+        st.sampled_from([text, text[:at] + other + text[max(at, end) :], text[:at] + other + text[at:]])
+    )
+    for wire in (tampered, tampered.encode()):
+        report = taken(client.read_json, wire)
+        if report is not None:
+            assert report.to_json() == tampered
+            assert client.read_bytes(report.to_bytes()) == report
+        elif tampered == text:
+            assert taken(client.read_bytes, bytes.fromhex(client.terms + number)) is None
+
+
+@given(st.text(max_size=80) | st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=5).map(json.dumps))
 def test_whatever_text_comes_it_is_refused(text):
     with pytest.raises(InvalidInput):
         KAry(1.0, 300).read_json(text)
@@ -165,6 +210,22 @@ def test_any_number_counts_as_the_nearest_place_of_the_grid(value):
     clipped = min(max(value if isinstance(value, Fraction) else float(value), 0), 1)
     assert 0 <= place <= 10
     assert abs(Fraction(clipped) - Fraction(place, 10)) <= Fraction(1, 20)
+
+
+def test_every_half_float_goes_to_the_nearest_place():
+    """All 65 536 of them: the infinite ones to the ends, and what is no number to none."""
+    client = Coin(1.0, -1, 3, 12)
+    values = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    numbers = values[np.isfinite(values)]
+    places = np.array([client.place(v) for v in numbers])
+    ends = np.array([client.place(v) for v in (-np.inf, np.inf)])
+    assert ends.tolist() == [0, 12]
+    away = np.abs((np.clip(numbers.astype(np.float64), -1, 3) + 1) * 3 - places)
+    assert away.max() <= 0.5
+    assert set(places) == set(range(13))
+    for value in values[np.isnan(values)]:
+        with pytest.raises(InvalidInput):
+            client.place(value)
 
 
 def test_equal_places_make_equal_reports_from_equal_randomness():

@@ -7,6 +7,7 @@ import pytest
 from enumerated import NUMBERS, client_id
 from paths import law
 
+from qrelease.errors import InvalidInput
 from qrelease.local import Coin, Hybrid, Laplace, Piecewise, SquareWave, serve
 from qrelease.local.crowd import insecure_reports, places_of
 
@@ -75,3 +76,25 @@ def test_square_waves_tell_the_distribution():
     # The raw reports, rescaled, are far off: the noise has to be taken out.
     raw = np.histogram(batch.codes.astype(float) / client.size, 32, (0, 1))[0] / n
     assert distance(raw) > 0.05
+
+
+def test_liars_move_a_histogram_no_further_than_is_said():
+    """All exchange one cell for another, whichever; the bound is not far from what the worst of them reach."""
+    client, bins, k = SquareWave(2.0, 0, 1, 1 << 10), 8, 4
+    server, rng = serve(client), np.random.default_rng(3)
+    honest = insecure_reports(client, places_of(client, rng.beta(3, 4, 4_000)), rng)
+    cells = np.arange(0, client.size, client.steps // bins)
+    moved = np.zeros(bins)
+    shares = {}
+    for cell in cells:
+        batch = server.from_codes(np.append(honest, np.full(k, cell)))
+        shares[cell] = server.distribution(batch, bins, tolerance=1e-10), server.distribution_moved_by(k, batch, bins)
+    for lied, bound in shares.values():
+        for true, _ in shares.values():
+            assert (np.abs(lied - true) <= bound + 1e-4).all()
+            moved = np.maximum(moved, np.abs(lied - true) / bound)
+    assert moved.max() > 0.1
+    fewer = server.distribution_moved_by(1, batch, bins)
+    assert (fewer < shares[cells[-1]][1]).all()
+    with pytest.raises(InvalidInput, match="more liars than reports"):
+        server.distribution_moved_by(5_000, batch, bins)

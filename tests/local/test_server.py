@@ -2,10 +2,24 @@
 
 import numpy as np
 import pytest
+from enumerated import client_id
 
 from qrelease.errors import InvalidInput
-from qrelease.local import Coin, Hadamard, Hybrid, KAry, LocalHashing, OneOf, Piecewise, Report, serve
-from qrelease.local.crowd import insecure_reports
+from qrelease.local import (
+    Coin,
+    Hadamard,
+    Hybrid,
+    KAry,
+    Laplace,
+    LocalHashing,
+    OneOf,
+    OptimisedUnary,
+    Piecewise,
+    Report,
+    SquareWave,
+    Unary,
+    serve,
+)
 from qrelease.noise.entropy import Entropy
 
 
@@ -26,24 +40,31 @@ def test_single_reports_and_batches_say_the_same():
     assert server.estimate(reports).value == server.estimate(server.read(wire)).value
 
 
-@pytest.mark.parametrize(
-    "client",
-    [KAry(1.0, 4), LocalHashing(1.0, 4), Hadamard(3.0, 9), Coin(1.0), Piecewise(1.0), Hybrid(0.3), Hybrid(2.0)],
-)
-def test_liars_move_an_estimate_as_far_as_is_said_and_no_further(client):
-    server, rng, n, k = serve(client), np.random.default_rng(3), 500, 25
-    codes = insecure_reports(client, np.zeros(n, np.int64), rng)
-    numbers = np.unique(np.append(rng.integers(0, client.size, 300), [0, 1, client.size - 1]))
-    tried = np.array([number for number in numbers if accepted(server, number)])
-    moved = []
-    for before in tried[:40]:
-        codes[:k] = before
-        base = server.estimate(server.from_codes(codes)).value
-        for after in tried:
-            codes[:k] = after
-            moved.append(np.max(np.abs(server.estimate(server.from_codes(codes)).value - base)))
-    assert max(moved) <= server.moved_by(k, n) * (1 + 1e-9)
-    assert max(moved) > 0.7 * server.moved_by(k, n)
+def worths(client, server):
+    """What each report that is accepted is worth by itself to each number of the estimate."""
+    codes = [code for code in range(client.size) if accepted(server, code)]
+    found = np.array([np.atleast_1d(server.estimate(server.from_codes(np.array([c]))).value) for c in codes])
+    return np.array(codes), found
+
+
+LIED_TO = [
+    *(kind(e, 5) for kind in (KAry, Unary, OptimisedUnary, LocalHashing, Hadamard) for e in (0.3, 1.0, 3.0)),
+    *(kind(e, -1, 3, 9) for kind in (Coin, Piecewise, SquareWave, Hybrid) for e in (0.3, 1.0, 3.0)),
+    Laplace(16.0, -1, 3, 9),
+]
+
+
+@pytest.mark.parametrize("client", LIED_TO, ids=client_id)
+def test_the_worst_liars_move_an_estimate_exactly_as_far_as_is_said(client):
+    """Of all that a server accepts the worst lie and the worst truth, for each number of the estimate."""
+    server, rng, n, k = serve(client), np.random.default_rng(3), 400, 25
+    codes, worth = worths(client, server)
+    honest = rng.choice(codes, n - k)
+    bound = np.broadcast_to(server.moved_by(k, n), worth.shape[1])
+    for number, said in enumerate(bound):
+        ends = codes[worth[:, number].argmin()], codes[worth[:, number].argmax()]
+        low, high = (server.estimate(server.from_codes(np.append(honest, np.full(k, end)))).value for end in ends)
+        assert (np.atleast_1d(high) - np.atleast_1d(low))[number] == pytest.approx(said, rel=1e-6)
 
 
 @pytest.mark.parametrize(("client", "lie"), [(Hybrid(0.3), 2), (OneOf(0.3, (Coin(0.3), Hybrid(0.3), Coin(0.3))), 4)])

@@ -20,6 +20,31 @@ def exact_delta(local, n, epsilon):
     return max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((zero, one), (one, zero)))
 
 
+def clones_delta(local, n, epsilon):
+    """The least δ that the theorem's proof leaves for any local mechanism, up to 1e-12 (Feldman et al., Theorem 3.2).
+
+    C ~ Bin(n - 1, e^-ε₀) others look like one of the two people, half of them like each, and she herself like the one
+    that she is with probability e^ε₀/(e^ε₀ + 1).
+    """
+    own = math.exp(local) / (math.exp(local) + 1)
+    law, total = stats.binom(n - 1, math.exp(-local)), 0.0
+    for clones in range(int(law.ppf(1e-14)), int(law.isf(1e-14)) + 1):
+        half = stats.binom(clones, 0.5)
+        low, high = int(half.ppf(1e-14)), int(half.isf(1e-14))
+        like = np.append(0, np.append(half.pmf(np.arange(low, high + 1)), 0))
+        here, there = own * like[:-1] + (1 - own) * like[1:], (1 - own) * like[:-1] + own * like[1:]
+        total += law.pmf(clones) * np.maximum(here - math.exp(epsilon) * there, 0).sum()
+    return total
+
+
+@pytest.mark.parametrize("local", [0.5, 1.0, 2.0])
+def test_the_theorem_holds_for_all_that_a_mechanism_may_be(local):
+    n, delta = 5_000, 1e-6
+    found = shuffled(local, n, delta)
+    assert clones_delta(local, n, found.epsilon) <= delta
+    assert clones_delta(local, n, found.epsilon / 8) > delta
+
+
 @pytest.mark.parametrize("local", [0.1, 0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("n", [20_000, 300_000])
 @pytest.mark.parametrize("delta", [1e-6, 1e-9])

@@ -24,6 +24,7 @@ from qrelease.privacy import (
     zcdp_epsilon,
     zcdp_of,
 )
+from qrelease.privacy.conversions import guessing_chance
 
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
@@ -206,3 +207,12 @@ def test_conversions_name_the_cost_they_need() -> None:
             gaussian_zcdp(1.0, bad)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="sensitivity must be"):
             gaussian_delta(bad, 1.0, 1.0)  # type: ignore[arg-type]
+
+
+def test_the_chance_to_guess_right_is_that_of_randomised_response():
+    """Whoever tells the truth with probability e^ε / (1 + e^ε) is guessed right so often, and no mechanism more."""
+    assert guessing_chance(PureDP(math.log(3))) == pytest.approx(0.75)
+    assert guessing_chance(ApproxDP(math.log(3), 0.1)) == pytest.approx((3 + 0.1) / 4)
+    assert guessing_chance(PureDP(1e-12)) == pytest.approx(0.5)
+    for rho in (1e-3, 0.1, 1.0, 10.0):  # two normal laws whose means are √(2ρ) apart have this cost
+        assert guessing_chance(ZCDP(rho)) >= 0.5 * (1 + math.erf(math.sqrt(2 * rho) / 2 / math.sqrt(2)))

@@ -1,8 +1,11 @@
 """Filters: what fits into a total, exact sums, and adaptive spends that are sound."""
 
+import copy
 import math
+import pickle
 import re
 import threading
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -19,6 +22,7 @@ from qrelease.privacy import (
     ApproxDP,
     Cost,
     Filter,
+    Odometer,
     PureDP,
     split,
     zcdp_delta,
@@ -249,3 +253,11 @@ def test_the_state_of_a_filter_does_not_grow() -> None:
     epsilon = budget._tally.epsilon
     assert epsilon.denominator.bit_length() <= 1075
     assert epsilon.numerator.bit_length() <= 1100
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("purse", [Filter(PureDP(1.0)), Odometer(1e-6, ZCDP(0.01))])
+def test_what_counts_a_budget_is_not_copied(purse: object, made: Callable[[object], object]) -> None:
+    """Each copy would spend the whole budget."""
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        made(purse)

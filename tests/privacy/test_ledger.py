@@ -13,12 +13,26 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
-from qrelease.privacy import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split, zcdp_epsilon, zcdp_of
+from qrelease.privacy import (
+    ZCDP,
+    ApproxDP,
+    Cost,
+    Neighbours,
+    PureDP,
+    ledger_file,
+    ledger_guard,
+    ledger_store,
+    split,
+    zcdp_epsilon,
+    zcdp_of,
+)
 from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.conversions import zcdp_account
 from qrelease.privacy.costs import round_up
@@ -700,3 +714,39 @@ def test_a_hurried_log_keeps_its_length_and_all_that_is_in_it(tmp_path):
         again.store.hurry()
         assert log.stat().st_size == length
         assert again.charge(PureDP(2.0**-10), "a query", "7").fresh is False
+
+
+def test_ctrl_c_at_any_line_of_a_transaction_leaves_a_ledger_that_works(tmp_path: Path) -> None:
+    """Interrupted at the first line of a charge's transactions, the second, and so on until none is left."""
+    files = {module.__file__ for module in (ledger_file, ledger_guard, ledger_store)}
+
+    def interrupted_at(number: int) -> bool:
+        seen = 0
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal seen
+            if frame.f_code.co_filename not in files or frame.f_code.co_name not in ("transaction", "held", "writing"):
+                return trace if event == "call" else None
+            seen += event == "line"
+            if event == "line" and seen == number:
+                raise KeyboardInterrupt
+            return trace
+
+        path = tmp_path / f"{number}.ledger"
+        with Ledger.open(path, PureDP(1.0)) as ledger:
+            before, stopped = sys.gettrace(), False
+            sys.settrace(trace)
+            try:
+                ledger.charge(PureDP(0.25), "interrupted", key="one")
+            except KeyboardInterrupt:
+                stopped = True
+            finally:
+                sys.settrace(before)
+            assert ledger.charge(PureDP(0.25), "interrupted", key="one").answer is None
+            ledger.charge(PureDP(0.5), "afterwards")
+            assert ledger.spent == PureDP(0.75)
+            assert [entry.kind for entry in ledger.history()] == ["total", "charge", "charge"]
+        return stopped
+
+    interruptions = next(number for number in range(1, 200) if not interrupted_at(number)) - 1
+    assert interruptions > 15

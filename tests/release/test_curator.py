@@ -124,7 +124,7 @@ def test_a_refusal_charges_and_draws_nothing(ledger, mechanism, asked, cost, err
 
 def test_counts_that_do_not_fit_are_refused_before_the_charge(ledger, monkeypatch):
     """A few predicates on wide columns ask few queries, but exact counts of many cells."""
-    monkeypatch.setattr("qrelease.data.table.MAX_COUNTED_CELLS", 20)
+    monkeypatch.setattr("qrelease.data.known_counts.MAX_COUNTED_CELLS", 20)
     with pytest.raises(TooLarge):
         Curator(TABLE, ledger, SpyEntropy(0)).release(Laplace(), PAIRS, COST)
     assert ledger.spent is None

@@ -5,16 +5,15 @@ kept records by their counts, so each pair of counts that neighbours come to is 
 """
 
 from functools import cache, partial
-from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
 from audits import listed
+from persons_listed import KEYS, counted, pairs_of, worst_of
 
 from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
-from qrelease.evaluation.audit import compare, enumerated
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.private_data import Private
@@ -25,50 +24,18 @@ from qrelease.queries.workload import Workload
 M = 2
 DOMAIN = Domain(Domain.coded({"a": 2}).attributes, person=Person("who", M))
 CELLS = Workload.marginals(DOMAIN, 1)
-RECORDS = [own for k in range(4) for own in combinations_with_replacement((0, 1), k)]  # what a person may have: 10
-TABLES = list(product(RECORDS, repeat=3))
-KEYS = [bytes([k]) * 16 for k in range(3)]
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
-
-
-def table_of(owned):
-    says = [cell for own in owned for cell in own]
-    who = [f"p{person}" for person, own in enumerate(owned) for _ in own]
-    return Table.of_persons(DOMAIN, [np.array(says, np.uint8)], who)
-
-
-@cache
-def counted(bounded):
-    return {owned: tuple(bounded(table_of(owned)).counts([(0,)])[0].tolist()) for owned in TABLES}
-
-
-def neighbours_of(owned, relation):
-    """Without one person; or with another in the place of one, who may have nothing."""
-    for person, own in enumerate(owned):
-        others = [()] if relation is ADD else RECORDS
-        for other in others:
-            if other != own:
-                yield (*owned[:person], other, *owned[person + 1 :])
 
 
 @cache
 def pairs(bounded, relation):
-    """Counts of kept records that neighbouring tables come to, each unordered pair once."""
-    of = counted(bounded)
-    found = {tuple(sorted((of[a], of[b]))) for a in TABLES for b in neighbours_of(a, relation)}
-    return sorted(pair for pair in found if pair[0] != pair[1])
+    """Counts of kept records that neighbouring tables come to."""
+    return pairs_of(counted(DOMAIN, bounded), relation)
 
 
 def worst(run, bounded, relation, claim):
     """The strongest evidence against a claim, over all neighbours."""
-    laws = {}
-
-    def law(counts):
-        if counts not in laws:
-            laws[counts] = enumerated(run, counts, least=1e-10)
-        return laws[counts]
-
-    return max((compare(law(a), law(b), claim) for a, b in pairs(bounded, relation)), key=lambda audit: audit.bound)
+    return worst_of(run, pairs(bounded, relation), claim)
 
 
 def of_counts(counts):

@@ -1,7 +1,7 @@
 """What every statistic must keep: `tests/statistics/test_base_conformance.py` runs it for each of a list.
 
 A statistic of your own joins by one line: `CASES.append(Case(MyStatistic("x"), PureDP(1.0)))`. It sees a column `x` of
-codes 0..19, some missing, and a column `y` of codes 0..4.
+codes 0..19, some missing, a column `y` of codes 0..4 and a column `z` of codes 0 and 1.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -29,7 +29,11 @@ from qrelease.statistics.sums import Sum
 from qrelease.statistics.thresholds import AboveThresholds
 
 DOMAIN = Domain(
-    (Attribute("x", "coded", codes=20, missing=("?",), ordered=True), Attribute("y", "coded", codes=5, ordered=True))
+    (
+        Attribute("x", "coded", codes=20, missing=("?",), ordered=True),
+        Attribute("y", "coded", codes=5, ordered=True),
+        Attribute("z", "coded", codes=2),
+    )
 )
 
 
@@ -43,7 +47,8 @@ class Case:
     """A statistic and a cost that it takes.
 
     `refusals` must be refused before a charge, and so must the statistic under other relations than `relations`. It is
-    run with so many `seeds`: few where a run takes long.
+    run with so many `seeds`: few where a run takes long; and on no fewer records than `least`, below which its promise
+    is empty and their number public, so that it is refused.
     """
 
     statistic: Any
@@ -51,6 +56,7 @@ class Case:
     refusals: tuple[Any, ...] = ()
     relations: tuple[Neighbours, ...] = tuple(Neighbours)
     seeds: int = 20
+    least: int = 0
 
     def __str__(self):
         return f"{self.statistic!r} {self.cost!r}"
@@ -99,7 +105,7 @@ def people(n, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.binomial(19, 0.3, n)
     x[::10] = 20
-    return Table(DOMAIN, (x, rng.integers(0, 5, n)))
+    return Table(DOMAIN, (x, rng.integers(0, 5, n), rng.integers(0, 2, n)))
 
 
 def estimated(case, table, seed=1, neighbours=None):

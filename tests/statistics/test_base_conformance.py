@@ -24,7 +24,7 @@ cases = pytest.mark.parametrize("case", [*CASES, *MORE], ids=str)
 def test_it_is_a_statistic_of_public_parameters(case):
     assert isinstance(case.statistic, Statistic)
     hash(case.statistic)
-    found, _ = estimated(case, people(300))
+    found, _ = estimated(case, people(max(300, case.least)))
     assert list(found.parameters) == parameter_names(case.statistic)
     assert found.statistic == case.statistic.name
 
@@ -32,7 +32,7 @@ def test_it_is_a_statistic_of_public_parameters(case):
 @cases
 def test_what_is_wrong_is_said_before_a_charge(case):
     with Ledger.open(None, case.cost, dataset="people", neighbours=case.relations[0]) as ledger:
-        curator = Curator(people(50), ledger, Entropy.insecure(1))
+        curator = Curator(people(max(50, case.least)), ledger, Entropy.insecure(1))
         for refused in (*case.refusals, type(case.statistic), object()):
             with pytest.raises(QReleaseError) as caught:
                 curator.estimate(refused, case.cost)
@@ -47,9 +47,9 @@ def test_what_is_wrong_is_said_before_a_charge(case):
 def test_it_spends_at_most_its_cost(case, neighbours):
     if neighbours not in case.relations:
         with pytest.raises(QReleaseError):
-            estimated(case, people(4000), neighbours=neighbours)
+            estimated(case, people(max(4000, case.least)), neighbours=neighbours)
         return
-    found, spent = estimated(case, people(4000), neighbours=neighbours)
+    found, spent = estimated(case, people(max(4000, case.least)), neighbours=neighbours)
     assert spent == case.cost == found.cost
     total = Filter(case.cost)
     for spend in found.spends:
@@ -62,18 +62,30 @@ def test_less_than_its_cost_stops_it(case):
     """The filter of the door refuses the draw, so no statistic spends more than its charge unseen."""
     (less, _) = split(case.cost, [9, 1])
     with pytest.raises(BudgetExceeded):
-        case.statistic.estimate(door(people(300), less, case.relations[0]), case.cost)
+        case.statistic.estimate(door(people(max(300, case.least)), less, case.relations[0]), case.cost)
 
 
 @cases
 def test_a_seed_gives_one_estimate(case):
-    assert estimated(case, people(300), seed=7)[0] == estimated(case, people(300), seed=7)[0]
-    assert len({str(estimated(case, people(40), seed=s)[0].to_json()) for s in range(min(case.seeds, 12))}) > 1
+    assert (
+        estimated(case, people(max(300, case.least)), seed=7)[0]
+        == estimated(case, people(max(300, case.least)), seed=7)[0]
+    )
+    assert (
+        len(
+            {str(estimated(case, people(max(40, case.least)), seed=s)[0].to_json()) for s in range(min(case.seeds, 12))}
+        )
+        > 1
+    )
 
 
 @cases
 @pytest.mark.parametrize("records", [0, 1, 2])
 def test_a_table_of_none_or_one_is_a_table(case, records):
+    if case.least:
+        with pytest.raises(QReleaseError, match="promises nothing"):
+            estimated(case, people(records))
+        return
     for seed in range(min(case.seeds, 10)):
         found, _ = estimated(case, people(records), seed=seed)
         assert contained(found.value, found.interval)
@@ -82,7 +94,7 @@ def test_a_table_of_none_or_one_is_a_table(case, records):
 @cases
 def test_the_interval_contains_the_value(case):
     for seed in range(case.seeds):
-        found, _ = estimated(case, people(500), seed=seed)
+        found, _ = estimated(case, people(max(500, case.least)), seed=seed)
         assert contained(found.value, found.interval), found
         assert found.method
         assert found.covers
@@ -90,7 +102,7 @@ def test_the_interval_contains_the_value(case):
 
 @cases
 def test_it_is_saved_and_read_back(case, tmp_path):
-    found, _ = estimated(case, people(400))
+    found, _ = estimated(case, people(max(400, case.least)))
     found.save(tmp_path / "estimate")
     assert Estimate.load(tmp_path / "estimate") == found
     assert "INSECURE" in (tmp_path / "estimate.html").read_text(encoding="utf-8")

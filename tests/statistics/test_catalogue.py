@@ -57,6 +57,7 @@ def test_every_name_is_a_statistic_of_that_name():
         "independence-test": ",second=sex",
         "fit-test": ",shares=1/2",
         "efficient-tester": ",distance=0.5",
+        "lipschitz-tester": ",distance=0.5",
     }
     for name in STATISTICS:
         assert parse(f"{name}:age{needed.get(name, '')}").name == name

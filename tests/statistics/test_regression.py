@@ -12,8 +12,9 @@ from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, compose
 from qrelease.privacy.conversions import gaussian_delta, gaussian_zcdp
 from qrelease.queries.workload import Workload
 from qrelease.statistics import regression
+from qrelease.statistics.adassp import AdaSSP
 from qrelease.statistics.design import UNIT, Design, PublicRecords, root_up
-from qrelease.statistics.regression import AdaSSP, FunctionalMechanism, NoisyDescent, regression_from_marginals
+from qrelease.statistics.regression import FunctionalMechanism, NoisyDescent, regression_from_marginals
 from tests.statistics.doors import door
 
 DOMAIN = Domain(
@@ -134,6 +135,7 @@ def test_epsilon_a_step_is_convicted():
     ("statistic", "cost"),
     [
         (AdaSSP("y"), ZCDP(1.0)),
+        (AdaSSP("y", refinements=0), ZCDP(1.0)),
         (FunctionalMechanism("y"), PureDP(5.0)),
         (NoisyDescent("y", loss="linear", clip=1.0), ZCDP(1.0)),
         (NoisyDescent("y", loss="huber", curvature=0, epochs=300), ZCDP(1.0)),

@@ -38,6 +38,7 @@ COMMANDS = {
     "account": "What several mechanisms or ledgers cost together, by every composition rule. Reads no data.",
     "attack": "NOT PRIVATE: what attacks recover from rounded and from released answers; for the data holder only.",
     "serve": "Answer analysts over HTTP, from one session (extra: server).",
+    "studio": "Go from a data file to a release on a page in the browser, on this machine (extra: server).",
     "analyst": "Say who may ask a server, and how much each may spend.",
     "audit": "Test whether a mechanism keeps its promise, by running it on neighbouring tables.",
     "warmup": "Compile everything now, once, so that no later command has to (some 20 s).",

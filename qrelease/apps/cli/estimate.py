@@ -51,6 +51,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
+    from qrelease.mechanisms.base import check_parts
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.statistics.base import refuse_empty
@@ -66,7 +67,8 @@ def _estimate(arguments: argparse.Namespace) -> None:
         ledger_path(arguments)  # before the data are read
     table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
     domain = domain_of(table)
-    unit = Unit(neighbours, domain.at_most)
+    check_parts("an estimate", domain)
+    unit = Unit.of(neighbours, domain)
     of_a_record = unit.of_a_record(cost)
     with unit.explained():
         statistic.check(domain, of_a_record, unit.relation)  # before there is a ledger

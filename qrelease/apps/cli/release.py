@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease.apps.cli.both import make_both
 from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
 from qrelease.apps.cli.shared import (
@@ -150,6 +152,12 @@ def _mechanism_options(parser: Options) -> None:
 
 def _output_options(parser: Options) -> None:
     """The files that are written, and where."""
+    parser.add_argument(
+        "--both",
+        action="store_true",
+        help="release both tables of --parent: parents.csv, with how many children each has, and children.csv, each"
+        " child of a parent there",
+    )
     parser.add_argument("--out", type=Path, help="the folder to make (default: DATASET-release)")
     parser.add_argument(
         "--rows", type=int, help="the number of synthetic records (default: about as many as the table has)"
@@ -173,8 +181,26 @@ def _output_options(parser: Options) -> None:
     parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the release with this key (see `qrelease key`)")
 
 
-def make(arguments: argparse.Namespace) -> None:
-    """One release, from the arguments of `options`."""
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of `options` in some words; `InvalidInput` where the command line would end."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    options(parser)
+    try:
+        return parser.parse_args(words)
+    except (argparse.ArgumentError, SystemExit) as error:
+        raise InvalidInput(str(error) if isinstance(error, argparse.ArgumentError) else "see above") from None
+
+
+def records_of(arguments: argparse.Namespace) -> Source:
+    """The table, or the counts, that `options` name."""
+    return table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
+
+
+def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Source] = records_of) -> None:
+    """One release, from the arguments of `options`.
+
+    read  the records; for who tells of what is wrong with them in other words
+    """
     check_memory()
     if (arguments.data is None) == (arguments.counts is None):
         raise InvalidInput("give either a table or --counts")
@@ -199,12 +225,15 @@ def make(arguments: argparse.Namespace) -> None:
     mechanism = _mechanism(arguments)
     if arguments.rows is not None:
         check_rows(arguments.rows)
+    if arguments.both:
+        make_both(arguments, mechanism)
+        return
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
-            table: Source = table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
+            table = read(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger = cost, None
             if isinstance(table, Table) and table.domain.undecided:
@@ -316,6 +345,7 @@ def _tabled(arguments: argparse.Namespace) -> bool:
 
 def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
     """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
+    from qrelease.mechanisms.base import check_parts
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
@@ -323,8 +353,9 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
 
     _, left = learning.divided(table.domain, cost)
     made_up = learning.stand_in(table.domain)
-    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
+    check_parts(mechanism, table.domain)
     for text in texts or ["marginals:1"]:
         with unit.explained():
             mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
@@ -374,18 +405,19 @@ def _check(
     public: int | None,
 ) -> None:
     """What can be known to be wrong before there is a ledger."""
-    from qrelease.mechanisms.base import check_table, why_no_table
+    from qrelease.mechanisms.base import check_parts, check_table, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release import writer
     from qrelease.release.synthetic import check_fit
 
-    unit = Unit(Neighbours.parse(arguments.neighbours), table.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     writer.check_format(arguments.out_format)
     if arguments.weighted:
         writer.check_weighted(table.domain)
+    check_parts(mechanism, table.domain)
     with unit.explained():
         mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
@@ -420,7 +452,7 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
-    unit = Unit(Neighbours.parse(arguments.neighbours), workload.domain.at_most)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)
     if arguments.numbers is not None:
         from qrelease.mechanisms.number_sums import NumberSums

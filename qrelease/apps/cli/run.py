@@ -103,10 +103,8 @@ def _check_names(where: str, given: object, known: tuple[str, ...]) -> None:
 
 def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Namespace:
     """As the command line would read it; one line that says which release is wrong."""
-    from qrelease.apps.cli.release import options as release_options
+    from qrelease.apps.cli.release import parsed
 
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    release_options(parser)
     words: list[str] = []
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
@@ -122,6 +120,6 @@ def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Name
             )
             words += [text] if name == "data" else [f"{option}={text}"]
     try:
-        return parser.parse_args(words)
-    except (argparse.ArgumentError, SystemExit) as error:
-        raise InvalidInput(f"{where}: {error if isinstance(error, argparse.ArgumentError) else 'see above'}") from None
+        return parsed(words)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from None

@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from qrelease.apps.server.bodies import json_body
 from qrelease.apps.server.metrics import MEDIA_TYPE, Meter
 from qrelease.apps.server.openapi import (
     ENDPOINTS,
@@ -195,7 +196,7 @@ class Handlers:
             if endpoint.key:
                 given["key"] = _key(request)
             if endpoint.body:
-                given["body"] = await self._body(request)
+                given["body"] = await json_body(request, self._limits.body, self._limits.seconds)
                 check(given["body"], SCHEMAS[endpoint.body])
         except InvalidInput as error:
             raise Problem(400, str(error)) from None
@@ -233,23 +234,6 @@ class Handlers:
             after = max(math.ceil(self._rates.wait(whose)), 1)
             detail = f"more requests than this server takes; ask again in {after:,} s"
             raise Problem(429, detail, retry_after=f"{after}")
-
-    async def _body(self, request: Request) -> Any:
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Problem(415, "the body must be application/json")
-        raw = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.seconds):
-                async for part in request.stream():
-                    raw += part
-                    if len(raw) > self._limits.body:
-                        raise Problem(413, f"a body has at most {self._limits.body:,} bytes", connection="close")
-        except TimeoutError:
-            raise Problem(408, f"a body has {self._limits.seconds:g} s to arrive", connection="close") from None
-        try:
-            return _parse_json(raw.decode())
-        except (ValueError, RecursionError):
-            raise Problem(400, "the body is not JSON in UTF-8, with each name given once") from None
 
     async def _do(self, work: Callable[[Service], _T]) -> _T:
         return await self._transactions.do(work, self._limits.seconds)
@@ -401,18 +385,3 @@ def _key(request: Request) -> str:
     if not re.fullmatch(KEY_PATTERN, key):
         raise InvalidInput("one Idempotency-Key header is needed: 1 to 128 visible ASCII characters")
     return key
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
-
-
-def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of two members of one name a reader before this one may have seen the other."""
-    found = dict(members)
-    if len(found) < len(members):
-        raise ValueError("a name is given twice")
-    return found
-
-
-_parse_json: Final = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -60,17 +61,21 @@ def fixed_route(path: str, content: bytes, kind: str) -> Route:
 
 
 class BrowserHeaders:
-    """Adds to every response what keeps a browser from doing more with it than show it."""
+    """Adds to every response what keeps a browser from doing more with it than show it.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    headers  which a response may have already, with other contents
+    """
+
+    def __init__(self, app: ASGIApp, headers: Sequence[tuple[bytes, bytes]] = HEADERS) -> None:
+        self._app, self._headers = app, headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request by the application, and add `HEADERS` to the response."""
+        """Serve a request by the application, and add the headers to the response."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *HEADERS]
+                own = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(h for h in self._headers if h[0] not in own)]
             await send(message)
 
         await self._app(scope, receive, sending if scope["type"] == "http" else send)

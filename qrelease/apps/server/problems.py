@@ -46,16 +46,19 @@ class Problem(Exception):  # noqa: N818  it becomes a response
         One of `PROBLEMS`.
     detail
         One line for the client: a function of the request and of what is public.
+    title
+        Another one than that of the status.
     headers
         Further headers of the response, with underscores for hyphens.
     """
 
-    def __init__(self, status: int, detail: str, **headers: str) -> None:
+    def __init__(self, status: int, detail: str, *, title: str | None = None, **headers: str) -> None:
         self.status, self.detail, self.headers = status, detail, headers
+        self.title = title or PROBLEMS[status]
 
     def response(self) -> Response:
         """The response that says so."""
-        content = {"title": PROBLEMS[self.status], "status": self.status, "detail": self.detail}
+        content = {"title": self.title, "status": self.status, "detail": self.detail}
         return json_response(content, self.status, "application/problem+json", **self.headers)
 
 

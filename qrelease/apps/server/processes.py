@@ -146,6 +146,7 @@ class _Loaded:
         import qrelease.apps.server.app
         import qrelease.apps.server.http_bounds  # noqa: F401  both for the workers
         from qrelease.data.table import Table
+        from qrelease.mechanisms.base import check_parts
         from qrelease.mechanisms.online.session import Online
         from qrelease.mechanisms.online.state import SessionState
         from qrelease.privacy import Neighbours
@@ -158,9 +159,10 @@ class _Loaded:
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
         table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
         table.domain.check_decided()
+        check_parts("a session", table.domain)
         neighbours = Neighbours.parse(settings.neighbours)
         _check_known(settings, table)
-        unit = Unit(neighbours, table.domain.at_most)
+        unit = Unit.of(neighbours, table.domain)
         of_a_record = unit.of_a_record(cost)
         records = len(table) if unit.public_records else None
         # What is refused whatever the table holds is refused here, before there is a ledger.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.sources.encoder import Encoder, plain_codes
+from qrelease.data.sources.kernels import table_codes
 from qrelease.errors import InvalidInput
 
 _MANY = 64
@@ -70,6 +71,9 @@ def distinct_codes(encoder: Encoder, column: Any) -> Codes:
 
     Raises `Misplaced` for the first record whose text has no code.
     """
+    known = _known(encoder, column)
+    if known is not None:
+        return known
     texts = Distinct(column)
     found = np.zeros(len(texts.distinct) + 1, encoder.dtype)
     left = _numerals(encoder, texts.distinct, found)
@@ -87,6 +91,30 @@ def distinct_codes(encoder: Encoder, column: Any) -> Codes:
             raise Misplaced(first, error) from None
     codes: Codes = found[texts.places]
     return codes
+
+
+def _known(encoder: Encoder, column: Any) -> Codes | None:
+    """The codes of a dictionary-encoded column of texts without nulls, all of which the encoder remembers; else None.
+
+    A dictionary may list what no record has: nothing is worked out, and nothing remembered, for one that it lists.
+    """
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks != 1:
+            return None
+        column = column.chunk(0)
+    if not pa.types.is_dictionary(column.type) or not _is_texts(column.type.value_type) or column.null_count:
+        return None
+    listed, places = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
+    if len(listed) > _MANY or listed.null_count or places.dtype == np.uint64:
+        return None
+    codes = [encoder.get(text, -1) for text in listed.to_pylist()]
+    if -1 in codes or max(codes, default=0) > np.iinfo(np.int32).max:
+        return None
+    found = np.empty(len(places), np.int32)
+    table_codes(places, 0, np.array(codes, np.int32), found)
+    return found.astype(encoder.dtype)
 
 
 class Misplaced(InvalidInput):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import datetime, time
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -11,11 +13,15 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.attribute import MAX_KEYS, Attribute
+from qrelease.data.sources.kernels import bin_codes
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
 REMEMBERED_VALUES = 1 << 16
 """Distinct raw values whose codes are remembered for a column."""
+
+_TABLE = 1 << 16
+"""Whole numbers from the first to the last value of a column whose codes are kept in a table, at most."""
 
 
 def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger[Any]]:
@@ -53,7 +59,7 @@ class Encoder(dict[str, int]):
         attribute, bare = self.attribute, text.strip()
         if attribute.kind != "category":
             return attribute.encode(text)
-        means = meaning(bare)
+        means = attribute.meaning(bare)
         if bare in attribute.missing or attribute.listed(means) or (attribute.missing and bare in NAN):
             return attribute.values
         spelled = bare if isinstance(means, str) else text_of(int(means) if isinstance(means, bool) else means)
@@ -104,6 +110,22 @@ class Encoder(dict[str, int]):
             raise self.attribute.unclear("nan")
         return self[self.attribute.blank]
 
+    @cached_property
+    def whole_numbers(self) -> tuple[int, npt.NDArray[np.int32]]:
+        """A whole number, and the codes of it and the next ones, -1 where `plain_codes` leaves one to its text.
+
+        Of the schema alone. Empty where they would be too many, or where the column is not of numbers.
+        """
+        attribute, low, high = self.attribute, 0, last_whole(self.attribute)
+        if attribute.grid is not None:
+            low = math.floor(attribute.grid.low)
+        elif attribute.edges:
+            low = math.floor(attribute.edges[0])
+        if attribute.kind not in ("coded", "number") or not 0 <= high - low < _TABLE:
+            return 0, np.empty(0, np.int32)
+        codes, plain = plain_codes(self, np.arange(low, high + 1, dtype=np.float64))
+        return low, np.where(plain, codes.astype(np.int64), -1).astype(np.int32)
+
     def fault(self, values: Iterable[object]) -> tuple[int, InvalidInput]:
         """The position of the first value that has no code, and why."""
         for position, value in enumerate(values):
@@ -112,6 +134,13 @@ class Encoder(dict[str, int]):
             except InvalidInput as error:
                 return position, error
         raise LookupError("every value has a code")
+
+
+def last_whole(attribute: Attribute) -> int:
+    """A whole number that is at or above all values of a column of numbers."""
+    if attribute.grid is not None:
+        return math.ceil(attribute.grid.high)
+    return math.ceil(attribute.edges[-1]) if attribute.edges else attribute.codes - 1
 
 
 def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Codes, Mask]:
@@ -126,7 +155,8 @@ def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Cod
         if attribute.grid is not None:
             places = attribute.grid.places(numbers)
         elif attribute.edges:
-            places = np.searchsorted(attribute.edges, numbers, side="right") - 1
+            places = np.empty(len(numbers), np.int32)
+            bin_codes(np.ascontiguousarray(numbers), np.array(attribute.edges), attribute.whole, places)
         else:
             places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
         plain = (places >= 0) & (places < attribute.values)

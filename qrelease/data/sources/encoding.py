@@ -87,9 +87,9 @@ def encoded(reader: Reader, domain: Domain) -> Encoded:
     Raises `InvalidInput` for a column that the source has not or has twice, and for a value that the domain has not.
     """
     reader.check_header(domain.names)
-    names = _found(reader, domain)
+    names = found_columns(reader, domain)
     person = domain.person
-    key = None if person is None else _person_column(reader, person.column)
+    key = None if person is None else person_column(reader, person.column)
     encoders, persons = [Encoder(attribute.fine) for attribute in domain], None
     if person is not None:
         persons = PersonReader(person)
@@ -108,7 +108,7 @@ def encoded(reader: Reader, domain: Domain) -> Encoded:
     return columns.whole(of_whom, _texts(encoders))
 
 
-def _found(reader: Reader, domain: Domain) -> list[str]:
+def found_columns(reader: Reader, domain: Domain) -> list[str]:
     """The names that a source has for the columns of a domain."""
     if reader.keyed:  # a key is the column's name as it is: which keys there are is the records' business
         return list(domain.names)
@@ -122,7 +122,7 @@ def _found(reader: Reader, domain: Domain) -> list[str]:
     return [reader.header[names.index(name.strip())] for name in domain.names]
 
 
-def _person_column(reader: Reader, column: str) -> str:
+def person_column(reader: Reader, column: str) -> str:
     """The name that a source has for the column that says whose records they are."""
     if reader.keyed:
         return column

@@ -15,12 +15,15 @@ from qrelease._util.typing import Codes
 from qrelease.data.sources.arrow import Misplaced, distinct_codes, is_looked_up
 from qrelease.data.sources.csv import CHUNK
 from qrelease.data.sources.encoder import Encoder, plain_codes
+from qrelease.data.sources.kernels import table_codes
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
     from qrelease.data.persons import PersonReader
+
+Rows = range | npt.NDArray[np.intp]
 
 
 def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes:
@@ -37,15 +40,18 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
         column = _arrow_column(series)
         if column is not None:
             return _of_arrow(encoder, column, first)
+        wide = series.dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # no type of numpy's: these go one by one
+        numeric = encoder.attribute.kind in ("coded", "number")
+        if numeric and not wide and series.dtype.is_integer() and not series.null_count():
+            return _whole(encoder, series.to_numpy(), first)
         null = series.is_null()
         if series.dtype.is_float():
             null = null | series.is_nan()
         lost = null.fill_null(value=True).to_numpy().astype(bool)
-        wide = series.dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # no type of numpy's: these go one by one
         if series.dtype.is_numeric() and not wide:
             numbers = _floats(series)
             numbers = np.where(lost, np.nan, numbers) if lost.any() else numbers
-            read = _numeric if encoder.attribute.kind in ("coded", "number") else _distinct
+            read = _numeric if numeric else _distinct
             return read(encoder, numbers, range(first, first + len(numbers)))
         if series.dtype == nw.Boolean:
             truths = series.fill_null(value=False).to_numpy().astype(np.float64)
@@ -89,17 +95,29 @@ def _floats(series: nw.Series[Any]) -> npt.NDArray[np.float64]:
     return series.cast(nw.Float64).to_numpy()
 
 
-def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range) -> Codes:
-    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
-    codes, plain = plain_codes(encoder, numbers)
-    rest = np.flatnonzero(~plain)
-    codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest)
+def _whole(encoder: Encoder, numbers: npt.NDArray[Any], first: int) -> Codes:
+    """Codes of whole numbers (n,): those near the schema's by a table, the others as `_numeric` has them."""
+    if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64:  # these do not all fit the table's arithmetic
+        return _numeric(encoder, numbers.astype(np.float64), range(first, first + len(numbers)))
+    found = np.empty(len(numbers), np.int32)
+    low, table = encoder.whole_numbers
+    left = table_codes(np.ascontiguousarray(numbers), low, table, found)
+    codes: Codes = found.astype(encoder.dtype)
+    if left:
+        rest = np.flatnonzero(found < 0)
+        codes[rest] = _numeric(encoder, numbers[rest].astype(np.float64), first + rest)
     return codes
 
 
-def _distinct(
-    encoder: Encoder, numbers: npt.NDArray[np.float64], rows: range | npt.NDArray[np.intp], kind: type = float
-) -> Codes:
+def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: Rows) -> Codes:
+    """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
+    codes, plain = plain_codes(encoder, numbers)
+    rest = np.flatnonzero(~plain)
+    codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest if isinstance(rows, range) else rows[rest])
+    return codes
+
+
+def _distinct(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: Rows, kind: type = float) -> Codes:
     """Codes of numbers, or of truth values as numbers, NaN for missing: each distinct one is looked up once."""
     distinct, places = np.unique(numbers, return_inverse=True)
     found = np.zeros(len(distinct), encoder.dtype)

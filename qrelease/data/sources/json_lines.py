@@ -24,6 +24,14 @@ from qrelease.errors import InvalidInput
 _CHUNK = 1 << 12
 """Records that are held at a time."""
 
+_FLOAT_DIGITS = 310
+"""A whole number with more digits is past the largest float."""
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; infinite where a float would be, for Python refuses to read more than 4,300 digits."""
+    return int(digits) if len(digits) <= _FLOAT_DIGITS else float(digits)
+
 
 @final
 class JsonLinesReader:
@@ -63,7 +71,8 @@ class JsonLinesReader:
             with open_bytes(self.path) as lines:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
-                        record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                        record = json.loads(text, parse_int=_whole)
                         if b"\\u" in line:  # half of a character, which is no text
                             json.dumps(record, ensure_ascii=False).encode()
                         if not isinstance(record, dict):

@@ -97,7 +97,10 @@ def published_by(
         measured = {m.group: m.values for m in draft.measurements}
         modelled = np.split(draft.synopsis.answer(workload), workload.bounds[1:-1])
         answers = [measured.get(g, m) for g, m in zip(workload.groups, modelled, strict=True)]
-        return Published(workload, np.concatenate(answers), draft.synopsis)
+        sums = () if draft.measured_sums is None else draft.measured_sums.measured
+        return Published(
+            workload, np.concatenate(answers), draft.synopsis, np.concatenate([np.empty(0), *(m.values for m in sums)])
+        )
 
     return publish
 

@@ -25,12 +25,19 @@ _ADDED_RECORDS = 0.5
 class Published:
     """What an attack sees: answers (k,), counts, to a workload; and the synopsis, if there is one.
 
-    The answers are unbiased where there are such, and NaN where nothing was answered.
+    The answers are unbiased where there are such, and NaN where nothing was answered. `sums` are noisy numbers, (s,),
+    that were measured beside them for questions about the values of columns.
     """
 
     workload: Workload
     answers: Floats = field(repr=False)
     synopsis: Synopsis | None = None
+    sums: Floats = field(default_factory=lambda: np.empty(0), repr=False)
+
+    @property
+    def numbers(self) -> Floats:
+        """All that was published, (k + s,), with 0 where nothing was answered."""
+        return np.nan_to_num(np.append(self.answers, self.sums))
 
 
 @final
@@ -151,7 +158,7 @@ class Shadow:
 
     def learn(self, runs: Sequence[Observation]) -> Score:
         """The direction in which the two kinds of runs are farthest apart, by their spread."""
-        answers = np.nan_to_num(np.array([r.published.answers for r in runs]))
+        answers = np.array([r.published.numbers for r in runs])
         member = np.array([r.member for r in runs])
         means = [answers[member == side].mean(axis=0) for side in (True, False)]
         centred = answers - np.where(member[:, None], *means)
@@ -159,7 +166,7 @@ class Shadow:
         diagonal = np.diag(np.diag(spread) + 1e-9)
         mixed = (1 - self.shrinkage) * spread + self.shrinkage * diagonal
         direction = np.linalg.solve(mixed, means[0] - means[1])
-        return lambda run: float(np.nan_to_num(run.published.answers) @ direction)
+        return lambda run: float(run.published.numbers @ direction)
 
 
 def _shares(population: Table, workload: Workload) -> Floats:

@@ -30,7 +30,7 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Any, Final, NoReturn, Self, final
 
 import numpy as np
 
@@ -331,6 +331,9 @@ class PMWSession:
             self._rule.update(self._state, [Measurement(asked, np.array([value]), self.terms.noise)])
         self._answers[canonical(self._domain, asked)] = answer
         return answer
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be copied or pickled: a copy would not see what the other draws")
 
     def __repr__(self) -> str:
         seed = self._private.entropy.insecure_seed

@@ -40,7 +40,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Any, Final, NoReturn, Self, final
 
 import numpy as np
 
@@ -389,6 +389,9 @@ class OnlineSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be copied or pickled: a copy would not see what the other draws")
 
     def __repr__(self) -> str:
         insecure = ", INSECURE" if self.insecure else ""

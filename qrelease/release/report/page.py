@@ -20,7 +20,7 @@ from qrelease._util.texts import readable
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.synopsis import MISSED, Fitted
 from qrelease.noise.distributions import CONFIDENCE
-from qrelease.privacy.conversions import zcdp_epsilon
+from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Vectors
@@ -108,7 +108,7 @@ def _facts(release: Release) -> str:
         **{_SYMBOLS[name]: f"{value:g}" for name, value in release.cost.to_json().items()},
         "neighbours": release.neighbours.value,
         **person,
-        "records": f"{about}{release.synopsis.total:,.0f}",
+        "persons" if release.unit.counts_once else "records": f"{about}{release.synopsis.total:,.0f}",
         "queries": f"{len(release.workload):,}",
         "cells of the universe": readable(release.domain.size),
     }
@@ -133,7 +133,7 @@ def _promise(release: Release) -> str:
         " are does not: their number is public."
     )
     heading = "What a secure release would have promised" if release.insecure else "What was promised"
-    chance = _chance(release.cost)
+    chance = guessing_chance(release.cost)
     weak = " <strong>That is a weak promise.</strong>" if chance > _WEAK else ""
     return (
         f"<h2>{heading}</h2><p>Take any one {one}, and anything that somebody might conclude from this release."
@@ -176,10 +176,19 @@ def _of_persons(release: Release, added: bool) -> str:
             f" record here, made of all records with their <em>{column}</em>, which is not released. "
             + ("So their number is private, and the one given here is noisy." if added else "Their number is public.")
         )
+    counted = (
+        "and each person counts once: with k records that were kept, each of these counts 1/k. So all numbers here are"
+        " of persons, and a synthetic row is like one record, taken at random, of a person taken at random."
+        if release.unit.counts_once
+        else "and all numbers here are of the records that were kept."
+    )
+    person = release.workload.domain.person
+    differ = ", ".join(() if person is None else person.distinct)
+    counted += f" Of records of a person that are equal in {text(differ)} one was kept." if differ else ""
     return (
         f"{of_all} Who a record belongs to is said by the column <em>{column}</em>, which is not released. Of each"
-        f" person {_at_most(release)} records were kept, chosen at random, and all numbers here are of the records that"
-        " were kept. What share of all records these are is private: it was not paid for, and is not told."
+        f" person {_at_most(release)} records were kept, chosen at random, {counted} What share of all records was kept"
+        " is private: it was not paid for, and is not told."
     )
 
 
@@ -200,19 +209,6 @@ def _factor(epsilon: float) -> str:
         return f"10<sup>{math.ceil(epsilon / math.log(10))}</sup>"
     digits = 2 if epsilon < 4 else 0
     return f"{math.ceil(math.exp(epsilon) * 10**digits) / 10**digits:,.{digits}f}"
-
-
-def _chance(cost: Cost) -> float:
-    """The best chance to tell two equally likely neighbours apart, (1 + total variation) / 2.
-
-    Under (ε, δ) it is at most (e^ε + δ) / (e^ε + 1) [Kairouz, Oh & Viswanath 2015]; under ρ the total variation is at
-    most √(ρ/2) (Pinsker) and √(1 - e^-ρ) (Bretagnolle & Huber).
-    """
-    if isinstance(cost, ZCDP):
-        return (1 + min(math.sqrt(cost.rho / 2), math.sqrt(-math.expm1(-cost.rho)))) / 2
-    delta = cost.delta if isinstance(cost, ApproxDP) else 0.0
-    inverse = math.exp(-cost.epsilon)
-    return (1 + delta * inverse) / (1 + inverse)
 
 
 def _limits(release: Release) -> str:

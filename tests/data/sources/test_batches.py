@@ -4,6 +4,7 @@ import json
 
 import polars as pl
 import pytest
+from sources import DERIVED, FRAME, RECORDS, ROWS
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
@@ -15,37 +16,6 @@ from qrelease.errors import InvalidInput
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
-
-ROWS = [
-    {"id": f"p{i % 30}", "ward": ("north", "south", None)[i % 3], "age": None if i % 11 == 0 else 18 + i % 60}
-    for i in range(200)
-]
-FRAME = {key: [row[key] for row in ROWS] for key in ROWS[0]}
-RECORDS = (
-    Attribute("ward", "category", categories=("north", "south"), missing=("",)),
-    Attribute("age", "number", edges=(18, 30, 50, 80), integer=True, missing=("",)),
-)
-DERIVED = """
-[person]
-column = "id"
-
-[person.derive]
-visits = { take = "count", bins = [0, 1, 5, 20] }
-oldest = { take = "max", of = "age" }
-
-[[attribute]]
-name = "ward"
-kind = "category"
-categories = ["north", "south"]
-missing = [""]
-
-[[attribute]]
-name = "age"
-kind = "number"
-integer = true
-bins = [18, 30, 50, 80]
-missing = [""]
-"""
 
 
 @pytest.fixture

@@ -1,0 +1,77 @@
+"""`qrelease release --both`: a parent table and its children, in one release."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
+from qrelease.apps.cli.shared import (
+    cost_meant,
+    dataset_of,
+    elapsed,
+    entropy_of,
+    told,
+    warn_of_delta,
+    workload_of,
+    wrote,
+)
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.mechanisms.base import Mechanism
+
+_WITHOUT = ("counts", "columns", "numbers", "clip", "numbers_share", "weighted", "answers", "sign")
+
+
+def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
+    """One release of two tables, from the arguments of `release.options`."""
+    if arguments.parent is None:
+        raise InvalidInput("--both releases two tables: give the other one by --parent FILE")
+    for option in _WITHOUT:
+        if getattr(arguments, option) not in (None, False):
+            raise InvalidInput(f"--both goes without --{option.replace('_', '-')}")
+    if arguments.out_format != "csv":
+        raise InvalidInput("--both writes CSV: leave --out-format out")
+    from qrelease.apps.two_tables import check_linked, release_linked
+    from qrelease.data.two_tables import TwoTables
+    from qrelease.privacy import Neighbours
+    from qrelease.release import writer
+    from qrelease.release.curator import Curator
+    from qrelease.release.linked import LinkedRelease
+
+    cost = cost_meant(arguments)
+    if arguments.insecure_seed is None:
+        ledger_path(arguments)  # before the data are read
+    out = arguments.out or Path(f"{dataset_of(arguments)}-release")
+    with writer.new_folder(out) as folder:
+        tables = TwoTables.read(arguments.data, arguments.parent, arguments.schema, arguments.query)
+        domain = tables.children.domain
+        workload = workload_of(arguments, domain) if arguments.workload else None
+        neighbours = Neighbours.parse(arguments.neighbours)
+        check_linked(tables, mechanism, cost, neighbours, workload=workload)
+
+        def store(found: LinkedRelease) -> None:
+            found.write(folder, arguments.rows)
+
+        with ledger_of(arguments, cost, neighbours, tables.children.person_column) as ledger:
+            told_of_rows(Curator(tables.children, ledger, entropy_of(arguments)))
+            with elapsed("releasing"):
+                found = release_linked(
+                    tables,
+                    ledger,
+                    mechanism,
+                    cost,
+                    workload=workload,
+                    entropy=entropy_of(arguments),
+                    again=arguments.again,
+                    changed_rows=True,
+                    store=store,
+                )
+            spent, total = ledger.spent, ledger.total
+    print(found)
+    print(wrote(out))
+    if arguments.insecure_seed is None or arguments.ledger:
+        print(f"spent in all: {told(spent)} of {told(total)} (ledger {ledger_path(arguments)})")
+    warn_of_delta(cost)

@@ -1,0 +1,51 @@
+"""What is predicted of a release, from public facts alone: the schema, the workload, the cost, a number of records."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from qrelease.apps.cli.shared import workload_of
+from qrelease.data.schema import load
+from qrelease.mechanisms.auto import choose
+from qrelease.mechanisms.base import why_no_table
+from qrelease.mechanisms.expected import marginals_alone
+from qrelease.privacy import Cost, Neighbours
+from qrelease.privacy.costs import cost_of
+from qrelease.privacy.unit import Unit
+from qrelease.queries.workload import Workload
+
+CURVE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""The ε at which quality is drawn."""
+
+
+def asked(arguments: argparse.Namespace) -> tuple[Workload, Unit]:
+    """The queries of a release, and whose promise its cost is."""
+    domain = load(arguments.schema)
+    return workload_of(arguments, domain), Unit(Neighbours.parse(arguments.neighbours), domain.at_most)
+
+
+def predicted(workload: Workload, records: int, cost: Cost, unit: Unit) -> dict[str, Any]:
+    """What `auto` would take and how far off it would be: the share of records in a wrong cell of a table, and an
+    answer's root mean squared error; None where it has no closed form.
+    """
+    if not marginals_alone(workload):
+        why = "not predicted beforehand: this workload is more than tables, so the choice is made by rehearsal"
+        return {"mechanism": None, "off": None, "error": None, "table": None, "why": why}
+    with unit.explained():
+        found = choose(workload, records, unit.of_a_record(cost), unit.relation)
+    first = found.predictions[0]
+    off = None if first.l1 is None else min(first.l1 / 2, 1.0)
+    table = why_no_table(found.mechanism, workload) is None
+    return {"mechanism": first.mechanism, "off": off, "error": first.error, "table": table, "why": first.why}
+
+
+def curve(arguments: argparse.Namespace, records: int) -> list[dict[str, Any]]:
+    """The prediction at each ε of `CURVE`; empty where it has no closed form."""
+    workload, unit = asked(arguments)
+    found = []
+    for epsilon in CURVE if marginals_alone(workload) else ():
+        told = predicted(workload, records, cost_of(epsilon, arguments.delta), unit)
+        if told["off"] is not None:
+            found.append({"epsilon": epsilon, "off": told["off"], "error": told["error"]})
+    return found

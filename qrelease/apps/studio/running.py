@@ -1,0 +1,53 @@
+"""A studio as a process: a socket on this machine, an address with a token, and a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import webbrowser
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qrelease.apps.server.processes import listen
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.apps.studio.terms import Program
+
+HOST = "127.0.0.1"
+"""The only address that a studio is served at."""
+
+
+def run(folder: Path, program: Program, port: int, *, browser: bool) -> None:
+    """Serve a studio until told to stop; a release that was begun is finished first.
+
+    program  the command line
+    port     0 for any that is free
+    browser  whether one is opened
+    """
+    if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11")):
+        raise InvalidInput("the studio needs starlette and uvicorn: pip install 'qrelease[server]'")
+    if not folder.is_dir():
+        raise InvalidInput(f"there is no folder {folder}")
+    from qrelease.apps.server.http_bounds import BoundedServer, configured
+    from qrelease.apps.studio.app import Studio, application
+    from qrelease.apps.studio.guard import new_token
+
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
+    token, studio = new_token(), Studio(folder, program)
+    with listen(HOST, port) as listening:
+        at = listening.getsockname()[1]
+        address = f"http://{HOST}:{at}/{token}/"
+        print(
+            f"The studio is at\n\n    {address}\n\nfor who has this address, on this machine alone. It ends with"
+            " Ctrl-C.",
+            flush=True,
+        )
+        if browser:
+            webbrowser.open(address)
+        serving = BoundedServer(configured(application(studio, token, at), 1))
+        with suppress(KeyboardInterrupt):  # which it raises once more when it has ended
+            asyncio.run(serving.serve(sockets=[listening]))
+    studio.desk.wait()

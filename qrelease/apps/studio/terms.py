@@ -1,0 +1,79 @@
+"""The terms of a release as the words of `qrelease release`, and what the studio asks of the program about them.
+
+The words are the only form in which terms are handed on: the price is of them, the release is made from them, and the
+script that is exported has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, final
+
+from qrelease.errors import InvalidInput
+from qrelease.privacy.costs import Neighbours
+
+MAX_PARTS: Final = 100
+"""Parts of a workload."""
+
+_OPTIONAL: Final = ("delta", "total_epsilon", "total_delta")
+_FIELDS: Final = ("epsilon", "delta", "workload", "neighbours", "total_epsilon", "total_delta")
+
+
+class Program(Protocol):
+    """What the command line does with the words of a release; it hands itself in, so that nothing is done twice."""
+
+    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """The arguments; `InvalidInput` for words that are wrong."""
+
+    def price(self, arguments: argparse.Namespace, records: int) -> dict[str, Any]:
+        """What the arguments cost and what is predicted of them, for about so many records; reads no data."""
+
+    def curve(self, arguments: argparse.Namespace, records: int) -> list[dict[str, Any]]:
+        """The predicted quality at several ε."""
+
+    def account(self, arguments: argparse.Namespace) -> dict[str, Any]:
+        """Where the ledger stands, and why it does not take the cost; `QReleaseError` where it is of other people."""
+
+    def make(self, arguments: argparse.Namespace) -> None:
+        """Charge, release and write; what is wrong with the records is said without their values."""
+
+
+@final
+@dataclass(frozen=True)
+class Terms:
+    """What a release is to be, checked as the command line checks it.
+
+    words      the arguments of `qrelease release`, without `--out`
+    arguments  as the command line parses them
+    """
+
+    words: tuple[str, ...]
+    arguments: argparse.Namespace
+
+    @classmethod
+    def of(cls, program: Program, data: Path, schema: Path, given: Mapping[str, Any]) -> Terms:
+        """The terms in a request's body; `InvalidInput` for what is missing, unknown, or of another type."""
+        for name in given:
+            if name not in _FIELDS:
+                raise InvalidInput(f"{name!r} is no term of a release; there are {', '.join(_FIELDS)}")
+        words = [str(data), f"--schema={schema}"]
+        parts: Any = given.get("workload")
+        texts = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
+        if not texts or not 1 <= len(parts) <= MAX_PARTS:
+            raise InvalidInput(f"workload must be a list of 1 to {MAX_PARTS} texts, as marginals:2")
+        words += [f"--workload={part}" for part in parts]
+        if given.get("neighbours") not in [n.value for n in Neighbours]:
+            raise InvalidInput(f"neighbours must be {' or '.join(n.value for n in Neighbours)}")
+        words.append(f"--neighbours={given['neighbours']}")
+        for name in ("epsilon", *_OPTIONAL):
+            value = given.get(name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise InvalidInput(f"{name.replace('_', ' ')} must be a number")
+            words.append(f"--{name.replace('_', '-')}={value!r}")
+        return cls(tuple(words), program.parsed(words))

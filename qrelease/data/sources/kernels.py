@@ -1,0 +1,49 @@
+"""Numba loops from numbers to codes: arrays in, arrays out. What they leave open is -1, and is looked up by text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Places = npt.NDArray[np.int32]
+
+_jit: Any = njit(cache=True, nogil=True, error_model="numpy")
+
+
+@_jit
+def bin_codes(
+    numbers: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], whole: bool, found: Places
+) -> None:  # pragma: no cover
+    """The bins of numbers (n,), which begin at `edges`; -1 outside, and for fractions where values are whole."""
+    count = len(edges)
+    low, high = edges[0], edges[count - 1]
+    for i in range(len(numbers)):
+        number = numbers[i]
+        code = -1
+        if low <= number < high and (not whole or np.floor(number) == number):
+            first, last = 0, count - 1  # edges[first] <= number < edges[last]
+            while last - first > 1:
+                middle = (first + last) >> 1
+                if edges[middle] <= number:
+                    first = middle
+                else:
+                    last = middle
+            code = first
+        found[i] = code
+
+
+@_jit
+def table_codes(numbers: npt.NDArray[Any], low: int, table: Places, found: Places) -> int:  # pragma: no cover
+    """Codes of whole numbers (n,) by a table that begins at `low`; -1 for those that it has not, which are counted."""
+    left = 0
+    for i in range(len(numbers)):
+        place = np.int64(numbers[i]) - low
+        code = -1
+        if 0 <= place < len(table):
+            code = int(table[place])
+        found[i] = code
+        left += code < 0
+    return left

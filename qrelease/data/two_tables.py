@@ -1,0 +1,112 @@
+"""A parent table and its children, as two tables whose neighbours differ by a parent with all children."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
+from qrelease.data.person import CHILDREN
+from qrelease.data.persons import Persons
+from qrelease.data.sources.encoding import Schema, selected
+from qrelease.data.sources.files import open_reader
+from qrelease.data.structural_zeros import narrowed
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoTables:
+    """Parents with how many children each has, and the children with the columns of their parents. Private.
+
+    The unit is a parent with all children: one record of `parents`, and at most m of `children`, by the same key. What
+    it says in both follows from its own row and its own children alone: children whose key no parent has are left out,
+    a parent without children has none, and the number of children is cut at m. So neighbouring pairs of tables differ
+    by one record of `parents`, and by one person's records of `children`.
+
+    Attributes
+    ----------
+    parents
+        One record a parent: its columns, and `CHILDREN` from 0 to m.
+    children
+        One record a child: its own columns, and those of its parent.
+    own
+        The columns of the children that are their own.
+
+    Examples
+    --------
+    >>> from qrelease.data.person import Person
+    >>> person = Person("plane", 2)
+    >>> seats = Domain((Attribute("seats", "coded", codes=3),), person=person)
+    >>> late = Domain((Attribute("late", "coded", codes=2),), person=person)
+    >>> planes = Table.of_persons(seats, [np.array([2, 1, 0])], ["N1", "N2", "N4"])
+    >>> flights = Table.of_persons(late, [np.array([0, 1, 1, 1, 0])], ["N2", "N1", "N1", "N1", "N3"])
+    >>> both = TwoTables.of(planes, flights)
+    >>> [column.tolist() for column in both.parents.columns], len(both.children)
+    ([[2, 1, 0], [2, 1, 0]], 4)
+    """
+
+    parents: Table
+    children: Table
+    own: tuple[str, ...]
+
+    @classmethod
+    def of(cls, parents: Table, children: Table) -> TwoTables:
+        """Of two tables with one person column. `InvalidInput` as `Table.joined`, and where a name is taken."""
+        person = children.domain.person
+        if person is None or person.derive or children.persons is None or parents.persons is None:
+            raise InvalidInput("two tables have persons: say which column is the key of both, by a [person]")
+        if parents.person_column != children.person_column:
+            raise InvalidInput("two tables have the same person column")
+        if CHILDREN in (*parents.domain.names, *children.domain.names):
+            raise InvalidInput(f"the parents get a column {CHILDREN!r} of their own: rename that of the schema")
+        known = children.persons.rows_of(parents.persons) >= 0
+        whole = Table(
+            children.domain,
+            tuple(column[known] for column in children.columns),
+            Persons(children.persons.codes[known], children.persons.digests),
+            tuple(None if p is None else p[known] for p in children.points),
+            children.texts,
+        )
+        joined = whole.joined(parents)
+        assert whole.persons is not None
+        rows = whole.persons.rows_of(parents.persons)
+        number = np.minimum(np.bincount(rows, minlength=len(parents)), person.at_most)
+        counted = Attribute(CHILDREN, "coded", codes=person.at_most + 1, ordered=True)
+        once = replace(person, at_most=1, weights="records", distinct=())
+        domain = Domain((*parents.domain.attributes, counted), parents.domain.impossible, person=once)
+        points = (*parents.points, None) if parents.points else ()
+        with_number = Table(domain, (*parents.columns, number), parents.persons, points, parents.texts)
+        return cls(with_number, joined, children.domain.names)
+
+    @classmethod
+    def read(
+        cls, path: str | os.PathLike[str], parent: str | os.PathLike[str], schema: Schema, query: str | None = None
+    ) -> TwoTables:
+        """Of two files and one schema, by the rules of `Table.read` with a parent.
+
+        Raises
+        ------
+        InvalidInput
+            As that does, and for a schema that leaves something to be learned.
+        """
+        reader = open_reader(path, query)
+        domain = selected(schema, None, reader)
+        domain.check_decided()
+        if reader.keyed or domain.person is None or domain.person.derive:
+            raise InvalidInput(f"{path}: two tables need named columns and a [person] without derive, the key of both")
+        header = [known.strip() for known in reader.header]
+        own = [name for name in domain.names if name.strip() in header]
+        others = [name for name in domain.names if name not in own]
+        if not own or not others:
+            raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
+        children = Table.of_reader(reader, narrowed(domain, own))
+        return cls.of(Table.read(parent, narrowed(domain, others)), children)
+
+    def __repr__(self) -> str:
+        return f"TwoTables({self.parents.domain}, {self.children.domain}; the records are private)"

@@ -1,0 +1,106 @@
+"""A draft, what a person makes of it, and the schema file that comes of it."""
+
+import pytest
+from studios import PUBLIC, SECRETS
+
+from qrelease.data.schema import load
+
+
+def content(*columns, **more):
+    return {"attribute": [{**c, "reviewed": True} for c in columns], **more}
+
+
+def test_a_draft_is_marked_until_it_is_reviewed(page):
+    found = page.good("draft", {"file": "people.csv"})
+    assert found["header"] == ["name", "sex", "age", "city", "pay", "born"]
+    assert found["left_out"] == [{"name": "name", "why": "more than 100 different texts"}]
+    assert [c["name"] for c in found["columns"]] == ["sex", "age", "city", "pay", "born"]
+    assert not any(c["reviewed"] for c in found["columns"])
+    assert found["columns"][4]["bins"]["start"] == "1931-01-01"  # a date, as text
+    said = page.bad("schema", {"content": {"attribute": found["columns"]}, "save": True})
+    assert said.startswith("not reviewed: sex, age")
+    assert not list(page.studio.folder.path.glob("*.toml"))
+
+
+def test_what_is_reviewed_is_written_once(page):
+    folder = page.studio.folder.path
+    found = page.reviewed()
+    assert found == {
+        "schema": "people.toml",
+        "columns": [
+            {"name": "sex", "kind": "category", "cells": 2},
+            {"name": "age", "kind": "number", "cells": 3},
+            {"name": "city", "kind": "category", "cells": 3},
+        ],
+        "cells": "18",
+        "person": None,
+    }
+    assert load(folder / "people.toml")["city"].outside == "else"
+    assert page.reviewed()["schema"] == "people.toml"
+    assert page.reviewed(PUBLIC[:2])["schema"] == "people-2.toml"
+    assert page.reviewed(PUBLIC[1:], person={"column": "name", "at_most": 3})["schema"] == "people-3.toml"
+    assert load(folder / "people-3.toml").at_most == 3
+    assert sorted(f.name for f in folder.glob("*.toml")) == ["people-2.toml", "people-3.toml", "people.toml"]
+
+
+def test_looking_at_columns_writes_nothing(page):
+    page.good("draft", {"file": "people.csv"})
+    assert page.good("schema", {"content": content(*PUBLIC)})["cells"] == "18"
+    assert not list(page.studio.folder.path.glob("*.toml"))
+
+
+def test_a_schema_that_was_there_is_gone_on_with(page):
+    page.reviewed(PUBLIC, person={"column": "name", "at_most": 2})
+    file = page.studio.folder.path / "people.toml"
+    file.write_text(file.read_text() + "[[impossible]]\nwhere = \"age < 40 and city = 'else'\"\n")
+    found = page.good("draft", {"file": "people.csv", "schema": "people.toml"})
+    assert found["reviewed"]
+    assert found["person"] == {"column": "name", "at_most": 2}
+    assert found["rules"] == 1
+    assert [c["name"] for c in found["columns"]] == ["sex", "age", "city"]
+    assert not any(secret in str(found) for secret in SECRETS)
+    kept = page.good("schema", {"content": content(*found["columns"], person=found["person"]), "save": True})
+    assert kept["schema"] == "people.toml"  # with its rule
+
+
+def test_categories_of_a_file_stay_those_of_the_schema(page):
+    folder = page.studio.folder.path
+    (folder / "cities.csv").write_text("code\nUlm\nRom\nelse\n")
+    listed = {"name": "city", "kind": "category", "categories": {"file": "cities.csv"}, "outside": "else"}
+    page.good("draft", {"file": "people.csv"})
+    for file in ("cities.csv", "people.csv", "/etc/passwd", "../x.csv"):
+        said = page.bad("schema", {"content": content({**listed, "categories": {"file": file}}), "save": True})
+        assert "from a file" in said
+    (folder / "own.toml").write_text(
+        '[[attribute]]\nname = "city"\nkind = "category"\ncategories = { file = "cities.csv" }\noutside = "else"\n'
+    )
+    found = page.good("draft", {"file": "people.csv", "schema": "own.toml"})
+    assert page.good("schema", {"content": content(*found["columns"]), "save": True})["cells"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "a schema has attributes"),
+        ([], "a schema has attributes"),
+        ({"attribute": []}, "at least one"),
+        ({"attribute": [3]}, "must be a table"),
+        ({"attribute": [{"name": "sex"}]}, "kind must be one of"),
+        ({"attribute": [{"name": "sex", "kind": "category", "categories": {"learn": True}}]}, "to be learned first"),
+        ({"attribute": [{"name": "height", "kind": "coded", "codes": 2}]}, "has no column 'height'"),
+        ({**content(PUBLIC[0]), "person": {"column": "who", "at_most": 1}}, "has no column 'who'"),
+        ({**content(PUBLIC[0]), "person": {"column": "sex", "at_most": 1}}, "is an attribute too"),
+        ({**content(PUBLIC[0]), "person": {"column": "name", "at_most": 0}}, "at_most must be"),
+        ({**content(PUBLIC[0]), "impossible": [{"where": 3}]}, "where"),
+        ({**content(PUBLIC[0]), "more": 1}, "a schema has attributes"),
+    ],
+)
+def test_what_is_no_schema_is_refused_in_one_line(page, given, said):
+    page.good("draft", {"file": "people.csv"})
+    assert said in page.bad("schema", {"content": given, "save": True})
+    assert not list(page.studio.folder.path.glob("*.toml"))
+
+
+def test_a_schema_of_other_columns_is_refused(page):
+    (page.studio.folder.path / "other.toml").write_text('[[attribute]]\nname = "x"\nkind = "coded"\ncodes = 2\n')
+    assert "no column 'x'" in page.bad("draft", {"file": "people.csv", "schema": "other.toml"})
