@@ -57,9 +57,7 @@ class Modelled:
         if not posterior.solved:  # the linear answer is within its own bar, and this one as far from it as it is
             linear, variances = estimates.answer(workload)
             widths = np.abs(histogram.answer(workload) - linear) + half_widths(variances)
-        # To the digits that are written, so that a release that is loaded has the same report.
-        written = np.array([float(f"{w:.4g}") for w in widths.tolist()])
-        return cls(histogram, estimates, workload, written, last)
+        return cls(histogram, estimates, workload, widths, last)
 
     @property
     def domain(self) -> Domain:
@@ -90,7 +88,7 @@ class Modelled:
 
     def to_json(self) -> dict[str, Any]:
         """The histogram, and the widths; the residuals are in the measurements."""
-        widths = [None if np.isnan(w) else w for w in self.widths.tolist()]
+        widths = [None if np.isnan(w) else float(f"{w:.4g}") for w in self.widths]
         return {"type": "maximum entropy", "histogram": self.histogram.to_json(), "widths": widths, **_last(self)}
 
     @classmethod
