@@ -52,7 +52,10 @@ class Counts:
     sums
         Two sums of hashes of the records, for the digest.
     parts
-        The sums of each shard: one that is added twice is noticed.
+        The sums of each shard, for telling one that is added twice.
+    origins
+        A digest of where each shard was read from, or nothing where that is not known. Two shards of equal records are
+        one that was counted twice, unless they are known to come from two places. Private, and never released.
 
     Raises
     ------
@@ -75,19 +78,25 @@ class Counts:
     records: int
     sums: tuple[int, int]
     parts: tuple[tuple[int, int], ...]
+    origins: tuple[str, ...]
 
     def __post_init__(self) -> None:
         check_countable(self.domain)
 
     @classmethod
-    def of(cls, table: Table, sets: Sequence[Axes]) -> Counts:
-        """The counts of a table on some sets of columns, and on each single column."""
+    def of(cls, table: Table, sets: Sequence[Axes], origin: str | os.PathLike[str] | None = None) -> Counts:
+        """The counts of a table on some sets of columns, and on each single column.
+
+        origin  the file that it was read from, under any of its names
+        """
         check_countable(table.domain)
         asked = list(
             dict.fromkeys([*(tuple(sorted(axes)) for axes in sets), *((a,) for a in range(len(table.domain)))])
         )
         sums = record_sums(table.columns, _KEY)
-        return cls(table.domain, dict(zip(asked, table.counts(asked), strict=True)), len(table), sums, (sums,))
+        place = "" if origin is None else digest_of(_KEY, os.path.realpath(origin))
+        tables = dict(zip(asked, table.counts(asked), strict=True))
+        return cls(table.domain, tables, len(table), sums, (sums,), (place,))
 
     def __add__(self, other: Counts) -> Counts:
         """Those of two disjoint sets of records.
@@ -98,11 +107,29 @@ class Counts:
             raise InvalidInput("counts of shards under different schemas do not add up")
         if set(other.tables) != set(self.tables):
             raise InvalidInput("counts of shards on different sets of columns do not add up")
-        if any(part in self.parts for part in other.parts if any(part)):  # of no records it is (0, 0)
+        if self._shares_a_shard(other):
             raise InvalidInput("a shard is counted twice: two files have counts of the same records")
         first, second = ((mine + theirs) % 2**64 for mine, theirs in zip(self.sums, other.sums, strict=True))
         tables = {axes: table + other.tables[axes] for axes, table in self.tables.items()}
-        return Counts(self.domain, tables, self.records + other.records, (first, second), self.parts + other.parts)
+        parts, origins = self.parts + other.parts, self.origins + other.origins
+        return Counts(self.domain, tables, self.records + other.records, (first, second), parts, origins)
+
+    @property
+    def equal_shards(self) -> int:
+        """How many shards have the records of one before them: right for few records each, else a copy. Private."""
+        held = [part for part in self.parts if any(part)]
+        return len(held) - len(set(held))
+
+    def _shares_a_shard(self, other: Counts) -> bool:
+        """Whether a shard is in both: equal records, which are not known to come from two places."""
+        mine: dict[tuple[int, int], set[str]] = {}
+        for part, origin in zip(self.parts, self.origins, strict=True):
+            mine.setdefault(part, set()).add(origin)
+        return any(
+            origin in mine[part] or not origin or "" in mine[part]
+            for part, origin in zip(other.parts, other.origins, strict=True)
+            if any(part) and part in mine  # of no records it is (0, 0)
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write them to a file that only its owner may read."""
@@ -114,6 +141,7 @@ class Counts:
             "sets": axes,
             "records": self.records,
             "shards": self.parts,
+            "origins": self.origins,
         }
         try:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -237,9 +265,12 @@ def _loaded(path: Path) -> Counts:
             raise InvalidInput(f"{path} has counts of another number of cells than its columns")
         tables = {s: flat[a:b] for s, (a, b) in zip(axes, pairwise(ends), strict=True)}
         records, parts = int(head["records"]), tuple((int(one), int(two)) for one, two in head["shards"])
+        origins = tuple(map(str, head.get("origins", [""] * len(parts))))  # earlier versions did not write them
+        if len(origins) != len(parts):
+            raise ValueError
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, BadZipFile) as error:
         raise InvalidInput(f"{path} is no file of counts: {type(error).__name__}") from None
     if any(int(table.sum()) != records or (table < 0).any() for table in tables.values()):
         raise InvalidInput(f"{path} has counts that do not sum to its number of records")
     first, second = (sum(lane) % 2**64 for lane in zip(*parts, strict=True))
-    return Counts(domain, tables, records, (first, second), parts)
+    return Counts(domain, tables, records, (first, second), parts, origins)

@@ -1,5 +1,6 @@
 """Counts of shards add up to those of all records, and a release of them is that of the records, bit for bit."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -83,6 +84,45 @@ def test_shards_that_do_not_fit_together_are_refused():
     other = Domain.coded({"a": 2})
     with pytest.raises(InvalidInput, match="different schemas"):
         _ = first + Counts.of(Table(other, (np.array([0]),)), [])
+
+
+def one_record(origin=None):
+    return Counts.of(shard(0, 1), PAIRS.sets, origin)
+
+
+def test_equal_shards_from_two_places_add_up(tmp_path):
+    both = one_record(tmp_path / "a.csv") + one_record(tmp_path / "b.csv")
+    assert len(both) == 2
+    assert both.equal_shards == 1
+    assert counted().equal_shards == 0
+    both.save(tmp_path / "both.counts")
+    loaded = Counts.load(tmp_path / "both.counts")
+    assert len(loaded + one_record(tmp_path / "c.csv")) == 3
+    assert str(tmp_path).encode() not in (tmp_path / "both.counts").read_bytes()
+    for again in (one_record(tmp_path / "b.csv"), one_record(tmp_path / "x" / ".." / "a.csv"), one_record(), loaded):
+        with pytest.raises(InvalidInput, match="counted twice"):
+            _ = loaded + again
+
+
+def test_one_file_under_two_names_is_one_shard(tmp_path):
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+    with pytest.raises(InvalidInput, match="counted twice"):
+        _ = one_record(tmp_path / "a.csv") + one_record(tmp_path / "link.csv")
+
+
+def test_counts_without_places_are_told_by_their_records(tmp_path):
+    """As those are that earlier versions wrote."""
+    one_record(tmp_path / "a.csv").save(tmp_path / "a.counts")
+    with np.load(tmp_path / "a.counts") as file:
+        head, counts = json.loads(str(file["head"])), file["counts"]
+    del head["origins"]
+    with open(tmp_path / "old.counts", "wb") as file:
+        np.savez_compressed(file, head=np.array(json.dumps(head)), counts=counts)
+    old = Counts.load(tmp_path / "old.counts")
+    assert len(old + Counts.of(shard(1, 3), PAIRS.sets, tmp_path / "a.csv")) == 3
+    with pytest.raises(InvalidInput, match="counted twice"):
+        _ = old + one_record(tmp_path / "b.csv")
 
 
 def test_what_needs_records_or_other_counts_is_refused_before_a_charge():

@@ -33,7 +33,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--doors",
         action="store_true",
         help="attack whole releases of the mechanism, or, for `online`, a whole session: compare all that can be"
-        " observed of neighbouring tables, by Python, the command line or HTTP, under the same insecure noise",
+        " observed of neighbouring tables, by Python, the command line or HTTP, under the same insecure noise; likewise"
+        " `estimate`, `learn` (schema learn), `score`, `numbers` (release --numbers) and `learned` (a release under a"
+        " schema that is learned)",
     )
     parser.add_argument(
         "--at-most",
@@ -91,20 +93,25 @@ def _serving(curator: Curator, path: Path, mechanism: Online, cap: Cost) -> Abst
 
 
 def _audit_doors(arguments: argparse.Namespace) -> int:
-    from qrelease.evaluation.audit.doors import audit_doors
+    from qrelease.evaluation.audit.commands import SCENES
+    from qrelease.evaluation.audit.doors import audit_commands, audit_doors
     from qrelease.mechanisms.online.session import Online
     from qrelease.privacy import Neighbours
 
     name = arguments.mechanism
-    if name != "online" and name not in MECHANISMS:
-        raise InvalidInput(f"with --doors, mechanisms are {', '.join(MECHANISMS)} or online, got {name!r}")
+    known = [*MECHANISMS, "online", *SCENES]
+    if name not in known:
+        raise InvalidInput(f"with --doors, what is attacked is one of {', '.join(known)}, got {name!r}")
     if arguments.insecure_seed is not None:
         raise InvalidInput("--doors has insecure seeds of its own: leave out --insecure-seed")
-    made = Online(alpha=0.2, beta=0.05) if name == "online" else mechanism_of(name)
     cost = cost_of(arguments.epsilon, arguments.delta)
     with elapsed("at the doors"):
         relation = Neighbours.parse(arguments.neighbours)
-        found = audit_doors(name, made, cost, relation, _serving, at_most=arguments.at_most)
+        if name in SCENES:
+            found = audit_commands(name, cost, relation, at_most=arguments.at_most)
+        else:
+            made = Online(alpha=0.2, beta=0.05) if name == "online" else mechanism_of(name)
+            found = audit_doors(name, made, cost, relation, _serving, at_most=arguments.at_most)
     for door in found:
         print(json.dumps(door.to_json()) if arguments.json else door)
     if not arguments.json and not any(door.convicted for door in found):

@@ -38,6 +38,6 @@ def _count(arguments: argparse.Namespace) -> None:
     for shard, file in zip(arguments.data, files, strict=True):
         table = Table.read(shard, arguments.schema, arguments.columns)
         check_countable(table.domain)
-        Counts.of(table, workload_of(arguments, table.domain).sets).save(file)
+        Counts.of(table, workload_of(arguments, table.domain).sets, shard).save(file)
         print(f"wrote {file}")
     print(f"PRIVATE: exact counts; qrelease release --counts {os.fspath(arguments.out)} releases from them")

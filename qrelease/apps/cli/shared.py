@@ -204,6 +204,12 @@ def counts_of(arguments: argparse.Namespace) -> Counts:
         raise InvalidInput(
             f"{arguments.counts} was counted with another schema, or other columns, than {arguments.schema}"
         )
+    if counts.equal_shards:  # one line for the data holder, who alone knows which it is
+        print(
+            f"warning: {arguments.counts} has shards with equal records, from different files: if one is a copy of"
+            " another, each of its records is counted twice, and less protected than is said",
+            file=sys.stderr,
+        )
     return counts
 
 

@@ -15,23 +15,33 @@ name the value that is wrong, and the data holder alone sees them.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from qrelease.data.schema import load as load_schema
 from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
+from qrelease.errors import QReleaseError
+from qrelease.evaluation.audit.commands import (
+    NUMBER,
+    SCENES,
+    Running,
+    Scene,
+    filled,
+    lines_of,
+    released,
+    started,
+    write_inputs,
+)
 from qrelease.evaluation.audit.observed import (
     BEYOND_MANIFEST,
     SEEDS,
-    SHAPE,
     Door,
     DoorAudit,
     Seen,
@@ -51,8 +61,7 @@ from qrelease.release.curator import Curator
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.reader import load
 from qrelease.release.sums import SUMS
-
-_NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+from qrelease.statistics.estimate import Estimate
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
@@ -66,8 +75,12 @@ def folder_seen(folder: Path) -> dict[str, object]:
         return seen
     content = json.loads(manifest.read_text(encoding="utf-8"))
     seen |= flat({name: part for name, part in content.items() if name != "id"}, MANIFEST)  # the hash of the others
+    try:
+        release = load(folder)
+    except QReleaseError as error:
+        return seen | {f"{MANIFEST}{BEYOND_MANIFEST}": str(error)}
     with tempfile.TemporaryDirectory() as again:
-        load(folder).save(Path(again) / "again")
+        release.save(Path(again) / "again")
         for file in {*files} - {MANIFEST, SUMS}:  # `load` has checked the hashes
             encoding = "latin-1" if file.endswith((".npy", ".npz", ".parquet")) else "utf-8"  # any bytes, or texts
             copy, here = Path(again) / "again" / file, (folder / file).read_text(encoding)
@@ -78,7 +91,7 @@ def folder_seen(folder: Path) -> dict[str, object]:
 
 def alike(first: str, second: str) -> bool:
     """Whether two texts are the same, but for the last digits of fractions: a fit adds in another order when loaded."""
-    parts = [_NUMBER.split(text) for text in (first, second)]
+    parts = [NUMBER.split(text) for text in (first, second)]
     if len(parts[0]) != len(parts[1]):
         return False
     return all(a == b or _close(a, b) for a, b in zip(*parts, strict=True))
@@ -86,7 +99,7 @@ def alike(first: str, second: str) -> bool:
 
 def _close(a: str, b: str) -> bool:
     """Whether two numbers are close, which are not both whole."""
-    numbers = _NUMBER.fullmatch(a) and _NUMBER.fullmatch(b) and not (a + b).lstrip("-").isdecimal()
+    numbers = NUMBER.fullmatch(a) and NUMBER.fullmatch(b) and not (a + b).lstrip("-").isdecimal()
     return bool(numbers) and math.isclose(float(a), float(b), rel_tol=1e-4, abs_tol=1e-6)
 
 
@@ -115,37 +128,29 @@ def curator_door(mechanism: Mechanism, cost: Cost) -> Door:
     return seen
 
 
-def command_door(mechanism: str, cost: Cost, command: Sequence[str] = (sys.executable, "-m", "qrelease")) -> Door:
-    """`qrelease release` in a process of its own: exit code, both outputs, the folder, and what it leaves behind."""
+def command_door(scene: Scene, cost: Cost, run: Running | None = None) -> Door:
+    """The commands of a scene: exit codes, both outputs, every file that is left behind, and what the ledger says."""
+    run = run or started()
 
     def seen(table: Table, neighbours: Neighbours, seed: int) -> Seen:
+        found: dict[str, object] = {}
         with tempfile.TemporaryDirectory() as name:
-            here = Path(name)
-            (here / "schema.toml").write_text(to_toml(table.domain), encoding="utf-8")
-            columns: dict[str, list[object]] = {
-                name: codes.tolist() for name, codes in zip(SHAPE, table.columns, strict=True)
-            }
-            if table.persons is not None and table.person_column is not None:
-                columns[table.person_column] = [f"p{digest:x}" for digest, _ in table.persons.unit.tolist()]
-            with (here / "people.csv").open("w", encoding="utf-8", newline="") as out:
-                rows = csv.writer(out)
-                rows.writerow(columns)
-                rows.writerows(zip(*columns.values(), strict=True))
-            given = ["release", "people.csv", "--schema", "schema.toml", "--mechanism", mechanism, "--out", "out"]
-            given += ["--neighbours", neighbours.value, "--insecure-seed", str(seed), "--ledger", "people.ledger"]
-            given += [part for item in cost.to_json().items() for part in (f"--{item[0]}", repr(item[1]))]
-            done = subprocess.run(  # noqa: S603  its own command line
-                [*command, *given], cwd=here, capture_output=True, text=True, check=False
-            )
-            found: dict[str, object] = {"exit": done.returncode}
-            found |= flat(done.stdout.splitlines(), "stdout")
-            found |= flat(done.stderr.splitlines(), "stderr")
+            here = Path(name).resolve()
+            write_inputs(here, scene, table)
+            given = {file.name for file in here.iterdir()}
+            for number, text in enumerate(scene.commands):
+                arguments = filled(text, cost, neighbours, seed)
+                at = f"{number} {arguments[0]}"
+                did = run(arguments, here)
+                found[f"{at}/exit"] = did.exit
+                for stream in ("stdout", "stderr", "log"):
+                    lines = getattr(did, stream)
+                    text = lines if isinstance(lines, str) else "\n".join(lines)
+                    found |= lines_of(_without_estimate(here, text).replace(name, "HERE"), f"{at}/{stream}")
             found["left"] = ", ".join(sorted(file.name for file in here.iterdir()))
-            if (here / "out").is_dir():
-                found |= folder_seen(here / "out")
-            if (here / "people.ledger").is_file():
-                with Ledger.open(here / "people.ledger") as ledger:
-                    found |= account(ledger)
+            for file in sorted(here.iterdir()):
+                if file.name not in given:
+                    found |= _file(file)
         return found
 
     return seen
@@ -189,5 +194,67 @@ def audit_doors(
         return [compared("HTTP", mechanism, door, neighbours, seeds=seeds, at_most=at_most)]
     return [
         compared("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds, at_most=at_most),
-        compared("command line", mechanism, command_door(mechanism, cost), neighbours, seeds=1, at_most=at_most),
+        compared(
+            "command line", mechanism, command_door(released(mechanism), cost), neighbours, seeds=1, at_most=at_most
+        ),
     ]
+
+
+def audit_commands(
+    name: str, cost: Cost, neighbours: Neighbours, *, at_most: int | None = None, run: Running | None = None
+) -> list[DoorAudit]:
+    """Attack what else the command line gives away: estimates, learned schemas, scores, numbers; one a scene.
+
+    name     of `SCENES`
+    cost     of each command
+    at_most  records of a person that are kept, where neighbouring tables differ by a whole person
+    run      how commands are run
+    """
+    return [
+        compared("command line", name, command_door(scene, cost, run), neighbours, seeds=1, at_most=at_most)
+        for scene in SCENES[name]
+    ]
+
+
+def _estimate(file: Path) -> Estimate | None:
+    """The estimate in a file; None where there is none."""
+    return Estimate.load(file) if file.is_file() else None
+
+
+def _without_estimate(here: Path, text: str) -> str:
+    """What was printed, but for what says the same as the file of an estimate, which is compared field by field."""
+    found = _estimate(here / "out.json")
+    return text if found is None else text.replace(f"{found}\n", "", 1)
+
+
+def _file(file: Path) -> Iterator[tuple[str, object]]:
+    """What is in a file, or a folder, that a command made."""
+    if file.suffix == ".ledger":
+        with Ledger.open(file) as ledger:
+            yield from account(ledger)
+    elif (file / MANIFEST).is_file():
+        yield from folder_seen(file).items()
+    elif file.suffix == ".toml":
+        yield from _schema(file)
+    elif file.suffix == ".json":
+        yield from flat(json.loads(file.read_text(encoding="utf-8")), file.name)
+    elif file.suffix == ".html" and (found := _estimate(file.with_suffix(".json"))) is not None:
+        if found.html() != (here := file.read_text(encoding="utf-8")):
+            yield f"{file.name}{BEYOND_MANIFEST}", here
+    else:
+        yield file.name, "a folder" if file.is_dir() else file.read_text(encoding="latin-1")
+
+
+def _schema(file: Path) -> Iterator[tuple[str, object]]:
+    """A schema: what it says, field by field, and its comments but for the date."""
+    text = file.read_text(encoding="utf-8")
+    said: dict[str, Any] = tomllib.loads(text)
+    yield from flat(said, file.name)
+    comments = [re.sub(r", \d{4}-\S+\.$", "", line) for line in text.splitlines() if line.startswith("#")]
+    yield from flat(comments, f"{file.name}/comments")
+    try:
+        same = tomllib.loads(to_toml(load_schema(file))) == said
+    except QReleaseError:
+        same = False
+    if not same:
+        yield f"{file.name}{BEYOND_MANIFEST}", text

@@ -14,7 +14,8 @@ from qrelease.privacy.costs import Neighbours
 
 _BOTH_RELATIONS: Final = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 _ADD_REMOVE: Final = (Neighbours.ADD_REMOVE,)
-_COUNTING_MECHANISMS: Final = ("mwem", "maxent", "iterative", "smalldb", "auto")
+_COUNTING_MECHANISMS: Final = ("mwem", "maxent", "iterative", "smalldb", "auto", "numbers")
+_MODELS: Final = ("maxent", "auto", "numbers")
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class Field:
 _MANIFEST: Final = (
     Field("measurements/*/values/*", "answers with noise"),
     Field("synopsis/total", "the number of records with noise", neighbours=_ADD_REMOVE),
-    Field("synopsis/values/*", "answers with noise, made consistent", ("laplace", "gaussian", "auto")),
+    Field(
+        "synopsis/values/*", "answers with noise, made consistent", ("laplace", "gaussian", "auto", "numbers", "score")
+    ),
     Field("synopsis/factors/*/logs/*", "fitted to answers with noise", ("mwem", "iterative")),
-    Field("synopsis/histogram/total", "fitted to answers with noise", ("maxent", "auto"), _ADD_REMOVE),
-    Field("synopsis/histogram/factors/*/logs/*", "fitted to answers with noise", ("maxent", "auto")),
-    Field("synopsis/widths/*", "error bars of a model that is fitted to answers with noise", ("maxent", "auto")),
+    Field("synopsis/histogram/total", "fitted to answers with noise", _MODELS, _ADD_REMOVE),
+    Field("synopsis/histogram/factors/*/logs/*", "fitted to answers with noise", _MODELS),
+    Field("synopsis/widths/*", "error bars of a model that is fitted to answers with noise", _MODELS),
     Field("synopsis/records/*", "fitted to answers with noise", ("records",), appears=True, coarse=True),
     Field("synopsis/weights/*", "fitted to answers with noise", ("records",), appears=True),
     Field("parameters/fitted rounds", "of the fit to answers with noise", ("records",), coarse=True),
@@ -79,6 +82,55 @@ _MANIFEST: Final = (
     Field("synopsis/weights/*", "its size, by a noisy number of records", ("smalldb",), _ADD_REMOVE, appears=True),
     Field("parameters/size", "planned for a noisy number of records", ("smalldb",), _ADD_REMOVE),
     Field("parameters/promise/error", "promised to a noisy number of records", ("smalldb",), _ADD_REMOVE),
+    Field(
+        "measurements/*",
+        "selected with noise, round by round",
+        ("records",),
+        appears=True,
+        coarse=True,
+    ),
+    Field("parameters/selected/*", "selected with noise", ("records",), appears=True, coarse=True),
+    Field("spends/*", "of rounds, by what was measured with noise", ("records",), appears=True, coarse=True),
+    Field("arrays", "the hash of numbers that are fitted to answers with noise", ("records",)),
+    Field("numbers/tables/*/values/*", "sums with noise", ("numbers",)),
+    Field("numbers/clip/*", "bounds learned with noise", ("numbers",), coarse=True),
+    Field("numbers/tables/*/measure/high", "by bounds learned with noise", ("numbers",), coarse=True),
+    Field("numbers/tables/*/noise/scale", "by bounds learned with noise", ("numbers",), coarse=True),
+    Field("measurements/*/values/*", "as many as a schema learned with noise has", ("learned",), appears=True),
+    Field("synopsis/values/*", "of a schema learned with noise", ("learned",), appears=True),
+)
+
+_LEARNED: Final = (
+    Field("attribute/*/bins/*", "learned with noise", ("learn", "learned"), appears=True, coarse=True),
+    Field("attribute/*/shape/*", "learned with noise", ("learn", "learned"), appears=True, coarse=True),
+    Field("attribute/1/names", "whether a shape was learned, with noise", ("learn", "learned"), coarse=True),
+    Field("attribute/*/categories/*", "learned with noise", ("learn", "learned"), appears=True, coarse=True),
+)
+
+_ESTIMATE: Final = (
+    Field("value*", "the estimate, with noise", coarse=True),
+    Field("interval*", "around the estimate", coarse=True),
+    Field("measured/*/value*", "drawn with noise"),
+    Field("choices/low", "a bound chosen with noise", coarse=True),
+    Field("choices/high", "a bound chosen with noise", coarse=True),
+    Field("choices/with_clipping/*", "by bounds and sums with noise", coarse=True),
+    Field("choices/centre/*", "a sum with noise", coarse=True),
+    Field("choices/radius*", "chosen with noise", coarse=True),
+    Field("typical", "the error at what was measured with noise", coarse=True),
+    Field("promise", "for the number of records that was measured with noise", (), _ADD_REMOVE, coarse=True),
+)
+
+_COMMANDS: Final = (
+    *(replace(field, path=f"learned.toml/{field.path}") for field in _LEARNED),
+    *(replace(field, path=f"out.json/{field.path}", mechanisms=("estimate",)) for field in _ESTIMATE),
+    Field("1 score/stdout/0/json/scores/*/score", "a distance with noise", ("score",)),
+    Field("1 score/stdout/0/json/scores/*/error_95", "by a noisy number of records", ("score",), _ADD_REMOVE),
+    Field("2 score/stdout/*/numbers/1", "a distance with noise", ("score",)),
+    Field("2 score/stdout/*/numbers/2", "by a noisy number of records", ("score",), _ADD_REMOVE),
+    Field("0 release/stdout/0/numbers/0", "queries over a schema learned with noise", ("learned",), coarse=True),
+    Field("ledger/charges/2/1", "queries over a schema learned with noise", ("learned",), coarse=True),
+    Field("0 release/stdout/1/numbers/*", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
+    Field("0 release/stdout/2/numbers/*", "how far records are from noisy answers that they fit", ("records",)),
 )
 
 _HTTP: Final = (
@@ -97,13 +149,13 @@ _HTTP: Final = (
 
 NOISY_FIELDS: Final = (
     *(replace(field, path=f"release.json/{field.path}") for field in _MANIFEST),
+    *(replace(field, path=f"release.json/domain/{field.path}") for field in _LEARNED),
     *(replace(field, path=f"http/{field.path}") for field in _HTTP),
-    Field("stdout/1", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
-    Field("stdout/2", "how far records are from answers with noise that they are fitted to", ("records",)),
+    *_COMMANDS,
     Field("ledger/charges/*", "bought until the noisy count is precise", ("online",), _ADD_REMOVE, appears=True),
     Field("ledger/spent", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
 )
-"""What may differ, in the folder of a release and in the replies of a server."""
+"""What may differ: in the folder of a release, in what other commands print and write, in the replies of a server."""
 
 
 def allowed(path: str, mechanism: str, neighbours: Neighbours, *, alone: bool = False) -> Field | None:

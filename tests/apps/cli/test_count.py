@@ -40,6 +40,27 @@ def test_a_release_of_counts_charges_a_ledger_beside_them(shards):
     assert (shards / "people.ledger").exists()
 
 
+def test_equal_records_of_two_files_are_two_shards_and_one_file_is_one(folder, capsys):
+    for name in ("ulm", "rom"):
+        (folder / f"{name}.csv").write_text("sex,age,city\nF,20,Ulm\n")
+    asked = ["--dataset", "people", "--mechanism", "laplace"]
+    assert main(["count", "ulm.csv", "rom.csv", *ASKED, "--out", "counts"]) == 0
+    assert released("--counts", "counts", *asked, out="a") == 0
+    assert "shards with equal records, from different files" in capsys.readouterr().err
+    assert not any(b"equal records" in file.read_bytes() for file in (folder / "a").iterdir())
+    (folder / "link.csv").symlink_to(folder / "ulm.csv")
+    (folder / "counts" / "copy.counts").write_bytes((folder / "counts" / "ulm.csv.counts").read_bytes())
+    assert released("--counts", "counts", *asked, out="b") == 2
+    (folder / "counts" / "copy.counts").unlink()
+    for again in ("ulm.csv", "./ulm.csv", "link.csv"):
+        assert main(["count", again, *ASKED, "--out", "more"]) == 0
+        (one,) = (folder / "more").iterdir()
+        one.rename(folder / "counts" / "again.counts")
+        assert released("--counts", "counts", *asked, out="b") == 2
+        assert "counted twice" in capsys.readouterr().err
+        (folder / "counts" / "again.counts").unlink()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -14,6 +14,7 @@ from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
 from qrelease.apps.server.in_process import in_process
 from qrelease.apps.server.service import Service
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.evaluation.audit.commands import released, started
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
 from qrelease.evaluation.audit.noisy import NOISY_FIELDS, allowed
 from qrelease.evaluation.audit.observed import SMALLEST_TABLE, compared, flat, listening, neighbouring
@@ -21,8 +22,10 @@ from qrelease.evaluation.audit.session import server_door
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online.session import Online
+from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.workload import Workload
 
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -61,7 +64,9 @@ def test_at_all_doors_of_a_release_only_what_is_noisy_differs(name, neighbours):
 
 
 def test_on_the_command_line_only_what_is_noisy_differs():
-    found = compared("command line", "laplace", command_door("laplace", ONE), ADD, seeds=1, pairs=FEW[ADD][:1])
+    found = compared(
+        "command line", "laplace", command_door(released("laplace"), ONE), ADD, seeds=1, pairs=FEW[ADD][:1]
+    )
     assert not found.convicted, str(found)
 
 
@@ -80,6 +85,68 @@ def test_of_a_session_over_http_only_what_is_noisy_differs(neighbours, cap, fiel
 @pytest.mark.parametrize("cap", [PureDP(100.0), ONE, PureDP(1e-3), ApproxDP(50.0, 1e-6), ApproxDP(1.0, 1e-6)], ids=str)
 def test_whatever_the_cap_of_a_session_only_what_is_noisy_differs(neighbours, cap):
     (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process)
+    assert not found.convicted, str(found)
+
+
+# --- what follows from the draws
+
+
+class Kept:
+    """Draws that are kept of one table, and given again for another: `Draws` without a ledger."""
+
+    in_transaction = False
+
+    def __init__(self):
+        self.found, self.next = [], 0
+
+    def take(self, asked, draw):
+        if self.next == len(self.found):
+            self.found.append((asked, draw()))
+        before, drawn = self.found[self.next]
+        assert before == asked
+        self.next += 1
+        return drawn
+
+
+def of_the_draws(mechanism, cost, neighbours, table, kept):
+    kept.next = 0
+    private = Private(table, neighbours, Filter(cost), Entropy.insecure(0), draws=kept)
+    made = mechanism.release(private, Workload.marginals(table.domain, 2), cost)
+    assert kept.next == len(kept.found)
+    return json.dumps(
+        [
+            made.synopsis.to_json(),
+            made.choices,
+            [m.values.tolist() for m in made.measurements],
+            *map(str, private.spends),
+        ]
+    )
+
+
+@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
+@pytest.mark.parametrize("mechanism", [Records(weighted_records=500), Records(weighted_records=500, at_once=False)])
+def test_a_release_of_records_is_a_function_of_its_draws(mechanism, cost):
+    """Its rounds, selections and lists too: with other records, and as many others, they stay as they are."""
+    for neighbours in (ADD, SWAP):
+        for first, second in neighbouring(neighbours):
+            kept = Kept()
+            before = of_the_draws(mechanism, cost, neighbours, first, kept)
+            assert of_the_draws(mechanism, cost, neighbours, second, kept) == before
+
+
+def test_a_release_that_is_no_function_of_its_draws_is_noticed():
+    first, second = neighbouring(ADD)[1]
+    for leak in (in_the_manifest, by_a_longer_list, by_a_noisy_field_without_noise):
+        kept = Kept()
+        before = of_the_draws(Leaky(leak), ONE, ADD, first, kept)
+        assert of_the_draws(Leaky(leak), ONE, ADD, second, kept) != before
+
+
+@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+def test_of_records_with_selected_marginals_only_what_is_noisy_differs(neighbours, cost):
+    door = curator_door(Records(weighted_records=500, at_once=False), cost)
+    found = compared("Curator", "records", door, neighbours, seeds=1)
     assert not found.convicted, str(found)
 
 
@@ -176,9 +243,9 @@ def test_a_mechanism_that_leaks_is_convicted(leak, path):
 @pytest.mark.parametrize(
     ("leak", "path"),
     [
-        ('print("read", len(table), "records", file=sys.stderr)', "stderr/0"),
+        ('print("read", len(table), "records", file=sys.stderr)', "0 release/stderr/0/numbers/0"),
         pytest.param("(folder / 'notes').write_text('n' * len(table))", "files", marks=pytest.mark.slow),
-        pytest.param("sys.exit(len(table))", "exit", marks=pytest.mark.slow),
+        pytest.param("sys.exit(len(table))", "0 release/exit", marks=pytest.mark.slow),
     ],
 )
 def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
@@ -191,7 +258,7 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
         f"def saved(release, folder, *rest, **named):\n    {leak}\n    return save(release, folder, *rest, **named)\n"
         "curator.Curator.__init__, writer.save = init, saved\nsys.exit(main())\n"
     )
-    door = command_door("laplace", ONE, (sys.executable, str(script)))
+    door = command_door(released("laplace"), ONE, started((sys.executable, str(script))))
     found = compared("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
     expected = {"files": "notes beyond the manifest"}.get(path, path)
     assert expected in {d.path for d in found.differences}, str(found)
