@@ -137,8 +137,8 @@ class Studio:
         body = await _body(request, ("offer", "confirmed"), texts=False)
         if body.get("confirmed") is not True:
             raise InvalidInput("a release is a charge, which has to be confirmed")
-        offer = body.get("offer")
-        terms = self._offers.pop(offer, None) if isinstance(offer, str) else None
+        offer = str(body.get("offer"))
+        terms = self._offers.pop(offer, None)
         if terms is None:
             raise InvalidInput("what is confirmed is a price, once: ask for the price first, or again")
         await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
@@ -249,7 +249,7 @@ def refusing(answer: _Answer) -> _Answer:
             return Problem(503, "out of memory: use fewer columns or coarser bins").response()
         except Exception as error:
             log.error("a fault: %s", type(error).__name__)  # its text may hold what is private
-            return Problem(500, "a fault of the studio; nothing was charged").response()
+            return Problem(500, "a fault of the studio; the ledger says what was charged").response()
 
     return answered
 

@@ -139,3 +139,13 @@ def test_a_fault_tells_its_kind_alone(in_folder):
     page.__post_init__()
     page.reviewed()
     assert page.release()["error"] == "a fault of the program: RuntimeError; nothing was charged"
+
+
+def test_a_release_that_was_moved_away_is_still_told_of(page):
+    page.reviewed()
+    done = page.release()
+    folder = page.studio.folder.path / "people-release"
+    folder.rename(folder.with_name("elsewhere"))
+    assert page.good("made")["files"] == done["files"]
+    assert page.good("files")["release"]["state"] == "done"
+    assert page.bad("made/people-release/report.html") == "the folder people-release has no report.html any more"
