@@ -159,9 +159,13 @@ def trace(rows: list[Membership], rng: np.random.Generator, entropy: Entropy, ru
 
 
 def answering(name: str, publish: Publish, table: Table) -> Publish:
-    """The same publisher, if it answers all questions and not always alike: one that does not is no opponent."""
+    """The same publisher, if it answers all questions and not always alike: one that does not is no opponent.
+
+    A twin that spends eight times as much may answer exactly, and so always alike.
+    """
     seen = np.array([publish(table).numbers for _ in range(8)])
-    if not np.isfinite(publish(table).answers).all() or not (np.ptp(seen, axis=0) > 0).any():
+    varies = "8 times" in name or bool((np.ptp(seen, axis=0) > 0).any())
+    if not np.isfinite(publish(table).answers).all() or not varies:
         raise RuntimeError(f"{name} does not answer, or always alike: {seen}")
     return publish
 

@@ -338,6 +338,7 @@ def rows(name: str, read: Table, unit: str, epsilons: Sequence[float], seeds: in
     wanted = [Truth.of(read, q, n) for q, n in zip(questions, needs, strict=True)]
     if unit == "person":
         table, at_most = read.bounded(b"benchmark"), read.domain.at_most
+        assert isinstance(table, Table)  # in these schemas records count
     else:
         table, at_most = Table(read.domain.of_rows, read.columns, None, read.points), None
     kept = [Truth.of(table, q, n) for q, n in zip(questions, needs, strict=True)]

@@ -32,6 +32,12 @@ def check_linked(
     """Raise what is known to be wrong before there is a ledger; see `release_linked`."""
     if not 0 < share < 1:
         raise InvalidInput(f"share must be between 0 and 1, got {share!r}")
+    if neighbours is Neighbours.REPLACE_ONE and tables.children.domain.counts_once:
+        # A parent without children is in no count of theirs: replaced by one who has some, their sum is another.
+        raise InvalidInput(
+            "two tables under replace-one: how many parents have children is private, and where each parent counts once"
+            ' it would be told; take add-remove, or weights = "records" in [person]'
+        )
     for asked, part in zip(_workloads(tables, workload), split(cost, [share, 1 - share]), strict=True):
         unit = Unit.of(neighbours, asked.domain)
         check_parts(mechanism, asked.domain)

@@ -1,6 +1,7 @@
 """Two tables in one release: what it costs, no child without a parent, and a structure that is that of the data."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +112,22 @@ def test_nothing_is_charged_unless_both_are_covered_and_fit():
         assert ledger.spent == PureDP(0.5)
 
 
+@pytest.mark.parametrize("mechanism", [Laplace(), MaxEnt()], ids=lambda mechanism: mechanism.name)
+def test_how_many_parents_have_children_is_not_told(mechanism):
+    """Where a parent counts once, and parents are replaced, their sum would be exact: of those with children alone."""
+    domains = [Domain(domain.attributes, person=Person("plane", M, weights="persons")) for domain in (PLANES, FLIGHTS)]
+    parents = Table.of_persons(domains[0], [np.zeros(9, int), np.zeros(9, int)], range(9))
+    children = Table.of_persons(domains[1], [np.zeros(8, int), np.zeros(8, int)], range(8))
+    both = TwoTables.of(parents, children)
+    with Ledger.open(None, PureDP(1.0), neighbours=Neighbours.REPLACE_ONE, person="plane") as ledger:
+        with pytest.raises(InvalidInput, match="how many parents have children is private"):
+            release_linked(both, ledger, mechanism, PureDP(1.0))
+        assert ledger.spent is None or ledger.spent == PureDP(0.0)
+    with Ledger.open(None, PureDP(1.0), person="plane") as ledger:
+        found = release_linked(both, ledger, mechanism, PureDP(1.0), entropy=Entropy.insecure(1))
+        assert found.children.synopsis.total != 8  # of which the noise is that of one record
+
+
 def _pairs(table):
     from qrelease.queries.workload import Workload
 
@@ -175,6 +192,22 @@ def test_on_the_command_line(tmp_path, capsys):
         assert sum(f["plane"] == row["plane"] for f in flights) == int(row[CHILDREN]) <= M
     assert load(tmp_path / "out" / "parents").unit.at_most == 1
     assert load(tmp_path / "out" / "children").unit.at_most == M
+
+
+def test_a_folder_that_cannot_be_written_tells_of_the_charge_and_is_gone_on_with(tmp_path, capsys, monkeypatch):
+    given = files(tmp_path)
+    asked = ["release", *given, "--parent", str(tmp_path / "planes.csv"), "--both", "--mechanism", "laplace"]
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "replace", full)
+        assert main([*asked, "--out", str(tmp_path / "out")]) == 2
+    assert "was charged, and the same command goes on from what was drawn, for free" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main([*asked, "--out", str(tmp_path / "out")]) == 0  # the ledger has no more than one release
+    assert (tmp_path / "out" / "parents.csv").is_file()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,8 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
-    with writer.new_folder(out) as folder:
+    with ExitStack() as complete:
+        folder = complete.enter_context(writer.new_folder(out))
         tables = TwoTables.read(arguments.data, arguments.parent, arguments.schema, arguments.query)
         domain = tables.children.domain
         workload = workload_of(arguments, domain) if arguments.workload else None
@@ -53,22 +55,32 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
         check_linked(tables, mechanism, cost, neighbours, workload=workload)
 
         def store(found: LinkedRelease) -> None:
+            kept = ", and the same command goes on from what was drawn, for free" * (arguments.insecure_seed is None)
+            arguments.charged = f"{told(cost)} was charged{kept}"
             found.write(folder, arguments.rows)
+            complete.close()  # it has its name before the ledger says that it is made
 
         with ledger_of(arguments, cost, neighbours, tables.children.person_column) as ledger:
             told_of_rows(Curator(tables.children, ledger, entropy_of(arguments)))
-            with elapsed("releasing"):
-                found = release_linked(
-                    tables,
-                    ledger,
-                    mechanism,
-                    cost,
-                    workload=workload,
-                    entropy=entropy_of(arguments),
-                    again=arguments.again,
-                    changed_rows=True,
-                    store=store,
+            try:
+                with elapsed("releasing"):
+                    found = release_linked(
+                        tables,
+                        ledger,
+                        mechanism,
+                        cost,
+                        workload=workload,
+                        entropy=entropy_of(arguments),
+                        again=arguments.again,
+                        changed_rows=True,
+                        store=store,
+                    )
+            except (KeyboardInterrupt, MemoryError):
+                arguments.charged = getattr(
+                    arguments, "charged", "`qrelease ledger show` tells whether a charge was made"
                 )
+                raise
+            del arguments.charged
             spent, total = ledger.spent, ledger.total
     print(found)
     print(wrote(out))

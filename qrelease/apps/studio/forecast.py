@@ -22,7 +22,7 @@ CURVE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 def asked(arguments: argparse.Namespace) -> tuple[Workload, Unit]:
     """The queries of a release, and whose promise its cost is."""
     domain = load(arguments.schema)
-    return workload_of(arguments, domain), Unit(Neighbours.parse(arguments.neighbours), domain.at_most)
+    return workload_of(arguments, domain), Unit.of(Neighbours.parse(arguments.neighbours), domain)
 
 
 def predicted(workload: Workload, records: int, cost: Cost, unit: Unit) -> dict[str, Any]:

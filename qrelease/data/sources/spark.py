@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -54,7 +55,7 @@ class SparkSource:
         self._layout = layout
         self._blocks = blocks.persist()
         self._known = KnownCounts()
-        self._release = weakref.finalize(self, blocks.unpersist)
+        self._release = weakref.finalize(self, _let_go, blocks)
         self._release.atexit = False  # the session may have ended by then
         numbers = self._asked(
             self._blocks.select("records").mapInArrow(spark_blocks.tallied, "records bigint"), reading=reading
@@ -71,6 +72,11 @@ class SparkSource:
     def keeps_records(self) -> bool:
         """Whether there are codes of single records here: they are where Spark keeps them."""
         return False
+
+    @property
+    def weight_bits(self) -> int:
+        """Each record counts as one: persons who count once are refused."""
+        return 0
 
     @property
     def knows_persons(self) -> bool:
@@ -221,9 +227,9 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     Raises
     ------
     InvalidInput
-        Without pyspark; for a frame that is streamed, for a schema to be learned, for a column that the frame has not,
-        and for a value that the schema has not: one line with its partition, row, column and value, for the data
-        holder's eyes.
+        Without pyspark; for a frame that is streamed, for a schema to be learned or in which a person counts once, for
+        a column that the frame has not, and for a value that the schema has not: one line with its partition, row,
+        column and value, for the data holder's eyes.
 
     Examples
     --------
@@ -236,6 +242,8 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     derives = domain.person is not None and bool(domain.person.derive)
     records = records_of(domain) if derives else domain
     records.check_decided()
+    if records.person is not None and records.person.counts_once:
+        raise InvalidInput("persons who count once (weights = 'persons') are not read by Spark; leave weights out")
     person = None if records.person is None else person_column(reader, records.person.column)
     names = dict(zip(records.names, found_columns(reader, records), strict=True))
     plain = {name: f"c{place}" for place, name in enumerate(reader.header)}  # Spark would look names up by letters
@@ -255,6 +263,12 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     buckets = rows.mapInArrow(encode, reading.layout.bucketed).repartition(partitions, "bucket")
     gather = partial(spark_blocks.gathered, reading=reading, derived=domain if derives else None)
     return SparkSource(kept, buckets.sortWithinPartitions("bucket").mapInArrow(gather, kept.spelled), reading=True)
+
+
+def _let_go(blocks: DataFrame) -> None:
+    """Free what Spark keeps of them, unless its session is over: then nothing is kept."""
+    with suppress(Exception):  # whichever error the bridge to Java has for that
+        blocks.unpersist()
 
 
 @final

@@ -218,7 +218,9 @@ def bounded(batches: Iterator[RecordBatch], layout: Layout, key: bytes) -> Itera
     """Blocks of the records that are kept of each person, as `Table.bounded` keeps them."""
     for batch in batches:
         for row in range(len(batch)):
-            yield layout.block(layout.table(batch, row).bounded(key))
+            kept = layout.table(batch, row).bounded(key)
+            assert isinstance(kept, Table)  # a person who counts once is refused before
+            yield layout.block(kept)
 
 
 def summed(batches: Iterator[RecordBatch], layout: Layout, key: bytes) -> Iterator[RecordBatch]:

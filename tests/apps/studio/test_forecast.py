@@ -25,6 +25,8 @@ def test_a_person_with_many_records_is_dearer(page):
     one = price(page)["predicted"]["error"]
     page.reviewed(person={"column": "name", "at_most": 4})
     assert price(page)["predicted"]["error"] > 3 * one
+    page.reviewed(person={"column": "name", "at_most": 4, "weights": "persons"})
+    assert price(page)["predicted"]["error"] == pytest.approx(one, rel=0.1)
 
 
 def test_a_workload_that_is_more_than_tables_is_not_predicted(page):

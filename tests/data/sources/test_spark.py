@@ -132,6 +132,9 @@ def test_refusals(visits):
         qr.spark.source(visits, qr.Domain.coded({"sex": 2}))
     with pytest.raises(InvalidInput, match="Spark data frame is needed, got Table"):
         qr.spark.source(pa.table(VISITS), PERSONS)
+    once = qr.Domain(RECORDS, person=qr.Person("id", 3, weights="persons"))
+    with pytest.raises(InvalidInput, match=r"who count once .* are not read by Spark"):
+        qr.spark.source(visits, once)
     held = qr.spark.source(visits, qr.Domain(RECORDS))
     with pytest.raises(InvalidInput, match="none are here"):
         held.codes(0)
