@@ -141,12 +141,15 @@ class Studio:
         terms = self._offers.pop(offer, None)
         if terms is None:
             raise InvalidInput("what is confirmed is a price, once: ask for the price first, or again")
-        await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
         try:
-            return json_response(self.desk.begin(terms, lambda: self._next(terms)).state, 202)
-        except Busy as busy:
-            self._offers[offer] = terms
-            raise Problem(503, str(busy)) from None
+            await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
+            begun = self.desk.begin(terms, lambda: self._next(terms))
+        except BaseException as refused:
+            self._offers[offer] = terms  # nothing was begun
+            if isinstance(refused, Busy):
+                raise Problem(503, str(refused)) from None
+            raise
+        return json_response(begun.state, 202)
 
     async def made(self, request: Request) -> Response:
         """How the release stands that was begun last."""

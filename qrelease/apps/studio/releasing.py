@@ -98,7 +98,7 @@ class Desk:
             if self._last is not None and self._last.running:
                 raise Busy("a release is being made: one at a time")
             found = Releasing(self._program, terms, place())
-            found.start()
+            found.start()  # if it raises, nothing was begun
             self._last = self._made[found.out.name] = found
         return found
 
