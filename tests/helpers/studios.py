@@ -77,9 +77,14 @@ class Page:
         content = {"attribute": [{**c, "reviewed": True} for c in columns], **more}
         return self.good("schema", {"content": content, "save": True})
 
+    def confirmed(self, **terms):
+        """The body of a request for a release whose price was asked for."""
+        offer = self.good("price", {"terms": TERMS | terms, "records": 300})["offer"]
+        return {"offer": offer, "confirmed": True}
+
     def release(self, **terms):
         """Make a release; how it ended."""
-        self.good("release", {"terms": TERMS | terms, "confirmed": True})
+        self.good("release", self.confirmed(**terms))
         self.studio.desk.wait()
         return self.good("made")
 

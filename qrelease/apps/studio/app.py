@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -44,6 +45,9 @@ BODY_SECONDS: Final = 30.0
 MAX_RECORDS: Final = 10**10
 """More records than a table has."""
 
+MAX_OFFERS: Final = 100
+"""Prices that wait to be confirmed; the oldest are forgotten."""
+
 TITLES: Final[Mapping[int, str]] = {402: "budget exceeded", 422: "not possible"}
 """The titles of problems, by their status, where they are not those of a server's."""
 
@@ -69,6 +73,7 @@ class Studio:
         self.folder, self.desk, self._program = Folder(folder.resolve()), Desk(program), program
         self._review: Review | None = None
         self._schema: Path | None = None
+        self._offers: dict[str, Terms] = {}
 
     async def files(self, request: Request) -> Response:
         """What may be chosen, and how a release that was begun stands: what a page needs that was loaded again."""
@@ -109,10 +114,14 @@ class Studio:
         return json_response({"schema": self._schema.name, **described(load(self._schema))})
 
     async def price(self, request: Request) -> Response:
-        """What a release would cost, and what is predicted of it."""
+        """What a release would cost, and what is predicted of it; and the offer of it, which can be confirmed once."""
         terms, records = await self._asked(request)
         found = await asyncio.to_thread(self._program.price, terms.arguments, records)
-        return json_response({**found, "folder": self._next().name})
+        offer = secrets.token_urlsafe(16)
+        self._offers[offer] = terms
+        while len(self._offers) > MAX_OFFERS:
+            del self._offers[next(iter(self._offers))]
+        return json_response({**found, "folder": self._next(terms).name, "offer": offer})
 
     async def curve(self, request: Request) -> Response:
         """The predicted quality at several ε."""
@@ -120,16 +129,27 @@ class Studio:
         return json_response({"curve": await asyncio.to_thread(self._program.curve, terms.arguments, records)})
 
     async def release(self, request: Request) -> Response:
-        """Begin a release, which charges the ledger; only where the holder has confirmed the cost."""
-        body = await _body(request, ("terms", "confirmed"), texts=False)
+        """Begin a release, which charges the ledger; only where the holder has confirmed its cost, and once.
+
+        What is confirmed is an offer: of the file, the schema and the terms that were priced, whatever another page of
+        this studio has chosen since. A request that comes twice finds it taken.
+        """
+        body = await _body(request, ("offer", "confirmed"), texts=False)
         if body.get("confirmed") is not True:
             raise InvalidInput("a release is a charge, which has to be confirmed")
-        terms = self._terms(body.get("terms"))
-        await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
+        offer = str(body.get("offer"))
+        terms = self._offers.pop(offer, None)
+        if terms is None:
+            raise InvalidInput("what is confirmed is a price, once: ask for the price first, or again")
         try:
-            return json_response(self.desk.begin(terms, self._next).state, 202)
-        except Busy as busy:
-            raise Problem(503, str(busy)) from None
+            await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
+            begun = self.desk.begin(terms, lambda: self._next(terms))
+        except BaseException as refused:
+            self._offers[offer] = terms  # nothing was begun
+            if isinstance(refused, Busy):
+                raise Problem(503, str(refused)) from None
+            raise
+        return json_response(begun.state, 202)
 
     async def made(self, request: Request) -> Response:
         """How the release stands that was begun last."""
@@ -171,10 +191,9 @@ class Studio:
             raise InvalidInput("the terms of a release must be an object")
         return Terms.of(self._program, self._review.data, self._schema, given)
 
-    def _next(self) -> Path:
+    def _next(self, terms: Terms) -> Path:
         """The folder of the next release."""
-        assert self._review is not None
-        return self.folder.free_name(f"{dataset_name(self._review.data)}-release")
+        return self.folder.free_name(f"{dataset_name(terms.arguments.data)}-release")
 
     def _last(self) -> Releasing:
         if self.desk.last is None:
@@ -233,7 +252,7 @@ def refusing(answer: _Answer) -> _Answer:
             return Problem(503, "out of memory: use fewer columns or coarser bins").response()
         except Exception as error:
             log.error("a fault: %s", type(error).__name__)  # its text may hold what is private
-            return Problem(500, "a fault of the studio; nothing was charged").response()
+            return Problem(500, "a fault of the studio; the ledger says what was charged").response()
 
     return answered
 

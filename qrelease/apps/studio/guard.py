@@ -2,7 +2,9 @@
 
 The address begins with a token that nobody can guess. It is part of every path, and no cookie, so a page from elsewhere
 cannot make a browser send it. Beside that the `Host` must be this machine's own, by which a name that another host
-gives to 127.0.0.1 (DNS rebinding) is refused, and an `Origin`, where a browser says one, this page's own.
+gives to 127.0.0.1 (DNS rebinding) is refused, and an `Origin`, where a browser says one, this page's own. From
+elsewhere nothing but the page itself can be opened, with its whole address, and in a window of its own: as the page
+that the studio leaves for its browser does.
 """
 
 from __future__ import annotations
@@ -75,12 +77,18 @@ class Guard:
             raise _forbidden("the studio is reached by 127.0.0.1 alone")
         if len(origins) > 1 or not set(origins) <= self._origins:
             raise _forbidden("the request comes from another page")
-        if not set(_values(scope, b"sec-fetch-site")) <= {"same-origin", "none"}:
-            raise _forbidden("the request comes from another page")
         token, slash, rest = str(scope["path"]).removeprefix("/").partition("/")
+        if not set(_values(scope, b"sec-fetch-site")) <= {"same-origin", "none"} and (rest or not _opens(scope)):
+            raise _forbidden("the request comes from another page")
         if not secrets.compare_digest(token.encode(), self._token) or not slash:
             raise Problem(401, "open the whole address that `qrelease studio` printed; it ends with a slash")
         return {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode(), "root_path": ""}
+
+
+def _opens(scope: Scope) -> bool:
+    """Whether a browser opens a page, in a window of its own."""
+    mode, shown = (_values(scope, name) for name in (b"sec-fetch-mode", b"sec-fetch-dest"))
+    return scope["method"] == "GET" and mode == ["navigate"] and shown == ["document"]
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

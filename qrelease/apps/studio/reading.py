@@ -23,9 +23,9 @@ REASONS: Final = (
     ("columns are separated by", "separates its columns by another mark than a comma; save it with commas"),
     ("is not UTF-8", "is not UTF-8 text; save it as UTF-8"),
     ("needs pyarrow", "needs pyarrow: pip install 'qrelease[parquet]'"),
+    ("no column to draft a schema from", "has no column that a schema can be drafted from"),
     ("has no column", "lacks a column that the schema has"),
     ("has no person column", "lacks the column that says whose records they are"),
-    ("no column to draft a schema from", "has no column that a schema can be drafted from"),
     ("Permission denied", "may not be read"),
 )
 """What a message of a reader has in it, and what is said instead."""

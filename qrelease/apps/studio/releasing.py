@@ -34,6 +34,7 @@ class Releasing:
         self._program, self.terms, self.out = program, terms, out
         self._said, self._error, self._charged, self._begun = io.StringIO(), "", "", time.monotonic()
         self._seconds: float | None = None
+        self._files: list[str] = []
         self._thread = threading.Thread(target=self._run, name="release")
 
     def start(self) -> None:
@@ -61,13 +62,14 @@ class Releasing:
         if self._error:
             error = f"{self._error}; {self._charged or 'nothing was charged'}"
             return {"state": "failed", "error": error, "charged": bool(self._charged), "ledger": account, **found}
-        return {"state": "done", "files": sorted(file.name for file in self.out.iterdir()), "ledger": account, **found}
+        return {"state": "done", "files": self._files, "ledger": account, **found}
 
     def _run(self) -> None:
         arguments = self._program.parsed([*self.terms.words, f"--out={self.out}"])
         try:
             with contextlib.redirect_stdout(self._said), contextlib.redirect_stderr(self._said):
                 self._program.make(arguments)
+            self._files = sorted(file.name for file in self.out.iterdir())
         except (QReleaseError, OSError) as error:
             self._error = str(error) if isinstance(error, QReleaseError) else _of_system(error)
         except MemoryError:
@@ -96,7 +98,7 @@ class Desk:
             if self._last is not None and self._last.running:
                 raise Busy("a release is being made: one at a time")
             found = Releasing(self._program, terms, place())
-            found.start()
+            found.start()  # if it raises, nothing was begun
             self._last = self._made[found.out.name] = found
         return found
 
@@ -110,6 +112,8 @@ class Desk:
         found = self._made.get(folder)
         if found is None or found.running or name not in found.state.get("files", ()):
             raise InvalidInput("no such file of a release that was made here")
+        if not (found.out / name).is_file():
+            raise InvalidInput(f"the folder {folder} has no {name} any more")
         return found.out / name
 
     def wait(self) -> None:
@@ -130,6 +134,6 @@ def _account(program: Program, arguments: argparse.Namespace) -> dict[str, Any] 
     """Where the ledger stands; None where there is none."""
     try:
         found = program.account(arguments)
-    except QReleaseError:
+    except (QReleaseError, OSError):
         return None
     return None if found["new"] else found

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import webbrowser
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from qrelease.apps.server.processes import listen
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 """The only address that a studio is served at."""
+
+_PAGE = """\
+<!DOCTYPE html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={0}">
+<title>qrelease studio</title>
+<a href="{0}">qrelease studio</a>
+"""
 
 
 def run(folder: Path, program: Program, port: int, *, browser: bool) -> None:
@@ -37,7 +48,7 @@ def run(folder: Path, program: Program, port: int, *, browser: bool) -> None:
 
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
     token, studio = new_token(), Studio(folder, program)
-    with listen(HOST, port) as listening:
+    with listen(HOST, port) as listening, ExitStack() as until_end:
         at = listening.getsockname()[1]
         address = f"http://{HOST}:{at}/{token}/"
         print(
@@ -46,8 +57,20 @@ def run(folder: Path, program: Program, port: int, *, browser: bool) -> None:
             flush=True,
         )
         if browser:
-            webbrowser.open(address)
+            webbrowser.open(way_in(address, Path(until_end.enter_context(TemporaryDirectory()))).as_uri())
         serving = BoundedServer(configured(application(studio, token, at), 1))
         with suppress(KeyboardInterrupt):  # which it raises once more when it has ended
             asyncio.run(serving.serve(sockets=[listening]))
     studio.desk.wait()
+
+
+def way_in(address: str, folder: Path) -> Path:
+    """A page in a folder that leads to the address, which only its owner may read.
+
+    A browser is told of this page, and not of the address: all users of a machine see with which arguments a program
+    was started.
+    """
+    page = folder / "studio.html"
+    with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        out.write(_PAGE.format(address))
+    return page

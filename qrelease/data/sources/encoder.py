@@ -23,6 +23,8 @@ REMEMBERED_VALUES = 1 << 16
 _TABLE = 1 << 16
 """Whole numbers from the first to the last value of a column whose codes are kept in a table, at most."""
 
+_MAX_EXACT = 2**53  # whole numbers up to here are exact as floats
+
 
 def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger[Any]]:
     """The smallest unsigned integer type that holds an attribute's codes."""
@@ -114,14 +116,16 @@ class Encoder(dict[str, int]):
     def whole_numbers(self) -> tuple[int, npt.NDArray[np.int32]]:
         """A whole number, and the codes of it and the next ones, -1 where `plain_codes` leaves one to its text.
 
-        Of the schema alone. Empty where they would be too many, or where the column is not of numbers.
+        Of the schema alone. Empty where they would be too many, where floats do not tell them apart, and where the
+        column is not of numbers.
         """
         attribute, low, high = self.attribute, 0, last_whole(self.attribute)
         if attribute.grid is not None:
             low = math.floor(attribute.grid.low)
         elif attribute.edges:
             low = math.floor(attribute.edges[0])
-        if attribute.kind not in ("coded", "number") or not 0 <= high - low < _TABLE:
+        exact = max(abs(low), abs(high)) <= _MAX_EXACT
+        if attribute.kind not in ("coded", "number") or not exact or not 0 <= high - low < _TABLE:
             return 0, np.empty(0, np.int32)
         codes, plain = plain_codes(self, np.arange(low, high + 1, dtype=np.float64))
         return low, np.where(plain, codes.astype(np.int64), -1).astype(np.int32)

@@ -53,6 +53,20 @@ def test_who_comes_from_elsewhere_is_refused_even_with_the_token(app, headers):
     assert found.json["title"] == "not from here"
 
 
+def test_from_elsewhere_the_page_alone_opens_and_in_a_window_of_its_own(app):
+    opens = {"host": HOST, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert told(app, f"/{TOKEN}/", **opens).status == 200
+    assert told(app, f"/{TOKEN[:-1]}x/", **opens).status == 401
+    for path, headers in (
+        (GOOD, opens),
+        (f"/{TOKEN}/studio.js", opens),
+        (f"/{TOKEN}/", opens | {"sec-fetch-dest": "iframe"}),
+        (f"/{TOKEN}/", opens | {"sec-fetch-mode": "no-cors"}),
+        (f"/{TOKEN}/", opens | {"origin": "null"}),
+    ):
+        assert told(app, path, **headers).status == 403
+
+
 def test_every_response_forbids_other_hosts(app):
     for path in (GOOD, f"/{TOKEN}/", "/nothing", f"/{TOKEN}/nothing"):
         headers = told(app, path, host=HOST).headers

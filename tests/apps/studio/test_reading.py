@@ -56,6 +56,11 @@ def test_reasons_are_fixed_texts(tmp_path, text, said):
     assert "4711" not in found
 
 
+def test_a_table_without_records_is_not_said_to_lack_columns(tmp_path):
+    said = told(tmp_path, "sex,age\n", act=lambda: drafted(tmp_path / "people.csv"))
+    assert "has no column that a schema can be drafted from" in said
+
+
 def test_a_file_that_is_none_is_said_so(tmp_path):
     assert "cannot be read" in told(tmp_path, b"Zyxwv", "people.parquet", lambda: drafted(tmp_path / "people.parquet"))
     assert "Zyxwv" not in told(tmp_path, b"Zyxwv", "people.jsonl", lambda: drafted(tmp_path / "people.jsonl"))

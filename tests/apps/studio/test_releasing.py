@@ -23,8 +23,9 @@ def test_from_a_file_to_a_report_no_response_holds_a_record(page):
     page.ask("files")
     page.reviewed()
     page.good("price", {"terms": TERMS, "records": 300})
-    assert "has to be confirmed" in page.bad("release", {"terms": TERMS})
-    assert "has to be confirmed" in page.bad("release", {"terms": TERMS, "confirmed": 1})
+    offer = page.confirmed()["offer"]
+    assert "has to be confirmed" in page.bad("release", {"offer": offer})
+    assert "has to be confirmed" in page.bad("release", {"offer": offer, "confirmed": 1})
     assert spent(page) is None
 
     found = page.release(total_epsilon=2, total_delta=1e-8)
@@ -60,7 +61,7 @@ def test_from_a_file_to_a_report_no_response_holds_a_record(page):
     failed = page.release(epsilon=0.5)
     assert failed["error"].startswith("people.csv line 2: column 'city' holds a value that is none of the schema's")
     page.reviewed([{"name": "pay", "kind": "number", "bins": [0, 8000], "integer": True}])
-    assert "line 2: column 'pay'" in page.release(epsilon=0.5)["error"]
+    assert "line 2: column 'pay'" in page.release(epsilon=0.5, workload=["marginals:1"])["error"]
     assert spent(page) == ApproxDP(1, 1e-9)
     assert not (page.studio.folder.path / "people-release-2").exists()
 
@@ -71,6 +72,23 @@ def test_from_a_file_to_a_report_no_response_holds_a_record(page):
 
 def release_file(page, name):
     return page.studio.folder.path / "people-release" / name
+
+
+def test_what_is_confirmed_is_charged_once_whatever_another_page_chose_since(page):
+    page.reviewed()
+    confirmed = page.confirmed(total_epsilon=5, total_delta=1e-8)
+    people = page.studio.folder.path / "people.csv"
+    people.with_name("others.csv").write_bytes(people.read_bytes())
+    page.good("draft", {"file": "others.csv"})  # in another tab
+    page.good("schema", {"content": {"attribute": [{**PUBLIC[0], "reviewed": True}]}, "save": True})
+    page.good("release", confirmed)
+    page.studio.desk.wait()
+    assert page.good("made")["state"] == "done"
+    assert "ask for the price" in page.bad("release", confirmed)  # a second click, or a browser that sends it again
+    page.studio.desk.wait()
+    assert spent(page) == ApproxDP(1, 1e-9)
+    assert qr.load(page.studio.folder.path / "people-release").domain.names == ("sex", "age", "city")
+    assert not people.with_name("others.ledger").exists()
 
 
 class Waiting(CommandLine):
@@ -94,13 +112,13 @@ def test_one_release_at_a_time_and_a_charge_is_told_with_the_error(in_folder):
     assert page.bad("made") == "there is no release yet"
     assert page.bad("script/release.sh") == "there is no release yet"
     page.reviewed()
-    page.good("release", {"terms": TERMS, "confirmed": True})
+    page.good("release", page.confirmed())
     assert program.begun.wait(60)
     assert page.good("made")["state"] == "running"
     assert page.good("files")["release"]["state"] == "running"
-    assert page.bad("release", {"terms": TERMS, "confirmed": True}, status=503) == (
-        "a release is being made: one at a time"
-    )
+    later = page.confirmed()
+    for _ in range(2):  # what was refused can be confirmed later
+        assert page.bad("release", later, status=503) == "a release is being made: one at a time"
     assert page.bad("script/release.sh") == "there is no release yet"
     program.go.set()
     page.studio.desk.wait()
@@ -121,3 +139,13 @@ def test_a_fault_tells_its_kind_alone(in_folder):
     page.__post_init__()
     page.reviewed()
     assert page.release()["error"] == "a fault of the program: RuntimeError; nothing was charged"
+
+
+def test_a_release_that_was_moved_away_is_still_told_of(page):
+    page.reviewed()
+    done = page.release()
+    folder = page.studio.folder.path / "people-release"
+    folder.rename(folder.with_name("elsewhere"))
+    assert page.good("made")["files"] == done["files"]
+    assert page.good("files")["release"]["state"] == "done"
+    assert page.bad("made/people-release/report.html") == "the folder people-release has no report.html any more"

@@ -267,3 +267,13 @@ def test_pandas_frames_with_numbered_columns():
 def test_frames_with_a_column_twice(library):
     with pytest.raises(InvalidInput, match=r"the frame has a column twice: .*'a' 2 times$"):
         Table.from_frame(library([[0, 1], [1, 1]], columns=["a", "a"]), Domain.coded({"a": 2}))
+
+
+@pytest.mark.parametrize("first", [2**53 - 512, 2**60, -(2**60)])
+def test_whole_numbers_past_those_that_floats_tell_apart_are_read_as_floats_in_every_type(first):
+    column = Attribute("x", "number", edges=(first, first + 256, first + 512), missing=("?",), outside="missing")
+    values = [first + 200, first + 255, first + 256, first + 400]
+    slow = [column.encode(str(value)) for value in values]
+    odd = pd.DataFrame({"x": pd.Series([*values, None], dtype=object)})
+    for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values}), odd):
+        assert Table.from_frame(frame, Domain([column])).codes(0)[: len(values)].tolist() == slow

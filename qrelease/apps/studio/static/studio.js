@@ -226,11 +226,12 @@ one("not-yet").addEventListener("click", () => one("confirm").close());
 one("charge").addEventListener("click", () => {
   one("confirm").close();
   during(one("charge"), async () => {
-    await call("release", { terms: price.terms, confirmed: true });
+    await call("release", { offer: price.offer, confirmed: true });
     one("done").hidden = one("log").hidden = true;
     one("account").replaceChildren();
     show("result");
     await follow();
+    await move(); // a price is confirmed once
   });
 });
 
