@@ -65,6 +65,11 @@ def data_options(parser: Options, *, counted: bool = False) -> None:
             metavar="DIR",
             help="read the exact counts that `qrelease count` wrote into this folder, instead of a table",
         )
+        parser.add_argument(
+            "--equal-shards",
+            action="store_true",
+            help="take shards with equal records: none of their files is a copy of another",
+        )
     dataset_option(parser)
     parser.add_argument(
         "--query", metavar="SQL", help="the select statement that gives the records, where the data are a DuckDB file"
@@ -204,11 +209,10 @@ def counts_of(arguments: argparse.Namespace) -> Counts:
         raise InvalidInput(
             f"{arguments.counts} was counted with another schema, or other columns, than {arguments.schema}"
         )
-    if counts.equal_shards:  # one line for the data holder, who alone knows which it is
-        print(
-            f"warning: {arguments.counts} has shards with equal records, from different files: if one is a copy of"
-            " another, each of its records is counted twice, and less protected than is said",
-            file=sys.stderr,
+    if counts.equal_shards and not arguments.equal_shards:  # for the data holder, who alone knows which it is
+        raise InvalidInput(
+            f"{arguments.counts} has shards with equal records, from different files: if one is a copy of another, each"
+            " of its records is counted twice, and less protected than is said; if none is, say --equal-shards"
         )
     return counts
 
