@@ -19,8 +19,14 @@ get, for each Gaussian draw, the answers v₀ + (j/m)(v_m - v₀), where v₀ an
 other draws. Then M₀ and M_m are the mechanism on the two tables. From M_j to M_{j+1} a Gaussian draw's answers move by
 ‖v_m - v₀‖/m <= √(Σ_g m² a_g s_g)/m, which is what its noise is for, and all other draws by one record. So each step
 costs what one record may, by the same composition, and m steps what a person may. Where a person is replaced there are
-2m steps, and ‖v_2m - v₀‖ <= √(Σ_g 4 m² a_g s_g), as each of the two persons moves by half of that at most. Laplace
-noise goes by L1, which is m in any case, and gains nothing. (Other queries count as if nothing were known.)
+2m steps, and ‖v_2m - v₀‖ <= √(Σ_g 4 m² a_g s_g), as each of the two persons moves by half of that at most.
+
+The answers of M_j need not be whole numbers. Rounded normals do not ask for that: they are rounded after the noise.
+Discrete Gaussian noise does, and is charged in ρ, where no steps are needed: v_m - v₀ is whole, and costs at most m² of
+what one record's answers may, as m records do in all other draws. Where that ρ came of an (ε, δ), m² of it is no more
+than what the whole (ε, δ) gives (compared on a grid in the tests).
+
+Laplace noise goes by L1, which is m in any case, and gains nothing. (Other queries count as if nothing were known.)
 """
 
 from __future__ import annotations

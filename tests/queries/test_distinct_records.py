@@ -21,7 +21,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.weighted_records import Records
-from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.distinct_records import share
@@ -249,3 +249,13 @@ def test_what_is_wrong_is_told(entry, said):
     with pytest.raises(InvalidInput, match=said):
         domain_from_json(content)
     assert domain_from_json(domain_to_json(DOMAIN)) == DOMAIN
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_m_squared_of_the_rho_of_a_record_is_no_more_than_that_of_the_whole(neighbours):
+    """What the proof for discrete Gaussian noise under an (epsilon, delta) rests on; twice that would be too much."""
+    ratios = []
+    for epsilon, delta, m in product([0.01, 0.1, 1.0, 3.0, 10.0], [1e-12, 1e-9, 1e-5], [2, 3, 5, 20, 100]):
+        unit, whole = Unit(neighbours, m), ApproxDP(epsilon, delta)
+        ratios.append(unit.size**2 * zcdp_of(unit.of_a_record(whole)).rho / zcdp_of(whole).rho)
+    assert 0.5 < max(ratios) <= 1
