@@ -143,6 +143,13 @@ def test_what_is_used_decides_nothing_but_refusals(kernel):
 
 
 HANDLERS = {
+    "apps/studio/accounts.py account": "the studio's page is for the data holder alone",
+    "apps/studio/app.py answered": "the studio's page is for the data holder alone",
+    "apps/studio/app.py refusing": "the studio's page is for the data holder alone",
+    "apps/studio/releasing.py _account": "the studio's page is for the data holder alone",
+    "apps/studio/releasing.py _run": "it ends the release, and the data holder alone reads why",
+    "evaluation/audit/doors.py _schema": "the auditor notes every error of tables that it made up",
+    "evaluation/audit/doors.py folder_seen": "the auditor notes every error of tables that it made up",
     "evaluation/audit/doors.py curator_door": "the auditor notes every error of tables that it made up",
     "evaluation/audit/doors.py seen": "the auditor notes every error of tables that it made up",
     "evaluation/audit/session.py seen": "the auditor notes every error of tables that it made up",

@@ -9,12 +9,24 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _warmup(_: argparse.Namespace) -> None:
+    _read()
     _count()
     _fit_histograms()
     _fit_records()
     _draw_noise()
     _draw_databases()
     print("all kernels are compiled")
+
+
+def _read() -> None:
+    """Numbers, turned into codes."""
+    import numpy as np
+
+    from qrelease.data.sources.kernels import bin_codes, table_codes
+
+    found = np.empty(1, np.int32)
+    bin_codes(np.zeros(1), np.array([0.0, 1.0]), True, found)
+    table_codes(np.zeros(1, np.int64), 0, np.zeros(1, np.int32), found)
 
 
 def _count() -> None:

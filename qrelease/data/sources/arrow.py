@@ -113,7 +113,7 @@ def _known(encoder: Encoder, column: Any) -> Codes | None:
     if -1 in codes or max(codes, default=0) > np.iinfo(np.int32).max:
         return None
     found = np.empty(len(places), np.int32)
-    table_codes(places, 0, np.array(codes, np.int32), found)
+    table_codes(places.astype(np.int64), 0, np.array(codes, np.int32), found)
     return found.astype(encoder.dtype)
 
 

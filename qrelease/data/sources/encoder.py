@@ -160,7 +160,8 @@ def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Cod
             places = attribute.grid.places(numbers)
         elif attribute.edges:
             places = np.empty(len(numbers), np.int32)
-            bin_codes(np.ascontiguousarray(numbers), np.array(attribute.edges), attribute.whole, places)
+            # Copies, so that there is one type of array: what Arrow gives cannot be written, which is another.
+            bin_codes(numbers.astype(np.float64), np.array(attribute.edges, np.float64), attribute.whole, places)
         else:
             places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
         plain = (places >= 0) & (places < attribute.values)

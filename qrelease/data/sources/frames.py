@@ -101,7 +101,7 @@ def _whole(encoder: Encoder, numbers: npt.NDArray[Any], first: int) -> Codes:
         return _numeric(encoder, numbers.astype(np.float64), range(first, first + len(numbers)))
     found = np.empty(len(numbers), np.int32)
     low, table = encoder.whole_numbers
-    left = table_codes(np.ascontiguousarray(numbers), low, table, found)
+    left = table_codes(numbers.astype(np.int64), low, table, found)  # a copy, of the one type that is compiled
     codes: Codes = found.astype(encoder.dtype)
     if left:
         rest = np.flatnonzero(found < 0)

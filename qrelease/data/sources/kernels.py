@@ -36,11 +36,11 @@ def bin_codes(
 
 
 @_jit
-def table_codes(numbers: npt.NDArray[Any], low: int, table: Places, found: Places) -> int:  # pragma: no cover
+def table_codes(numbers: npt.NDArray[np.int64], low: int, table: Places, found: Places) -> int:  # pragma: no cover
     """Codes of whole numbers (n,) by a table that begins at `low`; -1 for those that it has not, which are counted."""
     left = 0
     for i in range(len(numbers)):
-        place = np.int64(numbers[i]) - low
+        place = numbers[i] - low
         code = -1
         if 0 <= place < len(table):
             code = int(table[place])
