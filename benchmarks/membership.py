@@ -79,8 +79,8 @@ def contenders() -> list[tuple[Mechanism, Cost, float]]:
         (Overspending(Laplace()), pure, 1.0),
         (Overspending(Gaussian()), gaussian, 1.0),
         (Overspending(MaxEnt()), gaussian, 1.0),
-        (Overspending(MWEM(rounds=3)), pure, 1.0),
-        (Overspending(Auto()), pure, 0.75),
+        (Overspending(MWEM(rounds=3)), pure, 4.0),
+        (Overspending(Auto()), pure, 1.5),
     ]
 
 
