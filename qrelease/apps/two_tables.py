@@ -68,7 +68,7 @@ def release_linked(
 ) -> LinkedRelease:
     """Release two tables under one cost. Nothing is charged unless the ledger covers all of it.
 
-    A run that was cut off is gone on with by the same arguments, as one of `Curator.release` is.
+    A run that was cut off is resumed by the same arguments, as one of `Curator.release` is.
 
     Parameters
     ----------

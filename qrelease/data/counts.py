@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, final
+from types import MappingProxyType
+from typing import ClassVar, Final, final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -72,6 +73,13 @@ class Counts:
     >>> whole
     Counts(a[2] x b[3] (6 cells); the records are private)
     """
+
+    keeps_records: ClassVar[bool] = False
+    """Whether there are codes of single records: no."""
+    texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
+    """Of columns whose categories are to be learned: there are none."""
+    points: ClassVar[tuple[Codes | None, ...]] = ()
+    """Of the records on their grids: there are none."""
 
     domain: Domain
     tables: Mapping[Axes, Ints]
@@ -166,11 +174,6 @@ class Counts:
         return reduce(cls.__add__, map(_loaded, files))
 
     @property
-    def keeps_records(self) -> bool:
-        """Whether there are codes of single records: here there are none."""
-        return False
-
-    @property
     def weight_bits(self) -> int:
         """Of one record's count: here each counts one."""
         return 0
@@ -183,16 +186,6 @@ class Counts:
     @property
     def person_column(self) -> None:
         """The column that says whose records they are: there is none."""
-
-    @property
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """Of columns whose categories are to be learned: there are none."""
-        return {}
-
-    @property
-    def points(self) -> tuple[Codes | None, ...]:
-        """Of the records on their grids: there are none."""
-        return ()
 
     def __len__(self) -> int:
         return self.records

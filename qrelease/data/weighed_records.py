@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from types import MappingProxyType
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +64,13 @@ class WeighedRecords:
     (2, [[3, 1], [4]])
     """
 
+    keeps_records: ClassVar[bool] = False
+    """Whether there are codes of single records: no."""
+    texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
+    """Of columns whose categories are to be learned: there are none."""
+    points: ClassVar[tuple[Codes | None, ...]] = ()
+    """Of the records on their grids: there are none."""
+
     domain: Domain
     columns: tuple[Codes, ...]
     parts: Ints
@@ -73,11 +81,6 @@ class WeighedRecords:
         return self.domain.weight_bits
 
     @property
-    def keeps_records(self) -> bool:
-        """Whether single records can be read: not here, as each is a part of a person."""
-        return False
-
-    @property
     def knows_persons(self) -> bool:
         """Whether it is known whose records they are: not any more."""
         return False
@@ -86,16 +89,6 @@ class WeighedRecords:
     def person_column(self) -> str | None:
         """The column that says whose records they are; public."""
         return None if self.domain.person is None else self.domain.person.column
-
-    @property
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """Of columns whose categories are to be learned: there are none."""
-        return {}
-
-    @property
-    def points(self) -> tuple[Codes | None, ...]:
-        """Of the records on their grids: there are none."""
-        return ()
 
     def __len__(self) -> int:
         return int(self.parts.sum()) >> self.weight_bits

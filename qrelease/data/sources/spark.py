@@ -14,7 +14,8 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -52,6 +53,13 @@ class SparkSource:
     >>> curator = qr.Curator(spark_source, qr.Ledger.open("people.ledger"))  # doctest: +SKIP
     """
 
+    keeps_records: ClassVar[bool] = False
+    """Whether there are codes of single records: no."""
+    texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
+    """Of columns whose categories are to be learned: there are none."""
+    points: ClassVar[tuple[Codes | None, ...]] = ()
+    """Of the records on their grids: there are none."""
+
     def __init__(self, layout: Layout, blocks: DataFrame, *, reading: bool) -> None:
         self._layout = layout
         self._blocks = blocks.persist()
@@ -70,11 +78,6 @@ class SparkSource:
         return self._layout.domain
 
     @property
-    def keeps_records(self) -> bool:
-        """Whether there are codes of single records here: they are where Spark keeps them."""
-        return False
-
-    @property
     def weight_bits(self) -> int:
         """Each record counts as one: persons who count once are refused."""
         return 0
@@ -88,16 +91,6 @@ class SparkSource:
     def person_column(self) -> str | None:
         """The column that says whose records they are, where a person is the unit; public."""
         return None if self.domain.person is None else self.domain.person.column
-
-    @property
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """Of columns whose categories are to be learned: there are none."""
-        return {}
-
-    @property
-    def points(self) -> tuple[Codes | None, ...]:
-        """Of the records on their grids: there are none here."""
-        return ()
 
     def __len__(self) -> int:
         return self._records
