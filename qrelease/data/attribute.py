@@ -1,7 +1,7 @@
 """One column of the universe: its finite list of cells, and which cell a raw value is in.
 
-An `Attribute` is public. It comes from a schema that a person reviewed, never from the data. numpy is imported only
-when values are drawn, so that a schema can be read without it.
+An `Attribute` is public. It comes from a schema that a person reviewed, never from the data. numpy is not imported
+here, so that a schema can be read without it; `qrelease.data.decoding` draws values for cells.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ MAX_POINT_CELLS = 64
 """Points of a grid that are cells of their own where no bins are given, at most."""
 
 _NEAR_POINT = Fraction(1, 1000)  # steps: an edge of moments is a float, which is no whole number of minutes
-_DECIMALS_PER_BIN = 3  # a value decoded from a bin is rounded to about a thousandth of the bin
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +317,19 @@ class Attribute:
         return self if self.undecided or self.grid is None else replace(self, edges=(), shape=())
 
     def bins_of(self, points: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-        """The cells (n,) of codes of `fine`."""
-        import numpy as np
+        """The bins that points of the grid are in.
+
+        Parameters
+        ----------
+        points : ndarray of int, shape (n,)
+            Steps above the first point of the grid.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+            Codes of this column's cells.
+        """
+        import numpy as np  # only for whoever has such points
 
         found: NDArray[np.intp] = np.searchsorted(np.array(self.cuts[1:]), points, side="right")
         return found
@@ -335,7 +345,23 @@ class Attribute:
         return self.integer or self.kind in ("coded", "date")
 
     def label(self, code: int) -> str:
-        """What a person reads for a cell: the category, the code, or the bin as `20..29`, `[0.5, 1)`."""
+        """What a person reads for a cell: the category, the code, or the bin as `20..29`, `[0.5, 1)`.
+
+        Parameters
+        ----------
+        code : int
+            The cell, from 0 to `size` - 1.
+
+        Returns
+        -------
+        str
+            For the missing cell, its first text.
+
+        Raises
+        ------
+        InvalidInput
+            For a code that the column does not have.
+        """
         if not 0 <= code < self.size:
             raise InvalidInput(f"attribute {self.name!r} has codes 0..{self.size - 1}, got {code}")
         if code == self.values:
@@ -358,13 +384,35 @@ class Attribute:
         return first if first == last else f"{first}..{last}"
 
     def ends(self, code: int) -> tuple[str, str]:
-        """The first and the last value of a bin of whole numbers or dates."""
+        """The first and the last value of a bin of whole numbers or dates.
+
+        Parameters
+        ----------
+        code : int
+            The bin, from 0 to `values` - 1.
+
+        Returns
+        -------
+        tuple of str
+            Both as `shown` writes them; they are equal where the bin holds one value.
+        """
         if self.grid is not None:
             return self.shown(self.grid.value(self.cuts[code])), self.shown(self.grid.value(self.cuts[code + 1] - 1))
         return self.shown(self.edges[code]), self.shown(self.edges[code + 1] - 1)
 
     def shown(self, number: float | Fraction) -> str:
-        """A value of a number or a date, as a person writes it."""
+        """A value of a number or a date, as a person writes it.
+
+        Parameters
+        ----------
+        number : float or Fraction
+            The value; of a date, days since 1970-01-01.
+
+        Returns
+        -------
+        str
+            Digits, an ISO date, or an ISO moment where the steps of the grid are shorter than a day.
+        """
         if self.kind == "date":
             return iso_date(float(number)) if self.step.denominator == 1 else iso_moment(Fraction(number))
         return f"{float(number):.0f}" if self.whole else _plain(number)
@@ -381,8 +429,22 @@ class Attribute:
         `qrelease.data.spelling`): `1.0` and `1e0` are a listed `1`, and `TRUE` is a listed `true`. A number is a listed
         truth value, and the other way round, only among categories; in a column of numbers a truth value that the
         schema does not list is 1 or 0. `nan` and `NaN` that it does not list are missing where anything may be.
-        Raises `InvalidInput` that names the column, the value and what is allowed. The value is private: the
-        message is for the data holder.
+
+        Parameters
+        ----------
+        text : str
+            The value. It is private.
+
+        Returns
+        -------
+        int
+            The code of the cell, from 0 to `size` - 1.
+
+        Raises
+        ------
+        InvalidInput
+            For a value that the schema has no place for. The message names the column, the value and what is allowed:
+            it is for the data holder alone.
         """
         bare = text.strip()
         for spelling in (text, bare):
@@ -423,7 +485,23 @@ class Attribute:
         return self._displaced(text, f"within {self._span()}") if code is None else code
 
     def listed(self, means: Meaning) -> frozenset[int]:
-        """The cells of the categories and missing marks with a meaning."""
+        """The cells of the categories and missing marks that have a meaning.
+
+        Parameters
+        ----------
+        means : Meaning
+            What a raw value means, as `meaning` gives it.
+
+        Returns
+        -------
+        frozenset of int
+            Codes; several where the schema lists spellings of one meaning apart, none where it lists none.
+
+        Raises
+        ------
+        InvalidInput
+            For a listed text that no rule can read, such as a time with an ambiguous zone `CST`; it names the column.
+        """
         try:
             cells = _listed(self.kind, self.categories, self.missing, self.values)
         except InvalidInput as error:
@@ -431,7 +509,23 @@ class Attribute:
         return cells.get(_key(means, self.kind), frozenset())
 
     def meaning(self, bare: str) -> Meaning:
-        """What a text of this column means, without surrounding spaces; `InvalidInput` names the column."""
+        """What a text of this column means: a number, a date, a truth value, or just itself.
+
+        Parameters
+        ----------
+        bare : str
+            The text, without surrounding spaces.
+
+        Returns
+        -------
+        Meaning
+            See `qrelease.data.spelling`.
+
+        Raises
+        ------
+        InvalidInput
+            For a text that no rule can read, such as a time with an ambiguous zone `CST`; it names the column.
+        """
         try:
             return meaning(bare)
         except InvalidInput as error:
@@ -444,18 +538,38 @@ class Attribute:
         return words[0] if words else ""
 
     def unclear(self, text: str) -> InvalidInput:
-        """The error of a value that could stand for several spellings in the schema, and is exactly none of them."""
+        """The error for a value that could be one of several listed spellings, and is exactly none of them.
+
+        Parameters
+        ----------
+        text : str
+            The value. It is private, and so is the error.
+
+        Returns
+        -------
+        InvalidInput
+            To be raised by the caller.
+        """
         return InvalidInput(
             f"column {self.name!r}: value {quoted(text)} may be one of several spellings that the schema tells apart; "
             "give the column as text, spelled as there"
         )
 
     def parse(self, text: str) -> float | Fraction | None:
-        """The number a raw value stands for (days since 1970-01-01 for a date), None if it stands for no number.
-
-        It is exact for a date whose steps are shorter than a day.
+        """The number that a raw value stands for, whether or not the column has a cell for it.
 
         Infinities, NaN, digit separators, and fractions in a column of whole numbers are no numbers here.
+
+        Parameters
+        ----------
+        text : str
+            The value.
+
+        Returns
+        -------
+        float, Fraction or None
+            Of a date, days since 1970-01-01, as an exact `Fraction` where the steps of the grid are shorter than a day.
+            None where the text stands for no number.
         """
         if self.kind == "date":
             return days(text.strip()) if self.step.denominator == 1 else moment(text.strip())
@@ -468,7 +582,18 @@ class Attribute:
         return number
 
     def place(self, number: float | Fraction) -> int | None:
-        """The cell of a parsed number: its code or bin; None when the schema has no place for it."""
+        """The cell of a parsed number: its code or its bin.
+
+        Parameters
+        ----------
+        number : float or Fraction
+            As `parse` gives it.
+
+        Returns
+        -------
+        int or None
+            None where the schema has no place for the number. While bins are to be learned, the point of the grid.
+        """
         if self.kind == "coded":
             return int(number) if 0 <= number < self.codes else None
         if self.grid is not None:
@@ -508,80 +633,6 @@ class Attribute:
         if not self.whole:
             return f"the bins [{self.edges[0]:.12g}, {self.edges[-1]:.12g}]"
         return f"the bins {self.shown(self.edges[0])}..{self.shown(self.edges[-1] - 1)}"
-
-    def decode(self, codes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.object_]:
-        """Values for cells, (n,) codes to (n,) objects: what a synthetic row shows.
-
-        A category is its label, a code an int, a missing cell the first missing token. A bin is a value
-        drawn uniformly inside it: int for whole numbers, an ISO string for dates, else a float rounded down
-        to about a thousandth of the bin; on a grid one of its points. `encode(str(value))` gives the code back. The
-        codes are public output, so `rng` is an ordinary generator and no privacy rests on it.
-        """
-        import numpy as np
-
-        if not self.edges and self.grid is None:
-            found = np.empty(self.size, dtype=object)
-            found[: self.values] = range(self.codes) if self.kind == "coded" else self.categories
-            if self.missing:
-                found[-1] = self.missing[0]
-            decoded: NDArray[np.object_] = found[codes]
-            return decoded
-        inside = np.minimum(codes, self.values - 1).astype(np.intp)
-        if self.grid is not None:
-            drawn = self._on_grid(self.grid, inside, rng).astype(object)
-        else:
-            edges = np.array(self.edges)
-            drawn = self._draw(edges[inside], edges[inside + 1], rng).astype(object)
-        if self.missing:
-            drawn[codes == self.values] = self.missing[0]
-        return drawn
-
-    def _on_grid(self, grid: Grid, cells: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.generic]:
-        """Points of cells (n,), each as likely as the others of its bin: int64, ISO dates or moments, or float64."""
-        import numpy as np
-
-        places: NDArray[np.integer[Any]] = cells
-        if not self.undecided:
-            starts, stops = self._pieces(cells, rng) if self.shape else (self.cuts[:-1], self.cuts[1:])
-            low, high = (np.array(ends, np.int64) if self.shape else np.array(ends)[cells] for ends in (starts, stops))
-            places = rng.integers(low, high)
-        if self.kind == "date":
-            seconds = round(grid.low * 86_400) + places * round(grid.step * 86_400)
-            days = self.step.denominator == 1
-            return seconds.astype("datetime64[s]").astype("datetime64[D]" if days else "datetime64[s]").astype(str)
-        return int(grid.low) + places * int(grid.step) if self.integer else grid.values(places)
-
-    def _pieces(self, cells: NDArray[np.intp], rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first point (n,) of a piece of the shape inside each of some bins, by its weight there, and the next."""
-        import numpy as np
-
-        ends = np.array([*(p for p, _ in self.shape), self.grid.size if self.grid else 0])
-        heights = np.array([w for _, w in self.shape]) / np.diff(ends)
-        starts = np.union1d(ends[:-1], self.cuts[:-1])
-        lengths = np.diff(starts, append=ends[-1])
-        weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
-        first = np.searchsorted(starts, self.cuts)  # the pieces of each bin
-        totals = np.add.reduceat(weights, first[:-1])
-        bins = np.searchsorted(self.cuts, starts, side="right") - 1
-        weights = np.where(totals[bins] > 0, weights, lengths)  # evenly where nothing is known
-        summed = np.concatenate([[0.0], np.cumsum(weights)])
-        at = summed[first[cells]] + rng.random(len(cells)) * (summed[first[cells + 1]] - summed[first[cells]])
-        chosen = np.clip(np.searchsorted(summed, at, side="right") - 1, first[cells], first[cells + 1] - 1)
-        return starts[chosen], starts[chosen] + lengths[chosen]
-
-    def _draw(
-        self, low: NDArray[np.float64], high: NDArray[np.float64], rng: np.random.Generator
-    ) -> NDArray[np.generic]:
-        """Uniform values in [low, high), elementwise: int64, ISO date strings, or rounded float64."""
-        import numpy as np
-
-        if self.whole:
-            drawn: NDArray[np.int64] = rng.integers(low.astype(np.int64), high.astype(np.int64))
-            return drawn if self.kind == "number" else drawn.astype("datetime64[D]").astype(str)
-        scale = 10.0 ** np.clip(_DECIMALS_PER_BIN - np.floor(np.log10(high - low)), 0, 300)
-        rounded = np.floor((low + rng.random(len(low)) * (high - low)) * scale) / scale
-        inside: NDArray[np.float64] = np.clip(rounded, low, np.nextafter(high, low))
-        return inside
 
 
 def _plain(number: float | Fraction) -> str:

@@ -175,7 +175,7 @@ class Counts:
 
     @property
     def weight_bits(self) -> int:
-        """Of one record's count: here each counts one."""
+        """The bits of a fraction in a record's count: 0, as each counts one."""
         return 0
 
     @property

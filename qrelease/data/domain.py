@@ -74,7 +74,18 @@ class Domain:
 
     @classmethod
     def coded(cls, sizes: dict[str, int]) -> Domain:
-        """A domain of integer-coded columns, `{"column": size}` as private-pgm writes it, ordered."""
+        """A domain of columns whose values are the whole numbers 0 to n - 1, in their order.
+
+        Parameters
+        ----------
+        sizes : dict of str to int
+            n by the name of the column, as private-pgm writes a domain.
+
+        Returns
+        -------
+        Domain
+            With columns of kind `coded`, in the order of the dict.
+        """
         return cls(tuple(Attribute(name, "coded", codes=n, ordered=True) for name, n in sizes.items()))
 
     @property
@@ -84,7 +95,7 @@ class Domain:
 
     @property
     def weight_bits(self) -> int:
-        """Of one record's count: it is a whole number of 2^-bits, 0 bits but where a person counts in parts."""
+        """A record counts in multiples of 2^-bits: 0 bits, but where a person counts once, in parts."""
         return 0 if self.person is None or not self.person.counts_once else grid_bits(self.person.at_most)
 
     @property
@@ -114,7 +125,13 @@ class Domain:
         return tuple(a.name for a in self.attributes if a.undecided)
 
     def check_decided(self) -> None:
-        """`InvalidInput` while bins or categories are to be learned."""
+        """Raise where bins or categories of a column are still to be learned.
+
+        Raises
+        ------
+        InvalidInput
+            It names the columns, and how they are learned.
+        """
         if self.undecided:
             raise InvalidInput(
                 f"{', '.join(self.undecided)}: to be learned first, by `qrelease schema learn` or Curator.learn"
@@ -146,21 +163,64 @@ class Domain:
         return self.attributes[self.axis(name)]
 
     def axis(self, name: str) -> int:
-        """The position of a column; an unknown name is an error that lists the known ones."""
+        """The position of a column.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        int
+            From 0, in the order of the schema.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown name; the message lists those there are.
+        """
         try:
             return self.names.index(name)
         except ValueError:
             raise InvalidInput(f"no attribute {name!r}; the domain has {', '.join(self.names)}") from None
 
     def axes(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The positions of several columns, sorted; a repeated name is an error."""
+        """The positions of several columns, ascending.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Their names, in any order.
+
+        Returns
+        -------
+        tuple of int
+            One for each name.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown name, and for one that is given twice.
+        """
         found = [self.axis(n) for n in names]
         if len(set(found)) != len(found):
             raise InvalidInput(f"an attribute is named twice in {[self.names[a] for a in found]}")
         return tuple(sorted(found))
 
     def project(self, axes: Iterable[int]) -> Domain:
-        """The domain of some of the columns, by position, in the order given; without rules of what is impossible."""
+        """The domain of some of the columns, without the rules of what is impossible.
+
+        Parameters
+        ----------
+        axes : iterable of int
+            The columns by position.
+
+        Returns
+        -------
+        Domain
+            With these columns, in the order given.
+        """
         attributes = tuple(self.attributes[a] for a in axes)
         person = self.person
         if person is not None and person.derive:
@@ -169,7 +229,18 @@ class Domain:
         return Domain(attributes, code_lists=self.code_lists, person=person)
 
     def cells(self, axes: Iterable[int]) -> int:
-        """Number of cells of the marginal on these columns."""
+        """The number of cells of a marginal.
+
+        Parameters
+        ----------
+        axes : iterable of int
+            Its columns, by position; of none it is the total, one cell.
+
+        Returns
+        -------
+        int
+            The product of the columns' sizes.
+        """
         return math.prod([self.shape[a] for a in axes])
 
 

@@ -73,7 +73,7 @@ class Derived:
     edges: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As in the entry of a schema; the name is beside it."""
+        """The rule as the entry of a schema has it, without its name."""
         texts = {key: value for key in ("of", "by", "where") if (value := getattr(self, key)) is not None}
         return {"take": self.take, **texts} | (
             {"bins": [int(e) if e.is_integer() else e for e in self.edges]} if self.edges else {}
@@ -157,7 +157,23 @@ class Person:
 
     @classmethod
     def from_json(cls, entry: object) -> Person:
-        """Of a schema's entry, checked; `InvalidInput` that names the key."""
+        """The person of a schema's entry.
+
+        Parameters
+        ----------
+        entry : dict
+            The table `[person]` of the schema.
+
+        Returns
+        -------
+        Person
+            Checked.
+
+        Raises
+        ------
+        InvalidInput
+            For an entry that is not whole, or has a key or a value that is unknown; the message names it.
+        """
         if not isinstance(entry, Mapping):
             raise InvalidInput('person must be a table, [person] with column = "…" and at_most = …')
         unknown = [key for key in entry if key not in _KEYS]
@@ -179,7 +195,7 @@ class Person:
         return cls(entry["column"], entry.get("at_most", 1), tuple(missing), weights, tuple(distinct))
 
     def to_json(self) -> dict[str, Any]:
-        """As the entry of a schema; keys that hold the default are left out."""
+        """The entry of a schema, without the keys that hold the default."""
         entry: dict[str, Any] = {"column": self.column, "at_most": self.at_most}
         entry |= {"missing": list(self.missing)} if self.missing else {}
         entry |= {"weights": self.weights} if self.counts_once else {}

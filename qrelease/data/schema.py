@@ -481,7 +481,7 @@ def edges_of(
 
 
 def _even_bins(count: int, within: tuple[Fraction, ...], step: Fraction) -> tuple[float, ...]:
-    """So many bins of the same number of points, or one more."""
+    """The edges of `count` bins on a grid, whose numbers of points differ by one at most."""
     points = (within[1] - within[0]) / step + 1
     most = min(math.floor(points), MAX_BINS)
     if not 1 <= count <= most:

@@ -27,6 +27,7 @@ from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
+from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.frames import FrameReader
@@ -84,7 +85,13 @@ class SchemaDraft:
     left_out: Mapping[str, str]
 
 
-def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, learn: bool = False) -> str:
+def draft(
+    source: str | os.PathLike[str] | Any,
+    rows: int | None = None,
+    *,
+    learn: bool = False,
+    dialect: Dialect | None = None,
+) -> str:
     """The text of a schema.toml with one unreviewed entry for each usable column of a table.
 
     Columns that look like names, free text, or numbers of people and documents are left out and listed at the top, with
@@ -99,6 +106,8 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, lear
     learn
         Leave bins, and lists of more than a few categories, to be learned at a cost in privacy, instead of reading them
         off the data. Limits and steps of numbers are read off them still.
+    dialect
+        Of a CSV file: separator, quote, decimal mark and encoding, where it is not UTF-8 with commas.
 
     Returns
     -------
@@ -118,14 +127,20 @@ def draft(source: str | os.PathLike[str] | Any, rows: int | None = None, *, lear
     >>> [line for line in text.splitlines() if line.startswith("name")]
     ['name = "sex"', 'name = "age"']
     """
-    return drafted(source, rows, learn=learn).text
+    return drafted(source, rows, learn=learn, dialect=dialect).text
 
 
-def drafted(source: str | os.PathLike[str] | Any, rows: int | None = None, *, learn: bool = False) -> SchemaDraft:
-    """As `draft`, with the columns that have no entry."""
+def drafted(
+    source: str | os.PathLike[str] | Any,
+    rows: int | None = None,
+    *,
+    learn: bool = False,
+    dialect: Dialect | None = None,
+) -> SchemaDraft:
+    """A schema as `draft` makes it, and the columns that have no entry in it."""
     if rows is not None:
         whole("rows", rows, least=1)
-    reader = _reader(source)
+    reader = _reader(source, dialect)
     columns = [_Column(name, learn) for name in reader.header]
     left = math.inf if rows is None else rows
     for chunk in reader.texts():
@@ -138,8 +153,9 @@ def drafted(source: str | os.PathLike[str] | Any, rows: int | None = None, *, le
     return _document(reader.path.name, columns, rows)
 
 
-def _reader(source: Any) -> Reader:
-    reader: Reader = open_reader(source) if isinstance(source, str | os.PathLike) else FrameReader(source)
+def _reader(source: Any, dialect: Dialect | None) -> Reader:
+    path = isinstance(source, str | os.PathLike)
+    reader: Reader = open_reader(source, dialect=dialect) if path else FrameReader(source)
     reader.check_header()
     return reader
 

@@ -52,22 +52,84 @@ class Source(Protocol):
         """The number of records; that of persons where these count once. Private under add-remove."""
 
     def counts(self, sets: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.int64]]:
-        """The exact marginal on each set of columns, flat in C order. Private.
+        """The exact marginal on each set of columns. Private.
 
-        `InvalidInput` for a position that is no column, and for a set that cannot be had.
+        Parameters
+        ----------
+        sets : sequence of tuple of int
+            The columns of each, by position.
+
+        Returns
+        -------
+        list of ndarray of int64
+            Flat in C order, in multiples of 2^-`weight_bits`.
+
+        Raises
+        ------
+        InvalidInput
+            For a position that is no column, and for a set that cannot be had.
         """
 
     def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
-        """Raise whatever `counts` would, before anything is charged; what it raises depends on public things."""
+        """Raise whatever `counts` would, before anything is charged.
+
+        Parameters
+        ----------
+        sets : sequence of tuple of int
+            The columns of each marginal, by position.
+
+        Raises
+        ------
+        InvalidInput, TooLarge, OutOfMemory
+            By public facts alone.
+        """
 
     def check_bounded(self) -> None:
         """`OutOfMemory` where `bounded` would not fit in memory."""
 
     def bounded(self, key: bytes) -> Source:
-        """The records that are kept of each person for a charge; the source itself where each record is a unit."""
+        """The records that are kept of each person for a charge.
+
+        Parameters
+        ----------
+        key : bytes
+            Secret; it decides which records are kept.
+
+        Returns
+        -------
+        Source
+            The source itself where each record is a unit. Private.
+        """
 
     def codes(self, axis: int) -> Codes:
-        """The code of each record in a column, (n,); `InvalidInput` where none are kept. Private."""
+        """The code of each record in a column. Private.
+
+        Parameters
+        ----------
+        axis : int
+            The column by position.
+
+        Returns
+        -------
+        ndarray of unsigned int, shape (n,)
+            From 0 to the size of the column - 1.
+
+        Raises
+        ------
+        InvalidInput
+            Where no records are kept.
+        """
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
-        """Keyed digests of the schema and of the records, for the ledger that has the key."""
+        """Keyed digests by which a ledger knows the records again.
+
+        Parameters
+        ----------
+        key : bytes
+            The ledger's own key.
+
+        Returns
+        -------
+        tuple of str
+            Two digests: of the schema, and of the records.
+        """

@@ -20,6 +20,7 @@ from qrelease.data.known_counts import KnownCounts, check_cells
 from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
 from qrelease.data.sources.batches import is_lazy, lazy_reader
+from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import code_type
 from qrelease.data.sources.encoding import Reader, Schema, encoded, records_of, selected
 from qrelease.data.sources.files import csv_reader, open_reader
@@ -104,6 +105,16 @@ class Table:
     def viewed(self, domain: Domain) -> Table:
         """The same records over a domain that has learned bins and categories where this one has none yet.
 
+        Parameters
+        ----------
+        domain : Domain
+            The completed domain, such as `Learned.domain`.
+
+        Returns
+        -------
+        Table
+            Of the same n records.
+
         Raises
         ------
         InvalidInput
@@ -143,7 +154,17 @@ class Table:
         return tuple(checked)
 
     def grid(self, name: str) -> npt.NDArray[np.int64]:
-        """The records of a column on its grid (`Attribute.grid`): steps above its first point, (n,); -1 if missing.
+        """The records of a column as points of its grid (`Attribute.grid`). Private.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Steps above the first point; -1 for a missing value.
 
         Raises
         ------
@@ -219,16 +240,18 @@ class Table:
         columns: Sequence[str] | None = None,
         parent: str | os.PathLike[str] | None = None,
         query: str | None = None,
+        dialect: Dialect | None = None,
     ) -> Table:
         """Read the records of a file, or of all files of a pattern such as `part-*.parquet`.
 
-        By the suffix it is Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc), JSON lines (.jsonl, .ndjson), a
-        DuckDB file (.duckdb, .ddb), else CSV.
+        Or those of a table on a PostgreSQL server. By the suffix a file is Parquet (.parquet, .pq), Arrow (.arrow,
+        .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB (.duckdb, .ddb) or SQLite (.sqlite, .sqlite3, .db),
+        else CSV.
 
         Parameters
         ----------
         path
-            The file.
+            The file; or the text `postgresql://user@host/database`.
         schema
             A `Domain`, or the path of a schema file, which declare the columns: those that it does not name are not
             read.
@@ -238,7 +261,11 @@ class Table:
         parent
             A file with one row for each person, which has the columns that the first has not: see `joined`.
         query
-            Of a DuckDB file: the select that gives the records. It selects columns, filters rows and joins tables.
+            Of a DuckDB file: the select that gives the records. It selects columns, filters rows and joins tables. Of a
+            SQLite file or a PostgreSQL server: the name of the table, which is no view.
+        dialect
+            Of CSV files, the parent too: separator, quote, decimal mark and encoding, where they are not UTF-8 with
+            commas.
 
         Returns
         -------
@@ -249,7 +276,7 @@ class Table:
         InvalidInput
             One line that names source, row or line, column and value: for the data holder's eyes.
         """
-        reader = open_reader(path, query)
+        reader = open_reader(path, query, dialect)
         if parent is None:
             return cls.of_reader(reader, schema, columns)
         if reader.keyed:
@@ -260,29 +287,60 @@ class Table:
         if domain.person is None:
             raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
         if domain.person.derive:
-            return cls.of_derived(cls.read(path, records_of(domain), parent=parent, query=query), domain)
+            return cls.of_derived(cls.read(path, records_of(domain), None, parent, query, dialect), domain)
         own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
         others = [name for name in domain.names if name not in own]
         if not own or not others:
             raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
         parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
-        return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1])).ordered(domain)
+        return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1], dialect=dialect)).ordered(domain)
 
     @classmethod
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
-        """Read the records of a UTF-8 CSV file with a header (.gz, .xz, .bz2 by suffix), streamed; else as `read`."""
+        """Read the records of a UTF-8 CSV file with a header, a piece at a time.
+
+        Parameters
+        ----------
+        path : path
+            The file; with the suffix .gz, .xz or .bz2 it is compressed.
+        schema, columns
+            As in `read`.
+
+        Returns
+        -------
+        Table
+            The n records of the file, in its order.
+
+        Raises
+        ------
+        InvalidInput
+            As `read` does, naming the line.
+        """
         return cls.of_reader(csv_reader(path), schema, columns)
 
     @classmethod
     def read_parquet(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:
-        """Read the records of a Parquet file, streamed, by the rules of `from_frame`; else as `read`. Needs pyarrow."""
+        """Read the records of a Parquet file, a piece at a time, by the rules of `from_frame`. Needs pyarrow.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        schema, columns
+            As in `read`.
+
+        Returns
+        -------
+        Table
+            The n records of the file, in its order. What is wrong is told as `from_frame` does.
+        """
         return cls.of_reader(ParquetReader(path), schema, columns)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
         """Take the records of a pandas or polars data frame, or a pyarrow table.
 
-        Or of a lazy frame of polars', or a relation of DuckDB's, which is read a batch at a time.
+        A lazy frame of polars, or a relation of DuckDB, is read a batch at a time.
 
         Null and NaN are missing; where the schema knows no missing mark they read as the empty text. The code of a
         value is that of its text (see `data.spelling` and docs/reference/schema.md), whatever type its column has:
@@ -292,10 +350,15 @@ class Table:
 
         Parameters
         ----------
-        frame
-            The data frame.
+        frame : data frame
+            The records.
         schema, columns
             As in `read`.
+
+        Returns
+        -------
+        Table
+            The n records of the frame, in its order.
 
         Raises
         ------
@@ -307,7 +370,25 @@ class Table:
 
     @classmethod
     def of_reader(cls, reader: Reader, schema: Schema, columns: Sequence[str] | None = None) -> Table:
-        """The records of any source, by its reader; else as `read`."""
+        """Read the records of any source.
+
+        Parameters
+        ----------
+        reader : Reader
+            Gives pieces of records, see `qrelease.data.sources.encoding`.
+        schema, columns
+            As in `read`.
+
+        Returns
+        -------
+        Table
+            The n records of the source, in its order.
+
+        Raises
+        ------
+        InvalidInput
+            As `read` does.
+        """
         domain = selected(schema, columns, reader)
         derives = domain.person is not None and domain.person.derive
         read = encoded(reader, records_of(domain) if derives else domain)
@@ -367,10 +448,27 @@ class Table:
         attributes = (*self.domain.attributes, *parents.domain.attributes)
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
-        return Table(domain, tuple(columns), self.persons, any_of(points), {**parents.texts, **self.texts})
+        persons = replace(self.persons, joined=True)
+        return Table(domain, tuple(columns), persons, any_of(points), {**parents.texts, **self.texts})
 
     def ordered(self, domain: Domain) -> Table:
-        """The same records over a domain that has the same columns, in its order and with its rules."""
+        """The same records with the columns in another order.
+
+        Parameters
+        ----------
+        domain : Domain
+            With the same columns, in the order that is wanted, and with the rules that are to hold.
+
+        Returns
+        -------
+        Table
+            Of the same n records.
+
+        Raises
+        ------
+        InvalidInput
+            For a domain with another person, or with a column that this one does not have.
+        """
         if domain.person != self.domain.person:
             raise InvalidInput("the domain has another person than the records")
         axes, points = [self.domain.axis(name) for name in domain.names], self._points_or_none()
@@ -379,7 +477,7 @@ class Table:
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
-        """One record a person, by the rules of a domain (`derivation`), of records that have persons.
+        """A table with one record for each person, made of records by the rules of a domain (`derivation`).
 
         Parameters
         ----------
@@ -403,7 +501,7 @@ class Table:
 
     @property
     def weight_bits(self) -> int:
-        """Of one record's count: here each counts one."""
+        """The bits of a fraction in a record's count: 0, as each counts one."""
         return 0
 
     @property
@@ -412,7 +510,18 @@ class Table:
         return self.persons is not None
 
     def codes(self, axis: int) -> Codes:
-        """The code of each record in a column, (n,). Private."""
+        """The code of each record in a column. Private.
+
+        Parameters
+        ----------
+        axis : int
+            The column by position.
+
+        Returns
+        -------
+        ndarray of unsigned int, shape (n,)
+            From 0 to the size of the column - 1.
+        """
         return self.columns[axis]
 
     @property
@@ -458,12 +567,36 @@ class Table:
         return [flat[a:b] for a, b in pairwise(plan.offsets)]
 
     def check_counts(self, sets: Sequence[tuple[int, ...]]) -> None:
-        """Raise the `TooLarge` that `counts` would, and one where they would not fit in memory."""
+        """Raise what `counts` would, and also where the counts do not fit in memory.
+
+        Parameters
+        ----------
+        sets : sequence of tuple of int
+            The columns of each marginal, by position.
+
+        Raises
+        ------
+        TooLarge
+            For more cells than are ever counted.
+        OutOfMemory
+            For more than fit now.
+        """
         cells = check_cells(self.domain, sets)
         memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
-        """Keyed digests of the schema and of the records in any order, for the ledger that has the key."""
+        """Keyed digests by which a ledger knows the table again.
+
+        Parameters
+        ----------
+        key : bytes
+            The ledger's own key.
+
+        Returns
+        -------
+        tuple of str
+            Two digests: of the schema, and of the records in any order.
+        """
         found = [
             hashed_texts(self.texts[name], codes, key) if name in self.texts else codes
             for name, codes in zip(self.domain.names, self.columns, strict=True)
@@ -472,14 +605,20 @@ class Table:
         return fingerprint(self.domain, (*found, *(p for p in self.points if p is not None)), key, units)
 
     def check_bounded(self) -> None:
-        """`OutOfMemory` where the records that are kept of each person would not fit in memory, beside the table."""
+        """Raise where the records that are kept of each person would not fit in memory beside the table.
+
+        Raises
+        ------
+        OutOfMemory
+            It does not say how many records there are.
+        """
         if self.domain.at_most is not None:
             each = _BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
             if each * len(self) > memory.free():  # without the size, which tells of their number
                 raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
 
     def bounded(self, key: bytes) -> Table | WeighedRecords:
-        """The records that are kept of each person, at most so many as the domain says; without whose they are.
+        """The records that are kept of each person, at most so many as the domain says, without whose they are.
 
         Where a person counts once they are weighed, but not while a schema is learned, which is of records.
 
@@ -489,8 +628,13 @@ class Table:
 
         Parameters
         ----------
-        key
+        key : bytes
             Secret, at most 64 bytes; drawn for one charge.
+
+        Returns
+        -------
+        Table or WeighedRecords
+            Private, as the table is.
 
         Raises
         ------

@@ -12,6 +12,7 @@ from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.person import CHILDREN
 from qrelease.data.persons import Persons
+from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Schema, selected
 from qrelease.data.sources.files import open_reader
 from qrelease.data.structural_zeros import narrowed
@@ -57,7 +58,25 @@ class TwoTables:
 
     @classmethod
     def of(cls, parents: Table, children: Table) -> TwoTables:
-        """Of two tables with one person column. `InvalidInput` as `Table.joined`, and where a name is taken."""
+        """A parent table with its children, of two tables with one person column.
+
+        Parameters
+        ----------
+        parents : Table
+            One record for each person.
+        children : Table
+            Any number of records for each person.
+
+        Returns
+        -------
+        TwoTables
+            The pair.
+
+        Raises
+        ------
+        InvalidInput
+            Where the person columns differ, for a child without a parent, and for a column that both tables have.
+        """
         person = children.domain.person
         if person is None or person.derive or children.persons is None or parents.persons is None:
             raise InvalidInput("two tables have persons: say which column is the key of both, by a [person]")
@@ -86,16 +105,37 @@ class TwoTables:
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], parent: str | os.PathLike[str], schema: Schema, query: str | None = None
+        cls,
+        path: str | os.PathLike[str],
+        parent: str | os.PathLike[str],
+        schema: Schema,
+        query: str | None = None,
+        dialect: Dialect | None = None,
     ) -> TwoTables:
-        """Of two files and one schema, by the rules of `Table.read` with a parent.
+        """Read a parent table and its children from two files with one schema, as `Table.read` does with a parent.
+
+        Parameters
+        ----------
+        path : path
+            The children.
+        parent : path
+            The parents.
+        schema : Schema
+            Of the columns of both.
+        query : str, optional
+            The SQL that gives the children, where `path` is a database.
+
+        Returns
+        -------
+        TwoTables
+            The pair.
 
         Raises
         ------
         InvalidInput
-            As that does, and for a schema that leaves something to be learned.
+            As `Table.read` does, and for a schema that leaves something to be learned.
         """
-        reader = open_reader(path, query)
+        reader = open_reader(path, query, dialect)
         domain = selected(schema, None, reader)
         domain.check_decided()
         if reader.keyed or domain.person is None or domain.person.derive:
@@ -106,7 +146,7 @@ class TwoTables:
         if not own or not others:
             raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
         children = Table.of_reader(reader, narrowed(domain, own))
-        return cls.of(Table.read(parent, narrowed(domain, others)), children)
+        return cls.of(Table.read(parent, narrowed(domain, others), dialect=dialect), children)
 
     def __repr__(self) -> str:
         return f"TwoTables({self.parents.domain}, {self.children.domain}; the records are private)"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from qrelease.data.decoding import decode
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.grids import Grid
 from qrelease.data.predicates import parse
@@ -123,19 +124,6 @@ def test_a_table_of_bins_has_no_points(tmp_path):
         Table(Domain.coded({"a": 2}), (np.array([0]),)).grid("a")
 
 
-def test_synthetic_values_follow_the_shape_inside_their_bins():
-    shape = ((0, 30), (10, 0), (40, 70), (41, 0), (60, 10))
-    hours = Attribute("hours", "number", within=(0, 99), step=1, edges=(0, 50, 55, 100), shape=shape)
-    drawn = hours.decode(np.repeat([0, 1, 2], 20_000), np.random.default_rng(1)).astype(int)
-    first, empty, last = drawn[:20_000], drawn[20_000:40_000], drawn[40_000:]
-    assert set(first) == {*range(10), 40}
-    assert abs((first == 40).mean() - 0.7) < 0.02
-    assert abs((first == 4).mean() - 0.03) < 0.006
-    assert set(empty) == set(range(50, 55))  # evenly where nothing is known
-    assert set(last) == set(range(60, 100))
-    assert domain_from_json(domain_to_json(Domain((hours,))))["hours"] == hours
-
-
 @pytest.mark.parametrize("shape", [((1, 3),), ((0, 3), (0, 1)), ((0, 0),), ((0, -1), (5, 3)), ((0, 3), (100, 1))])
 def test_wrong_shapes_are_told(shape):
     with pytest.raises(InvalidInput, match="shape"):
@@ -147,7 +135,7 @@ def test_synthetic_values_lie_on_the_grid_and_in_their_bins(tmp_path, given):
     domain = load(schema_of(tmp_path, [given]))
     (attribute,) = domain
     codes = np.repeat(np.arange(attribute.size), 50)
-    values = attribute.decode(codes, np.random.default_rng(1))
+    values = decode(attribute, codes, np.random.default_rng(1))
     table = Table.from_frame(pd.DataFrame({attribute.name: values.astype(str)}), domain)
     assert table.columns[0].tolist() == codes.tolist()
     assert len(set(table.grid(attribute.name).tolist())) > attribute.size  # not one value a bin

@@ -1,17 +1,12 @@
 import json
 import tomllib
-from datetime import date
 
-import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from strategies import domains
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema import domain_from_json, domain_to_json, load, to_toml
-from qrelease.data.schema_draft import draft
-from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
 FULL = """
@@ -249,108 +244,3 @@ def test_a_domain_survives_json_and_toml(domain):
 def test_domain_from_json_refuses(content):
     with pytest.raises(InvalidInput):
         domain_from_json(content)
-
-
-PEOPLE = """\
-id,age,zip,day,score,flag,nothing,town
-p1,17,01234,2020-02-03,0.125,0,,Bern
-p2,93,04567,2020-12-30,0.5,1,?,NA
-p3,,04567,9999-12-31,-0.25,1,?,"Genf, GE"
-"""
-
-
-def reviewed(text):
-    return text.replace("reviewed = false", "reviewed = true")
-
-
-def test_draft(write):
-    rows = "".join(f"p{i},{20 + i % 60},01234,2020-06-01,0.3,1,?,Bern\n" for i in range(200))
-    data = write(PEOPLE + rows, "people.csv")
-    text = draft(data)
-    path = write(text)
-    with pytest.raises(InvalidInput, match="not reviewed: age, zip, day, score, flag, town; check each"):
-        load(path)
-    assert "read from private data" in text
-    assert "# - 'id': more than 100 different texts" in text
-    assert "# - 'nothing': it holds no value" in text
-    domain = load(write(reviewed(text)))
-    assert domain == Domain(
-        (
-            Attribute(
-                "age",
-                "number",
-                edges=range_(10, 110, 10),
-                integer=True,
-                missing=("",),
-                outside="clip",
-            ),
-            Attribute("zip", "category", categories=("01234", "04567")),
-            Attribute(
-                "day",
-                "date",
-                edges=tuple(month_starts()),
-                missing=("9999-12-31",),
-                outside="clip",
-            ),
-            Attribute("score", "number", edges=tuple(n / 10 for n in range(-3, 7)), outside="clip"),
-            Attribute("flag", "category", categories=("0", "1"), ordered=True),
-            Attribute("town", "category", categories=("Bern", "Genf, GE"), missing=("NA",)),
-        )
-    )
-    assert len(Table.read_csv(data, domain)) == 203
-
-
-def range_(start, stop, step):
-    return tuple(range(start, stop, step))
-
-
-def month_starts():
-    from datetime import date
-
-    return [(date(2020 + m // 12, m % 12 + 1, 1) - date(1970, 1, 1)).days for m in range(1, 13)]
-
-
-_CELLS = st.one_of(
-    st.integers(-(10**18), 10**18).map(str),
-    st.floats(allow_nan=True, allow_infinity=True).map(str),
-    st.dates().map(str),
-    st.datetimes().map(str),
-    st.sampled_from(["", "?", "NA", "007", "1e5", ".5", "5.", "+3", "-0", "it's", 'say "x"', "a,b", "1_0"]),
-)
-
-
-@settings(deadline=None)  # files
-@given(st.lists(_CELLS, min_size=1, max_size=8))
-def test_a_reviewed_draft_reads_its_own_data(tmp_path_factory, cells):
-    folder = tmp_path_factory.mktemp("draft")
-    data, schema = folder / "d.csv", folder / "d.toml"
-    lines = [f'x,"{cell.replace(chr(34), chr(34) * 2)}"' for cell in cells]
-    data.write_text("\n".join(["always,sometimes", *lines]) + "\n")
-    schema.write_text(reviewed(draft(data)))
-    assert len(Table.read_csv(data, schema)) == len(cells)
-
-
-def test_draft_of_a_parquet_file(tmp_path):
-    """The same schema as of the same values as text, and one that reads the file."""
-    columns = {
-        "sex": ["F", "M", None, "F"],
-        "age": [31, 52, 67, 18],
-        "share": [0.5, 0.25, None, 1.0],
-        "born": [date(1990, 1, 2), date(1971, 5, 6), None, date(2004, 7, 8)],
-    }
-    frame = pl.DataFrame(columns)
-    frame.write_csv(tmp_path / "people.csv")
-    frame.write_parquet(tmp_path / "people.pq")
-    assert draft(tmp_path / "people.pq") == draft(tmp_path / "people.csv").replace("people.csv", "people.pq")
-    frame.with_columns(smokes=pl.Series([True, False, True, None])).write_parquet(tmp_path / "people.pq")
-    (tmp_path / "people.toml").write_text(reviewed(draft(tmp_path / "people.pq")))
-    table = Table.read_parquet(tmp_path / "people.pq", tmp_path / "people.toml")
-    assert len(table) == 4
-    (tmp_path / "text.pq").write_text("sex,age\n")
-    with pytest.raises(InvalidInput, match=r"text\.pq cannot be read"):
-        draft(tmp_path / "text.pq")
-
-
-def test_draft_of_nothing_usable(write):
-    with pytest.raises(InvalidInput, match="no column to draft a schema from: - 'a': it holds no value"):
-        draft(write("a,\n?,\n", "d.csv"))

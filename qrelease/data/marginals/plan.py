@@ -193,7 +193,7 @@ class MarginalPlan:
 
     @property
     def tree_cells(self) -> int:
-        """Of all tables below the histogram."""
+        """The number of cells of all tables below the histogram."""
         return int(self.tree.begins[-1] + self.tree.cells[-1]) if self._root.children else 0
 
     def marginals(self, table: npt.NDArray[Any]) -> Floats:

@@ -244,6 +244,7 @@ def rake(
                 _change_columns(held, own, begin, end, steps, low, high, mains, sizes, target, ridge, theta)
         if joint:
             _move_columns(own, low, high, mains, sizes, gain, longest, theta)
+        whole = 0.0
         for c in range(begin, end):
             trusted = held[c] / total * number + 0.5
             change = min(max(gain * own[c] * trusted / (trusted + trust), -longest, lowest - theta[c]), longest)
@@ -253,9 +254,18 @@ def rake(
             if joint:
                 change += _of_columns(own, c - begin, steps, low, high, mains, sizes)
             factors[c] = np.exp(change)
+            whole += held[c] * factors[c]
+        for c in range(begin, end):
+            factors[c] *= total / whole
         _centre(theta, ridge, begin, end)
-        if _weigh(weights, factors, where) < evenness * number:
-            return turn + 1
+        for i in range(number):
+            weights[i] *= factors[where[i]]
+        if evenness > 0:
+            squares = 0.0
+            for i in range(number):
+                squares += weights[i] * weights[i]
+            if evenness * number * squares > 1:
+                return turn + 1
     return order.size
 
 
@@ -342,19 +352,6 @@ def _centre(theta: Array, ridge: Array, begin: int, end: int) -> None:
         stiffness += ridge[c]
     for c in range(begin, end):
         theta[c] -= pulled / stiffness
-
-
-@_jit
-def _weigh(weights: Array, factors: Array, where: Array) -> float:
-    """Multiply weights by the factors of their cells, to a sum of 1; the effective number of records."""
-    total, squares = 0.0, 0.0
-    for i in range(weights.size):
-        weights[i] *= factors[where[i]]
-        total += weights[i]
-        squares += weights[i] * weights[i]
-    for i in range(weights.size):
-        weights[i] /= total
-    return total * total / squares
 
 
 @_jit

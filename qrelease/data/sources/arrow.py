@@ -14,12 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.sources.encoder import Encoder, plain_codes
-from qrelease.data.sources.kernels import table_codes
+from qrelease.data.sources.csv_kernels import PADDING
+from qrelease.data.sources.encoder import Encoder, Misplaced, plain_codes
+from qrelease.data.sources.kernels import read_only, table_codes
 from qrelease.errors import InvalidInput
 
-_MANY = 64
+_DISTINCT_TEXTS = 64
 """Distinct texts of a piece from which on those of numbers are read all at once."""
+
+_ROWS = 1 << 14  # texts that are looked at at a time
+_MOST = 1 << 31  # bytes of a column whose places are told by 32 bits
 
 _NUMERAL = r"^-?[0-9]{1,300}(\.[0-9]{1,300})?$"
 
@@ -71,7 +75,11 @@ def distinct_codes(encoder: Encoder, column: Any) -> Codes:
 
     Raises `Misplaced` for the first record whose text has no code.
     """
-    known = _known(encoder, column)
+    import pyarrow as pa
+
+    if _is_texts(column.type) and not column.null_count and column.nbytes < _MOST:
+        return _spelled(encoder, column)
+    known = _days(encoder, column) if pa.types.is_date32(column.type) else _known(encoder, column)
     if known is not None:
         return known
     texts = Distinct(column)
@@ -93,6 +101,28 @@ def distinct_codes(encoder: Encoder, column: Any) -> Codes:
     return codes
 
 
+def _spelled(encoder: Encoder, column: Any) -> Codes:
+    """The codes of texts without nulls, by their bytes."""
+    import pyarrow as pa
+
+    found = [np.empty(0, encoder.dtype)]
+    done = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        for first in range(0, len(chunk), _ROWS):
+            part = chunk.slice(first, _ROWS)
+            _, places, data = part.buffers()
+            places = np.frombuffer(places, np.int32 if pa.types.is_string(part.type) else np.int64)
+            places = places[part.offset : part.offset + len(part) + 1]
+            block = b"" if data is None else memoryview(data)[places[0] : places[-1]].tobytes()
+            ends = (places - places[0]).astype(np.int32)
+            try:
+                found.append(encoder.spellings.codes(block + bytes(PADDING), ends[:-1], ends[1:]))
+            except Misplaced as error:
+                raise Misplaced(done + error.position, error) from None
+            done += len(part)
+    return np.concatenate(found)
+
+
 def _known(encoder: Encoder, column: Any) -> Codes | None:
     """The codes of a dictionary-encoded column of texts without nulls, all of which the encoder remembers; else None.
 
@@ -107,22 +137,24 @@ def _known(encoder: Encoder, column: Any) -> Codes | None:
     if not pa.types.is_dictionary(column.type) or not _is_texts(column.type.value_type) or column.null_count:
         return None
     listed, places = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
-    if len(listed) > _MANY or listed.null_count or places.dtype == np.uint64:
+    if len(listed) > _DISTINCT_TEXTS or listed.null_count or places.dtype == np.uint64:
         return None
     codes = [encoder.get(text, -1) for text in listed.to_pylist()]
     if -1 in codes or max(codes, default=0) > np.iinfo(np.int32).max:
         return None
     found = np.empty(len(places), np.int32)
-    table_codes(places.astype(np.int64), 0, np.array(codes, np.int32), found)
+    table_codes(read_only(places, np.int64), 0, np.array(codes, np.int32), found)
     return found.astype(encoder.dtype)
 
 
-class Misplaced(InvalidInput):
-    """A value without a code, and the position of its record in a piece."""
-
-    def __init__(self, position: int, error: InvalidInput) -> None:
-        super().__init__(str(error))
-        self.position = position
+def _days(encoder: Encoder, column: Any) -> Codes | None:
+    """The codes of a column of days without nulls, all of which are plainly in the bins of their column; else None."""
+    low, table = encoder.days
+    if column.null_count or not len(table):
+        return None
+    found = np.empty(len(column), np.int32)
+    left = table_codes(read_only(column.cast("int32").to_numpy(), np.int64), low, table, found)
+    return None if left else found.astype(encoder.dtype)
 
 
 def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.intp]:
@@ -131,7 +163,7 @@ def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.i
 
     everything = np.arange(len(distinct))
     numeric = encoder.attribute.kind in ("coded", "number") and _is_texts(distinct.type)
-    if not numeric or len(distinct) < _MANY:
+    if not numeric or len(distinct) < _DISTINCT_TEXTS:
         return everything
     try:
         numerals, numbers = everything, distinct.cast("float64").to_numpy(zero_copy_only=False)

@@ -30,9 +30,9 @@ def open_bytes(path: Path) -> IO[bytes] | gzip.GzipFile:
             return path.open("rb")
 
 
-def open_text(path: Path) -> TextIO:
-    """The text of a UTF-8 file, decompressed as its suffix says; a byte order mark at its start is skipped."""
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
+def open_text(path: Path, encoding: str = "utf-8") -> TextIO:
+    """The text of a file, decompressed as its suffix says; a byte order mark at the start of UTF-8 is skipped."""
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import itemgetter
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, final
 
 from qrelease.data.domain import Domain
 from qrelease.data.sources.compression import READ_ERRORS, error_text, open_bytes, open_text, written
+from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.progress import reading_bar
 from qrelease.errors import InvalidInput
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 CHUNK = 512
 """Records held as text at a time: they stay in a core's cache, which is three times faster than 2^14 of them."""
 
-_OTHER_SEPARATORS = ";\t|"
+_SEPARATORS = ",;\t|"
+
+PLAIN = Dialect()
 
 _DECODED_ROWS = 1 << 12
 """Synthetic rows turned into values at a time."""
@@ -45,7 +48,7 @@ class Chunk:
 
 @final
 class CsvReader:
-    """A UTF-8 CSV file (comma, RFC 4180 quotes, a byte order mark is skipped) with one header row.
+    """A CSV file with one header row: UTF-8 with commas and RFC 4180 quotes, or in another dialect that is said.
 
     `header` holds the column names without surrounding spaces; `chunks()` streams the records. Raises
     `InvalidInput`, one line that names file and line, for a file that is missing, empty, not UTF-8, or not CSV,
@@ -59,8 +62,8 @@ class CsvReader:
 
     keyed = False
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect = PLAIN) -> None:
+        self.path, self.dialect = Path(path), dialect
         self.files: tuple[Path, ...] = (self.path,)
         with self._records() as records:
             names = next(records, None)
@@ -74,9 +77,9 @@ class CsvReader:
     def check_header(self, known: Collection[str] = ()) -> None:
         """Refuse a header that other marks than commas seem to separate, unless it is the name of a known column."""
         only = self.header[0] if len(self.header) == 1 else ""
-        other = next((mark for mark in _OTHER_SEPARATORS if mark in only), None)
+        other = next((mark for mark in _SEPARATORS if mark in only), None)
         if other is not None and only not in known:
-            raise InvalidInput(f"{self.path} line 1: columns are separated by {other!r}; save it with commas")
+            raise InvalidInput(f"{self.path} line 1: columns seem to be separated by {other!r}; say --separator")
 
     def chunks(self, after: int = 0) -> Iterator[Chunk]:
         """The records below the header, at most `CHUNK` at a time, each as long as the header.
@@ -106,12 +109,12 @@ class CsvReader:
     def texts(self) -> Iterator[Iterator[tuple[str, ...]]]:
         """All columns of each chunk."""
         for chunk in self.chunks():
-            yield zip(*chunk.rows, strict=True)
+            yield (tuple(map(self.dialect.pointed, t)) for t in zip(*chunk.rows, strict=True))
 
     def line(self, record: int) -> int:
         """The line of the file on which a record (counted from 0) ends. Reads the file again: for errors."""
-        with open_text(self.path) as text:
-            reader = csv.reader(text, strict=True)
+        with open_text(self.path, self.dialect.encoding) as text:
+            reader = csv.reader(text, **self.dialect.format)
             for _ in islice(_rows(reader), record + 2):  # the header is a row too
                 pass
             return reader.line_num
@@ -129,25 +132,27 @@ class CsvReader:
                 line = reader.line_num
 
         try:
-            with open_text(self.path) as text:
-                yield numbered(csv.reader(text, strict=True))
-        except UnicodeDecodeError as error:
+            with open_text(self.path, self.dialect.encoding) as text:
+                yield numbered(csv.reader(text, **self.dialect.format))
+        except UnicodeError as error:  # one of UTF-16 without a byte order mark is no UnicodeDecodeError
             raise InvalidInput(self._undecodable(error)) from None
         except csv.Error as error:
             raise InvalidInput(f"{self.path} line {line}: not CSV, {error}") from None
         except READ_ERRORS as error:
             raise InvalidInput(f"{self.path} cannot be read: {error_text(error)}") from None
 
-    def _undecodable(self, error: UnicodeDecodeError) -> str:
+    def _undecodable(self, error: UnicodeError) -> str:
         """Names the first line that is not UTF-8; the decoder itself only knows its buffer."""
+        if not self.dialect.is_utf8:
+            return f"{self.path} is not {self.dialect.encoding}; say its --encoding"
         with open_bytes(self.path) as lines:
             for number, line in enumerate(lines, start=1):
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as found:
                     byte = line[found.start]
-                    return f"{self.path} line {number}: byte 0x{byte:02x} is not UTF-8; save it as UTF-8"
-        return f"{self.path} is not UTF-8: {error.reason}"
+                    return f"{self.path} line {number}: byte 0x{byte:02x} is not UTF-8; say its --encoding"
+        return f"{self.path} is not UTF-8: {error}"
 
 
 @final
@@ -165,11 +170,23 @@ class CsvPiece:
     def codes(self, encoder: Encoder, column: str) -> Codes:
         """The codes (n,) of a column."""
         rows, at = self.chunk.rows, itemgetter(self.places[column])
+        dialect, attribute = self.reader.dialect, encoder.attribute
+        if dialect.decimal != "." and attribute.kind in ("coded", "number"):
+            return self._with_commas(encoder, at)
         try:
             return encoder.codes(map(at, rows), len(rows))
         except InvalidInput:
             position, error = encoder.fault(map(at, rows))
             raise InvalidInput(f"{self._where(position)}: {error}") from None
+
+    def _with_commas(self, encoder: Encoder, at: Callable[[list[str]], str]) -> Codes:
+        """The codes (n,) of a column of numbers with decimal commas."""
+        found: list[int] = []
+        try:
+            found.extend(encoder[self.reader.dialect.text(encoder.attribute, at(row))] for row in self.chunk.rows)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._where(len(found))}: {error}") from None
+        return encoder.of_codes(found)
 
     def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
         """The numbers (n,) of the persons that a column names."""
@@ -232,8 +249,10 @@ def _decoded(
     extra: Sequence[npt.NDArray[Any]],
 ) -> Iterator[Iterable[tuple[object, ...]]]:
     """The rows of values, a few thousand at a time."""
+    from qrelease.data.decoding import decode  # with numpy, which reading a schema draft's file can do without
+
     rows = len(codes[0])
     for low, high in pairwise([*range(0, rows, _DECODED_ROWS), rows]):
-        columns = [a.decode(c[low:high], rng).tolist() for a, c in zip(domain, codes, strict=True)]
+        columns = [decode(a, c[low:high], rng).tolist() for a, c in zip(domain, codes, strict=True)]
         columns += [c[low:high].tolist() for c in extra]
         yield zip(*columns, strict=True)

@@ -13,7 +13,10 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.attribute import MAX_KEYS, Attribute
-from qrelease.data.sources.kernels import bin_codes
+from qrelease.data.dates import EPOCH
+from qrelease.data.sources.csv_kernels import PADDING, Places, cell_codes, remember
+from qrelease.data.sources.dialect import Dialect
+from qrelease.data.sources.kernels import bin_codes, read_only
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
@@ -24,6 +27,14 @@ _TABLE = 1 << 16
 """Whole numbers from the first to the last value of a column whose codes are kept in a table, at most."""
 
 _MAX_EXACT = 2**53  # whole numbers up to here are exact as floats
+
+
+_LONGEST = 1 << 8
+"""Bytes of a spelling that is remembered, at most."""
+
+_ROWS = 1 << 8  # of the table to begin with; at most half of them are taken
+_FEW = 1 << 7  # cells that are looked up as texts before it is seen which others are like them
+_MOST_CODE = 2**31 - 1
 
 
 def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger[Any]]:
@@ -73,6 +84,10 @@ class Encoder(dict[str, int]):
     def codes(self, texts: Iterable[str], count: int) -> Codes:
         """The codes (count,) of the texts; `InvalidInput` names column and value, but not the row."""
         return np.fromiter(map(self.__getitem__, texts), dtype=self.dtype, count=count)
+
+    def of_codes(self, codes: list[int]) -> Codes:
+        """Codes as an array (n,) of the column's type."""
+        return np.array(codes, self.dtype)
 
     def code(self, value: object) -> int:
         """The code of a data frame's value: of its text, whatever its type is; None is missing."""
@@ -130,6 +145,31 @@ class Encoder(dict[str, int]):
         codes, plain = plain_codes(self, np.arange(low, high + 1, dtype=np.float64))
         return low, np.where(plain, codes.astype(np.int64), -1).astype(np.int32)
 
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The codes of texts that a library has, by their bytes."""
+        return Spellings(self, Dialect(quote=""))
+
+    @cached_property
+    def days(self) -> tuple[int, npt.NDArray[np.int32]]:
+        """A day, and the codes of it and the next ones, -1 where one is left to its text, as a missing mark may be one.
+
+        Of the schema alone. Empty where they would be too many, and where the column is not of bins of days.
+        """
+        attribute = self.attribute
+        if attribute.kind != "date" or attribute.grid is not None or not attribute.edges:
+            return 0, np.empty(0, np.int32)
+        low, high = int(attribute.edges[0]), int(attribute.edges[-1])
+        if high - low >= _TABLE:
+            return 0, np.empty(0, np.int32)
+        numbers, codes = np.arange(low, high + 1, dtype=np.float64), np.empty(high - low + 1, np.int32)
+        bin_codes(read_only(numbers, np.float64), np.array(attribute.edges), True, codes)
+        for mark in attribute.missing:
+            means, number = attribute.meaning(mark.strip()), attribute.parse(mark)
+            day = (means.date() - EPOCH).days if isinstance(means, datetime) else None
+            codes[(numbers == number) | (numbers == day)] = -1
+        return low, codes
+
     def fault(self, values: Iterable[object]) -> tuple[int, InvalidInput]:
         """The position of the first value that has no code, and why."""
         for position, value in enumerate(values):
@@ -138,6 +178,14 @@ class Encoder(dict[str, int]):
             except InvalidInput as error:
                 return position, error
         raise LookupError("every value has a code")
+
+
+class Misplaced(InvalidInput):
+    """A value without a code, and the position of its record in a piece."""
+
+    def __init__(self, position: int, error: InvalidInput) -> None:
+        super().__init__(str(error))
+        self.position = position
 
 
 def last_whole(attribute: Attribute) -> int:
@@ -160,15 +208,116 @@ def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Cod
             places = attribute.grid.places(numbers)
         elif attribute.edges:
             places = np.empty(len(numbers), np.int32)
-            # Copies, so that there is one type of array: what Arrow gives cannot be written, which is another.
-            bin_codes(numbers.astype(np.float64), np.array(attribute.edges, np.float64), attribute.whole, places)
+            bin_codes(read_only(numbers, np.float64), np.array(attribute.edges), attribute.whole, places)
         else:
             places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
-        plain = (places >= 0) & (places < attribute.values)
-        if attribute.whole:
-            plain &= np.floor(numbers) == numbers
+        plain = places >= 0
+        if attribute.grid is not None or not attribute.edges:  # bins have looked at both
+            plain &= places < attribute.values
+            if attribute.whole:
+                plain &= np.floor(numbers) == numbers
     for mark in attribute.missing:
         means = meaning(mark.strip())
         if isinstance(means, float):  # not a word: a number is none
             plain &= numbers != means
     return np.where(plain, places, 0).astype(encoder.dtype), plain
+
+
+@final
+class Spellings:
+    """The codes that `Encoder` gives to the texts of cells, each by itself.
+
+    What has been looked up is remembered with its code, up to a bound; whole numbers near those of the schema have
+    theirs in a table, and other plain numerals are read as the floats that they spell and given codes all at once. So
+    a code never depends on which way it was found.
+
+    encoder  of the column, and of no other
+    dialect  of the file
+    """
+
+    def __init__(self, encoder: Encoder, dialect: Dialect) -> None:
+        self.encoder = encoder
+        numeric = encoder.attribute.kind in ("coded", "number")
+        self._point, self._dialect = ord(dialect.decimal) if numeric else -1, dialect
+        self._known = np.zeros((_ROWS, 5), np.uint64)
+        self._spelled: list[bytes] = []
+        self._codes: list[int] = []
+        self._joined = np.zeros(PADDING, np.uint8)
+
+    def codes(self, block: bytes, starts: Places, ends: Places) -> Codes:
+        """The codes (n,) of cells (n,) of a block, which has `PADDING` more bytes.
+
+        Raises `Misplaced` for the first record whose text has no code.
+        """
+        found, places, numbers = self._found(block, starts, ends, self._point)
+        codes: Codes = found.astype(self.encoder.dtype)
+        if len(places) and self._point >= 0:
+            near, plain = plain_codes(self.encoder, numbers)
+            codes[places[plain]] = near[plain]
+            places = places[~plain]
+        few = _FEW
+        while len(places):  # a few by their texts, which the others may have too, and so on
+            first, places = places[:few], places[few:]
+            codes[first] = self._looked_up(block, starts, ends, first)
+            if len(places):
+                found, left, _ = self._found(block, starts[places], ends[places], -1)
+                known = found >= 0
+                codes[places[known]] = found[known]
+                places = places[left]
+            few *= 4
+        return codes
+
+    def _found(
+        self, block: bytes, starts: Places, ends: Places, point: int
+    ) -> tuple[Places, Places, npt.NDArray[np.float64]]:
+        """As `cell_codes` has it: the codes, the places that are left, and their numbers."""
+        rows = len(starts)
+        found, left, numbers = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows)
+        low, table = self.encoder.whole_numbers
+        look = np.frombuffer(block, np.uint8)
+        count = cell_codes(look, starts, ends, point, low, table, self._known, self._joined, found, left, numbers)
+        return found, left[:count], numbers[:count]
+
+    def _looked_up(self, block: bytes, starts: Places, ends: Places, places: Places) -> list[int]:
+        """The codes of cells at some places, in order: in that of the records, texts that are learned are numbered."""
+        new: dict[bytes, int] = {}
+        codes = []
+        for place, start, end in zip(places.tolist(), starts[places].tolist(), ends[places].tolist(), strict=True):
+            raw = block[start:end]
+            code = new.get(raw)
+            if code is None:
+                try:
+                    text = cell_text(raw, self._dialect.quote)
+                    code = self.encoder[self._dialect.text(self.encoder.attribute, text)]
+                except InvalidInput as error:
+                    raise Misplaced(place, error) from None
+                new[raw] = code
+            codes.append(code)
+        self._remember(new)
+        return codes
+
+    def _remember(self, new: dict[bytes, int]) -> None:
+        kept = [(raw, code) for raw, code in new.items() if len(raw) <= _LONGEST and code <= _MOST_CODE]
+        kept = kept[: max(REMEMBERED_VALUES - len(self._codes), 0)]
+        if not kept:
+            return
+        first = len(self._codes)
+        self._spelled += [raw for raw, _ in kept]
+        self._codes += [code for _, code in kept]
+        self._joined = np.frombuffer(b"".join(self._spelled) + bytes(PADDING), np.uint8)
+        if 2 * len(self._codes) > len(self._known):
+            rows = 1 << (2 * len(self._codes)).bit_length()
+            first, self._known = 0, np.zeros((rows, 5), np.uint64)
+        offsets: npt.NDArray[np.int64] = np.cumsum([0, *map(len, self._spelled)])
+        remember(self._joined, offsets[first:], np.array(self._codes[first:]), self._known)
+
+
+def cell_text(raw: bytes, quote: str) -> str:
+    """The text of a cell from its bytes, without the quotes around it."""
+    text = raw.decode()
+    return text.replace(quote * 2, quote) if quote and quote in text else text
+
+
+def cell_texts(block: bytes, starts: Places, ends: Places, quote: str) -> list[str]:
+    """The texts of cells (n,) of a block."""
+    return [cell_text(block[start:end], quote) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

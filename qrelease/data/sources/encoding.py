@@ -32,26 +32,63 @@ Schema = Domain | str | os.PathLike[str]
 _MEMORY_FRACTION = 4  # codes that take more than a fourth of the free memory are kept in temporary files
 
 
-_MOST_BYTES = 1 << 28  # and codes that take more than this
+_MAX_BYTES = 1 << 28  # and codes that take more than this
 
 
 class Piece(Protocol):
     """Some consecutive records of a source. Errors name the source, the line or row, the column and the value."""
 
     def codes(self, encoder: Encoder, column: str) -> Codes:
-        """The codes (n,) of a column, each a function of its own value alone."""
+        """The codes of a column, each a function of its own value alone.
+
+        Parameters
+        ----------
+        encoder : Encoder
+            Turns values of the column into codes.
+        column : str
+            Its name in the header.
+
+        Returns
+        -------
+        ndarray of unsigned int, shape (n,)
+            Private.
+
+        Raises
+        ------
+        InvalidInput
+            For a value that the schema has no place for: it names the source, the line, the column and the value.
+        """
 
     def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names; `NOBODY` where it names none."""
+        """The numbers of the persons that a column names.
+
+        Parameters
+        ----------
+        reader : PersonReader
+            Numbers persons by their names.
+        column : str
+            The column of names.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            `NOBODY` where a record names none. Private.
+        """
 
 
 class Reader(Protocol):
     """A source of records.
 
-    path    what errors call it
-    files   the files that it reads
-    header  the names of its columns
-    keyed   whether each record names its own columns: then the header is of the records, and private
+    Attributes
+    ----------
+    path
+        What errors call it.
+    files
+        The files that it reads.
+    header
+        The names of its columns.
+    keyed
+        Whether each record names its own columns: then the header is of the records, and private.
     """
 
     keyed: bool
@@ -60,10 +97,32 @@ class Reader(Protocol):
     header: tuple[str, ...]
 
     def check_header(self, known: Collection[str] = ()) -> None:
-        """`InvalidInput` for a header that seems to be separated in another way, and is none of the known names."""
+        """Raise for a header that seems to be separated by another character than is expected.
+
+        Parameters
+        ----------
+        known : collection of str
+            The columns of the schema: a header that has one of them is right.
+
+        Raises
+        ------
+        InvalidInput
+            It names the file.
+        """
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """All records, in order, with at least these columns of the header."""
+        """All records, in order.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns that are needed, at least.
+
+        Returns
+        -------
+        iterator of Piece
+            Consecutive records each.
+        """
 
     def texts(self) -> Iterator[Iterable[Iterable[str]]]:
         """All columns of some records as texts, for a draft."""
@@ -160,7 +219,7 @@ def selected(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> D
 
 
 def records_of(domain: Domain) -> Domain:
-    """Of the records that the columns of a domain are derived from."""
+    """The domain of the records that the columns of a domain are derived from."""
     assert domain.person is not None
     person = replace(domain.person, derive=(), records=())
     records = Domain(domain.person.records, code_lists=domain.code_lists, person=person)
@@ -175,7 +234,7 @@ class _Columns:
         self._domain = domain
         self._pointed = [axis for axis, attribute in enumerate(domain) if has_points(attribute)]
         kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
-        self._limit = min(memory.free() // _MEMORY_FRACTION, _MOST_BYTES)
+        self._limit = min(memory.free() // _MEMORY_FRACTION, _MAX_BYTES)
         self._types = [code_type(attribute) for attribute in kept]
         self._pieces: list[list[Codes]] = [[] for _ in kept]
         self._files: list[IO[bytes]] = []

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from glob import glob, has_magic
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from qrelease.data.sources.dialect import Dialect
     from qrelease.data.sources.encoding import Reader
 
-_SMALL = 1 << 21  # bytes of a CSV file that Python has read before pyarrow is loaded
+_SMALL = 1 << 21  # bytes of a CSV file that Python has read before numba is loaded
 _PACKING = 8  # by about so much are CSV files compressed
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -25,10 +26,19 @@ JSON_SUFFIXES = (".jsonl", ".ndjson")
 
 DATABASE_SUFFIXES = (".duckdb", ".ddb")
 
+SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2")
 
-SUFFIXES = (".csv", *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *JSON_SUFFIXES, *DATABASE_SUFFIXES, *PACKED_SUFFIXES)
+_NOT_CSV = (*PARQUET_SUFFIXES, *ARROW_SUFFIXES, *JSON_SUFFIXES, *DATABASE_SUFFIXES, *SQLITE_SUFFIXES)
+
+SUFFIXES = (".csv", *_NOT_CSV, *PACKED_SUFFIXES)
 """The suffixes of data files, those of compressed ones among them."""
+
+
+def is_server(place: str | os.PathLike[str]) -> bool:
+    """Whether records are named by the address of a PostgreSQL server; also one that is not written as it should be."""
+    return isinstance(place, str) and re.match(r"\s*postgres(ql)?\s*:", place, re.IGNORECASE) is not None
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -36,34 +46,42 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in PARQUET_SUFFIXES
 
 
-def open_reader(path: str | os.PathLike[str], query: str | None = None) -> Reader:
+def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect: Dialect | None = None) -> Reader:
     """The reader of a data file, or of all files of a pattern such as `part-*.parquet`.
 
-    Parquet, Arrow, JSON lines and DuckDB by the suffix, which `query` is for; else CSV. Raises `InvalidInput` as that
-    reader does.
+    Parquet, Arrow, JSON lines, SQLite and DuckDB by the suffix, which the last two need a `query` for; else CSV, which
+    `dialect` is for. Or of an address `postgresql://…`. Raises `InvalidInput` as that reader does.
     """
     from qrelease.data.sources.batches import arrow_reader, query_reader
+    from qrelease.data.sources.databases import postgres_reader, sqlite_reader
     from qrelease.data.sources.json_lines import JsonLinesReader
     from qrelease.data.sources.many import ManyReader
     from qrelease.data.sources.parquet import ParquetReader
 
     place, suffix = Path(path), unpacked(path).suffix.lower()
+    if dialect is not None and (is_server(path) or query is not None or suffix in _NOT_CSV):
+        raise InvalidInput(f"{path}: separator, quote, decimal mark and encoding are of CSV files")
+    if is_server(path):
+        return postgres_reader(str(path), query)
+    if suffix in SQLITE_SUFFIXES:
+        return sqlite_reader(place, query)
     if query is not None or suffix in DATABASE_SUFFIXES:
         if query is None:
             raise InvalidInput(f"{path}: say which of its records with --query")
         if suffix not in DATABASE_SUFFIXES:
-            raise InvalidInput(f"{path}: a query is of a file of DuckDB's, {', '.join(DATABASE_SUFFIXES)}")
+            known = ", ".join((*DATABASE_SUFFIXES, *SQLITE_SUFFIXES))
+            raise InvalidInput(f"{path}: a query is of a file of DuckDB's or SQLite's, {known}")
         return query_reader(place, query)
     if is_pattern(path):
         files = sorted(glob(str(path), recursive=True))
         if not files:
             raise InvalidInput(f"no file is named {path}")
-        return ManyReader(place, [open_reader(file) for file in files])
+        return ManyReader(place, [open_reader(file, dialect=dialect) for file in files])
     if is_parquet(path):
         return ParquetReader(path)
     if suffix in ARROW_SUFFIXES:
         return arrow_reader(place)
-    return JsonLinesReader(path) if suffix in JSON_SUFFIXES else csv_reader(path)
+    return JsonLinesReader(path) if suffix in JSON_SUFFIXES else csv_reader(path, dialect)
 
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
@@ -76,20 +94,24 @@ def unpacked(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_suffix("") if Path(path).suffix.lower() in PACKED_SUFFIXES else Path(path)
 
 
-def csv_reader(path: str | os.PathLike[str]) -> Reader:
-    """The reader of a CSV file: by Arrow where that is installed and sooner; both read the same."""
-    from qrelease.data.sources.arrow_csv import ArrowCsvReader
-    from qrelease.data.sources.csv import CsvReader
+def csv_reader(path: str | os.PathLike[str], dialect: Dialect | None = None) -> Reader:
+    """The reader of a CSV file: by blocks of bytes where that is sooner; both read the same."""
+    from qrelease.data.sources.csv import PLAIN, CsvReader
 
+    dialect = dialect or PLAIN
     with suppress(OSError):
         packed = Path(path).suffix in PACKED_SUFFIXES
-        if os.path.getsize(path) * (_PACKING if packed else 1) > _SMALL and find_spec("pyarrow") is not None:
-            return ArrowCsvReader(path)
-    return CsvReader(path)
+        if os.path.getsize(path) * (_PACKING if packed else 1) > _SMALL:
+            from qrelease.data.sources.csv_blocks import BlockCsvReader
+
+            return BlockCsvReader(path, dialect)
+    return CsvReader(path, dialect)
 
 
 def dataset_name(path: str | os.PathLike[str]) -> str:
     """The name of a data file without its suffixes: `people` of people.csv, people.csv.gz and people.parquet alike."""
+    if is_server(path):
+        raise InvalidInput("records on a server: give their dataset a name, by --dataset")
     if is_pattern(path):
         raise InvalidInput(f"{path} are many files: give their dataset a name, by --dataset")
     name = Path(path).resolve()

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.sources.arrow import Misplaced, distinct_codes, is_looked_up
+from qrelease.data.sources.arrow import distinct_codes, is_looked_up
 from qrelease.data.sources.csv import CHUNK
-from qrelease.data.sources.encoder import Encoder, plain_codes
-from qrelease.data.sources.kernels import table_codes
+from qrelease.data.sources.encoder import Encoder, Misplaced, plain_codes
+from qrelease.data.sources.kernels import read_only, table_codes
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
@@ -101,7 +101,7 @@ def _whole(encoder: Encoder, numbers: npt.NDArray[Any], first: int) -> Codes:
         return _numeric(encoder, numbers.astype(np.float64), range(first, first + len(numbers)))
     found = np.empty(len(numbers), np.int32)
     low, table = encoder.whole_numbers
-    left = table_codes(numbers.astype(np.int64), low, table, found)  # a copy, of the one type that is compiled
+    left = table_codes(read_only(numbers, np.int64), low, table, found)
     codes: Codes = found.astype(encoder.dtype)
     if left:
         rest = np.flatnonzero(found < 0)

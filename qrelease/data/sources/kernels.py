@@ -10,6 +10,14 @@ from numba import njit
 
 Places = npt.NDArray[np.int32]
 
+
+def read_only(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The same numbers as the one type of array that loops are compiled for: what Arrow gives cannot be written."""
+    found = np.ascontiguousarray(numbers, dtype).view()
+    found.flags.writeable = False
+    return found
+
+
 _jit: Any = njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -17,7 +25,7 @@ _jit: Any = njit(cache=True, nogil=True, error_model="numpy")
 def bin_codes(
     numbers: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], whole: bool, found: Places
 ) -> None:  # pragma: no cover
-    """The bins of numbers (n,), which begin at `edges`; -1 outside, and for fractions where values are whole."""
+    """The bins of numbers (n,), `read_only`, from `edges` on; -1 outside, and for fractions where values are whole."""
     count = len(edges)
     low, high = edges[0], edges[count - 1]
     for i in range(len(numbers)):
@@ -37,7 +45,7 @@ def bin_codes(
 
 @_jit
 def table_codes(numbers: npt.NDArray[np.int64], low: int, table: Places, found: Places) -> int:  # pragma: no cover
-    """Codes of whole numbers (n,) by a table that begins at `low`; -1 for those that it has not, which are counted."""
+    """Codes of whole numbers (n,), `read_only`, by a table from `low` on; -1 for those not in it, which are counted."""
     left = 0
     for i in range(len(numbers)):
         place = numbers[i] - low

@@ -36,7 +36,7 @@ class ManyReader:
                 raise InvalidInput(f"{reader.path} has other columns than {self._readers[0].path}")
 
     def check_header(self, known: Collection[str] = ()) -> None:
-        """As each file does."""
+        """Raise what any of the files raises."""
         for reader in self._readers:
             reader.check_header(known)
 

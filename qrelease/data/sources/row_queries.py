@@ -140,8 +140,10 @@ def _check_names(connection: Any, nodes: list[Mapping[str, Any]], path: str) -> 
     found = connection.execute("select table_name, sql from duckdb_tables() where not internal").fetchall()
     tables = {name.lower(): sql.lower() for name, sql in found}
     views = {name.lower() for (name,) in connection.execute("select view_name from duckdb_views()").fetchall()}
-    own = "select function_name from duckdb_functions() where not internal"
-    macros = {name.lower() for (name,) in connection.execute(own).fetchall()}
+    macros: set[str] = set()
+    if any(node.get("class") == "FUNCTION" for node in nodes):  # to list all functions takes a while
+        own = "select function_name from duckdb_functions() where not internal"
+        macros = {name.lower() for (name,) in connection.execute(own).fetchall()}
     for node in nodes:
         if node.get("type") == "BASE_TABLE":
             name = _name(node)

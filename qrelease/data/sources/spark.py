@@ -26,7 +26,7 @@ from qrelease.data.fingerprint import digests
 from qrelease.data.known_counts import KnownCounts, check_cells
 from qrelease.data.sources import spark_blocks
 from qrelease.data.sources.encoding import Schema, found_columns, person_column, records_of, selected
-from qrelease.data.sources.spark_blocks import Layout, Reading
+from qrelease.data.sources.spark_blocks import BlockReading, Layout
 from qrelease.errors import InvalidInput, QReleaseError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     needed = dict.fromkeys(plain[name] for name in [*names.values(), *([] if person is None else [person])])
     rows = frame.toDF(*plain.values()).select(*needed)
     partitions = _shuffled(frame)
-    reading = Reading(
+    reading = BlockReading(
         Layout(records, of_persons=person is not None),
         {name: plain[column] for name, column in names.items()},
         None if person is None else plain[person],

@@ -108,7 +108,7 @@ class Layout:
 
 @final
 @dataclass(frozen=True)
-class Reading:
+class BlockReading:
     """How a frame's rows become blocks.
 
     layout   of the blocks
@@ -123,7 +123,7 @@ class Reading:
     buckets: int
 
 
-def encoded(batches: Iterator[RecordBatch], reading: Reading) -> Iterator[RecordBatch]:
+def encoded(batches: Iterator[RecordBatch], reading: BlockReading) -> Iterator[RecordBatch]:
     """Blocks of a partition's rows; where the unit is a person, rows for `gathered`."""
     import narwhals.stable.v2 as nw
     from pyspark import TaskContext
@@ -187,7 +187,7 @@ def _by_bucket(
         yield _row({"bucket": number, "records": len(rows)}, found)
 
 
-def gathered(batches: Iterator[RecordBatch], reading: Reading, derived: Domain | None) -> Iterator[RecordBatch]:
+def gathered(batches: Iterator[RecordBatch], reading: BlockReading, derived: Domain | None) -> Iterator[RecordBatch]:
     """One block for each bucket, of rows in the order of their buckets.
 
     derived  of the one record a person that is made of these, if it is

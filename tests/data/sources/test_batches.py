@@ -1,6 +1,8 @@
 """Typed sources: what a query may do, and the same codes from all of them, of persons and derived columns too."""
 
+import contextlib
 import json
+import sqlite3
 
 import polars as pl
 import pytest
@@ -32,6 +34,9 @@ def sources(tmp_path):
     with duckdb.connect(tmp_path / "t.duckdb") as connection:
         connection.register("given", table)
         connection.execute("create table visits as select row_number() over () as n, id, ward, age from given")
+    with contextlib.closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection, connection:
+        connection.execute("create table visits (id, ward text, age)")
+        connection.executemany("insert into visits values (:id, :ward, :age)", ROWS)
     relation = duckdb.from_arrow(table)
     query = "select id, ward, age from visits order by n"
     return {
@@ -40,6 +45,7 @@ def sources(tmp_path):
         "arrow": lambda schema: Table.read(tmp_path / "t.arrow", schema),
         "json": lambda schema: Table.read(tmp_path / "t.jsonl", schema),
         "duckdb": lambda schema: Table.read(tmp_path / "t.duckdb", schema, query=query),
+        "sqlite": lambda schema: Table.read(tmp_path / "t.sqlite", schema, query="visits"),
         "polars": lambda schema: Table.from_frame(pl.LazyFrame(FRAME), schema),
         "relation": lambda schema: Table.from_frame(relation, schema),
     }

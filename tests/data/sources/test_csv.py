@@ -108,15 +108,15 @@ def test_many_distinct_values_are_not_all_remembered(file):
         ("", "people.csv is empty; it needs a header row"),
         ("\n\n", "people.csv is empty; it needs a header row"),
         ("age,sex\n1,F\n", "people.csv has no column 'day'; it has age, sex"),
-        ("age;sex;day\n1;F;\n", "people.csv line 1: columns are separated by ';'; save it with commas"),
-        ("age\tsex\tday\n1\tF\t\n", "people.csv line 1: columns are separated by '\\t'; save it with commas"),
+        ("age;sex;day\n1;F;\n", "people.csv line 1: columns seem to be separated by ';'; say --separator"),
+        ("age\tsex\tday\n1\tF\t\n", "people.csv line 1: columns seem to be separated by '\\t'; say --separator"),
         ("age,sex,age,day\n", "people.csv line 1: column 'age' appears twice"),
         ("age,sex,day\n1,F,\n\n1,F\n", "people.csv line 4: 2 values, the header has 3"),
         ('age,sex,day\n"1\n",F,\n1,F,,\n', "people.csv line 4: 4 values, the header has 3"),
         ('age,sex,day\n"1,F,\n', "people.csv line 2: not CSV, unexpected end of data"),
         ('age,sex,day\n"1"2,F,\n', "people.csv line 2: not CSV, ',' expected after '\"'"),
-        (b"age,sex,day\n1,F,\n1,\xe9,\n", "people.csv line 3: byte 0xe9 is not UTF-8; save it as UTF-8"),
-        ("age,sex,day\n".encode("utf-16"), "people.csv line 1: byte 0xff is not UTF-8; save it as UTF-8"),
+        (b"age,sex,day\n1,F,\n1,\xe9,\n", "people.csv line 3: byte 0xe9 is not UTF-8; say its --encoding"),
+        ("age,sex,day\n".encode("utf-16"), "people.csv line 1: byte 0xff is not UTF-8; say its --encoding"),
         (
             "age,sex,day\n1,F,\n61,F,\n",
             "people.csv line 3: column 'age': value '61' is not within the bins 0..59",
@@ -183,7 +183,7 @@ def test_a_single_column_may_be_named_with_a_mark_that_separates_elsewhere(file,
     domain = Domain((Attribute(name, "category", categories=("x", "y")),))
     path = file(f'"{name}"\nx\ny\n')
     assert codes(Table.read_csv(path, domain)) == [[0, 1]]
-    with pytest.raises(InvalidInput, match="columns are separated by"):
+    with pytest.raises(InvalidInput, match="columns seem to be separated by"):
         draft(path)
 
 

@@ -1,0 +1,211 @@
+"""CSV files read as blocks of bytes, whose records are those of `CsvReader` or not taken at all.
+
+`CsvReader` says what a file holds. Kernels find the same cells in the bytes many times sooner, as long as these are
+plain: lines that end in line feeds, quotes only around whole fields, as many cells as the header has. Where one of
+these does not hold, or anything is wrong, `CsvReader` goes on from the last record that was read, and gives the records
+or the error. Nothing is guessed from a sample, and every cell is encoded by itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.parallel import ahead
+from qrelease._util.typing import Codes
+from qrelease.data.persons import PersonReader
+from qrelease.data.sources.compression import READ_ERRORS, open_bytes, open_text
+from qrelease.data.sources.csv import PLAIN, CsvPiece, CsvReader
+from qrelease.data.sources.csv_kernels import PADDING, Places, split
+from qrelease.data.sources.dialect import Dialect
+from qrelease.data.sources.encoder import Encoder, Misplaced, Spellings, cell_texts
+from qrelease.data.sources.progress import reading_bar
+from qrelease.errors import InvalidInput
+
+BLOCK = 1 << 18
+"""Bytes that are read at a time: with the places of their cells they stay in a core's cache."""
+
+_MOST = 1 << 26  # bytes of a record
+_MARK = codecs.BOM_UTF8
+
+
+@final
+class BlockCsvReader:
+    """A CSV file as `CsvReader` reads it, sooner."""
+
+    keyed = False
+
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect = PLAIN, block: int = BLOCK) -> None:
+        self._plain = CsvReader(path, dialect)
+        self._dialect = dialect
+        self._block = block
+        self.path: Path = self._plain.path
+        self.files: tuple[Path, ...] = self._plain.files
+        self.header = self._plain.header
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Refuse a header that other marks than commas seem to separate, unless it is the name of a known column."""
+        self._plain.check_header(known)
+
+    def texts(self) -> Iterator[Iterator[tuple[str, ...]]]:
+        """All columns of each chunk."""
+        return self._plain.texts()
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[BlockPiece | CsvPiece]:
+        """The records, by their bytes as long as these are plain, and then by Python."""
+        read, whole, dialect = 0, False, self._dialect
+        spellings: dict[str, Spellings] = {}
+        with reading_bar() as bar:
+            try:
+                with _Bytes(self.path, dialect) as raw:
+                    if self._after_header(raw):
+                        for cells in ahead(self._cells(raw, columns)):
+                            yield BlockPiece(self._plain, cells, spellings, read)
+                            read += len(cells)
+                            bar.update(len(cells))
+                        whole = True
+            except (_UnsureError, UnicodeError, *READ_ERRORS):
+                pass  # Python's reader says what it is
+        if not whole:
+            yield from self._plain.pieces(columns, read)
+
+    def _cells(self, raw: Any, columns: Sequence[str]) -> Iterator[Cells]:
+        """The cells of the records below the header, of about a block each time.
+
+        Raises `_UnsureError`, or an error of the decoder, before bytes that are not plain.
+        """
+        rows = {name: row for row, name in enumerate(columns)}
+        wanted = np.array([rows.get(name, -1) for name in self.header], np.int32)
+        separator, quote = self._dialect.separator, ord(self._dialect.quote) if self._dialect.quote else -1
+        left, size = b"", self._block
+        while True:
+            more: bytes = raw.read(size)
+            found = left + more
+            if not more and found:
+                found += b"\n"  # the last record needs none
+            block = found + bytes(PADDING)
+            room = len(columns), len(found) // len(self.header) + 1  # a cell takes a byte, and the last one no end
+            starts, ends = np.empty(room, np.int32), np.empty(room, np.int32)
+            look = np.frombuffer(block, np.uint8)
+            records, taken, plain = split(look, len(found), ord(separator), quote, wanted, starts, ends)
+            if not found.isascii():
+                found[:taken].decode()
+            if records:
+                yield Cells(block, rows, starts[:, :records], ends[:, :records])
+            if not plain:
+                raise _UnsureError
+            left = found[taken:]
+            if not more:
+                if left:
+                    raise _UnsureError
+                return
+            size = max(self._block, len(left))  # of a long record more each time
+            if len(left) > _MOST:
+                raise _UnsureError
+
+    def _after_header(self, raw: Any) -> bool:
+        """Whether the file was read to the end of a header that is one plain line."""
+        line = raw.readline(_MOST)
+        if not line.endswith(b"\n") or b"\r" in line[:-2]:
+            return False
+        text = line.removeprefix(_MARK).decode()
+        try:
+            names = next(csv.reader(io.StringIO(text, newline=""), **self._dialect.format), [])
+        except csv.Error:  # a name goes on in the next line
+            return False
+        return tuple(name.strip() for name in names) == self.header and bool(names)
+
+
+class _Bytes:
+    """The bytes of a file as UTF-8, whatever its encoding."""
+
+    def __init__(self, path: Path, dialect: Dialect) -> None:
+        self._text: Any = None if dialect.is_utf8 else open_text(path, dialect.encoding)
+        self._raw: Any = open_bytes(path) if self._text is None else self._text
+
+    def __enter__(self) -> _Bytes:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._raw.close()
+
+    def read(self, size: int) -> bytes:
+        """About so many bytes; none at the end."""
+        found: Any = self._raw.read(size)
+        return found if self._text is None else found.encode()  # type: ignore[no-any-return]
+
+    def readline(self, size: int) -> bytes:
+        """The next line, at most so long."""
+        found: Any = self._raw.readline(size)
+        return found if self._text is None else found.encode()  # type: ignore[no-any-return]
+
+
+class _UnsureError(Exception):
+    """Bytes that Python may split in another way."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Where the cells of some records are.
+
+    block   their bytes, and `PADDING` more
+    rows    by its name, the row of a column in `starts` and `ends`
+    starts  where each cell begins, (columns, n)
+    ends    where it ends, (columns, n), without quotes around it
+    """
+
+    block: bytes
+    rows: dict[str, int]
+    starts: Places
+    ends: Places
+
+    def __len__(self) -> int:
+        return int(self.starts.shape[1])
+
+    def column(self, name: str) -> tuple[bytes, Places, Places]:
+        """The block, and the cells (n,) of a column."""
+        row = self.rows[name]
+        return self.block, self.starts[row], self.ends[row]
+
+
+@final
+class BlockPiece:
+    """Some records to codes; a value without a place is an error with its line.
+
+    spellings  by column, what was looked up in the records before; more is written into it
+    first      the number of these
+    """
+
+    def __init__(self, reader: CsvReader, cells: Cells, spellings: dict[str, Spellings], first: int) -> None:
+        self._reader, self.cells, self._spellings, self._first = reader, cells, spellings, first
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column."""
+        spellings = self._spellings.get(column)
+        if spellings is None or spellings.encoder is not encoder:
+            self._spellings[column] = spellings = Spellings(encoder, self._reader.dialect)
+        try:
+            return spellings.codes(*self.cells.column(column))
+        except Misplaced as error:
+            raise InvalidInput(f"{self._where(error.position)}: {error}") from None
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names."""
+        return reader.text_codes(self.texts(column), self._where)
+
+    def texts(self, column: str) -> list[str]:
+        """The texts (n,) of a column."""
+        return cell_texts(*self.cells.column(column), self._reader.dialect.quote)
+
+    def _where(self, position: int) -> str:
+        return f"{self._reader.path} line {self._reader.line(self._first + position)}"

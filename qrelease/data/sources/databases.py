@@ -1,0 +1,275 @@
+"""Tables of databases that have no columnar reader: SQLite files, and PostgreSQL servers by their address.
+
+A table is read as it stands, by one statement that names its columns: nothing that is asked of the database filters,
+joins or counts. So every record is a row of that table, and its code is that of the texts of its own values. A view is
+refused, since it may mix rows, and so is whatever else a database computes where a table seems to be.
+
+SQLite gives each value a type of its own, whatever is declared of the column; they are taken as they are. PostgreSQL
+gives times, days and identifiers as texts, in ISO's form and in UTC.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from qrelease._util.typing import Codes
+from qrelease.data.persons import PersonReader
+from qrelease.data.sources.encoder import Encoder
+from qrelease.data.sources.progress import reading_bar
+from qrelease.data.spelling import shown
+from qrelease.errors import InvalidInput
+
+_CHUNK: Final = 1 << 12
+"""Rows that are held at a time."""
+
+_AS_TEXT: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "uuid")
+"""Types whose values PostgreSQL spells: Python's own have no room for all of them."""
+
+Rows = Callable[[Sequence[str]], Iterator[list[tuple[Any, ...]]]]
+
+
+@final
+class RowReader:
+    """A table of a database, read as a file is.
+
+    path    what errors call it
+    files   the files that it reads
+    header  the names of its columns
+    rows    gives all rows, in the columns named, some at a time
+    """
+
+    keyed = False
+
+    def __init__(self, path: Path, files: tuple[Path, ...], header: Sequence[str], rows: Rows) -> None:
+        self.path, self.files, self.header = path, files, tuple(header)
+        self._rows = rows
+
+    def check_header(self, known: Collection[str] = ()) -> None:
+        """Nothing separates the names."""
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[RowPiece]:
+        """All rows, some at a time."""
+        first, names = 0, [*dict.fromkeys(columns)]
+        places = {name: place for place, name in enumerate(names)}
+        with reading_bar() as bar:
+            for rows in self._rows(names):
+                yield RowPiece(str(self.path), first, places, rows)
+                first += len(rows)
+                bar.update(len(rows))
+
+    def texts(self) -> Iterator[list[list[str]]]:
+        """All columns of some rows as texts, a missing value as the empty one."""
+        for rows in self._rows(self.header):
+            yield [[shown(row[place]) for row in rows] for place in range(len(self.header))]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RowPiece:
+    """Some rows to codes; a value without a place is an error with its row.
+
+    first   the number of rows before these
+    places  of the columns in a row
+    """
+
+    source: str
+    first: int
+    places: dict[str, int]
+    rows: list[tuple[Any, ...]]
+
+    def codes(self, encoder: Encoder, column: str) -> Codes:
+        """The codes (n,) of a column."""
+        values = self._values(column)
+        try:
+            return np.fromiter(map(encoder.code, values), encoder.dtype, len(values))
+        except InvalidInput:
+            position, error = encoder.fault(values)
+            raise InvalidInput(f"{self._where(position)}: {error}") from None
+
+    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
+        """The numbers (n,) of the persons that a column names."""
+        return reader.codes(self._values(column), self._where)
+
+    def _values(self, column: str) -> list[Any]:
+        place = self.places[column]
+        return [row[place] for row in self.rows]
+
+    def _where(self, position: int) -> str:
+        return f"{self.source} row {self.first + position} (from 0)"
+
+
+def sqlite_reader(path: Path, table: str | None) -> RowReader:
+    """The reader of a table of a SQLite file, which is opened for reading alone.
+
+    Raises `InvalidInput` for what is no table of rows that are stored: a view, a virtual table.
+    """
+
+    @contextmanager
+    def opened() -> Iterator[sqlite3.Connection]:
+        if not path.exists():
+            raise InvalidInput(f"{path} cannot be read: there is no such file")
+        try:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+                connection.text_factory = _text
+                connection.execute("pragma trusted_schema = off")
+                yield connection
+        except sqlite3.Error as error:
+            raise InvalidInput(f"{path} cannot be read: {_line(error)}") from None
+
+    def rows(columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+        # With the table before it, a name can be no text: SQLite takes a quoted one for that where there is no column.
+        names = ", ".join(f"t.{_quoted(column)}" for column in columns) or "null"
+        with opened() as connection:
+            cursor = connection.execute(f"select {names} from main.{_quoted(found)} as t")  # noqa: S608  quoted
+            while chunk := cursor.fetchmany(_CHUNK):
+                yield chunk
+
+    with opened() as connection:
+        kinds = {
+            name: "a virtual table" if str(sql).lower().startswith("create virtual") else f"a {kind}"
+            for name, kind, sql in connection.execute(
+                "select name, type, sql from main.sqlite_master where type in ('table', 'view') and name not like"
+                " 'sqlite\\_%' escape '\\'"
+            )
+        }
+        found = _chosen(f"{path}", [name for name, kind in kinds.items() if kind == "a table"], kinds, table)
+        header = [name for _, name, *_ in connection.execute(f"pragma main.table_xinfo({_quoted(found)})")]
+    return RowReader(path, (path,), header, rows)
+
+
+def _text(raw: bytes) -> str | bytes:
+    """A text of SQLite's; what is not UTF-8 stays bytes, which are an error of their row."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _chosen(where: str, tables: Sequence[str], kinds: dict[str, str], table: str | None) -> str:
+    """The table that is meant, which is one of these."""
+    listed = f"its tables are {', '.join(sorted(tables))}" if tables else "it has no tables"
+    if table is None:
+        raise InvalidInput(f"{where}: say which table holds the records with --query; {listed}")
+    if table in tables:
+        return table
+    if table in kinds:
+        raise InvalidInput(f"{where}: {table} is {kinds[table]}, in which one record may change others; {listed}")
+    raise InvalidInput(
+        f"{where}: --query takes the name of a table here, and no statement, which might mix records; {listed}"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+_KINDS: Final = {"v": "a view", "m": "a materialised view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
+
+_FOUND: Final = """
+select n.nspname, c.relname, c.relkind, exists (
+    with recursive below (id) as (
+        select c.oid union select i.inhrelid from pg_catalog.pg_inherits i join below b on i.inhparent = b.id)
+    select 1 from below b join pg_catalog.pg_class d on d.oid = b.id where d.relkind not in ('r', 'p')
+) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.oid = pg_catalog.to_regclass(%s)
+"""
+
+_COLUMNS: Final = """
+select a.attname, a.attgenerated <> '' from pg_catalog.pg_attribute a
+where a.attrelid = pg_catalog.to_regclass(%s) and a.attnum > 0 and not a.attisdropped order by a.attnum
+"""
+
+
+def postgres_reader(address: str, table: str | None) -> RowReader:
+    """The reader of a table on a PostgreSQL server. Needs psycopg.
+
+    It is read through a cursor of the server's, in one transaction that only reads and sees one state of the table.
+
+    Raises `InvalidInput` for what is no table of rows that are stored (a view, a foreign table, columns that are
+    generated), and where a policy hides rows from who reads. No message has a password.
+    """
+    try:
+        import psycopg
+        from psycopg import sql
+        from psycopg.types.string import TextLoader
+    except ImportError:
+        raise InvalidInput("records on a PostgreSQL server need psycopg: pip install 'qrelease[postgres]'") from None
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.Error:
+        raise InvalidInput(
+            "the address of the records is not as postgresql://user@host:5432/database; / ? # and @ in a password are"
+            " written %2F %3F %23 and %40"
+        ) from None
+    secrets = [str(value) for name, value in given.items() if "pass" in name and value]
+    where = Path(f"{given.get('host') or 'localhost'}:{given.get('dbname') or given.get('user') or ''}")
+
+    def told(error: Exception) -> str:
+        text = _line(error)
+        for secret in secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        try:
+            with psycopg.connect(address) as connection:
+                connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                connection.read_only = True
+                connection.execute("set local row_security = off")
+                connection.execute("set local time zone 'UTC'")
+                connection.execute("set local datestyle = 'ISO, YMD'")
+                for name in _AS_TEXT:
+                    connection.adapters.register_loader(name, TextLoader)
+                yield connection
+        except (psycopg.Error, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{where} cannot be read: {told(error)}") from None
+
+    if table is None:
+        raise InvalidInput(f"{where}: say which table holds the records with --query, as schema.table")
+    with opened() as connection:
+        try:
+            found = connection.execute(_FOUND, [table]).fetchone()
+        except (psycopg.errors.SyntaxError, psycopg.errors.InvalidName, psycopg.errors.FeatureNotSupported):
+            found = None
+        if found is None:
+            raise InvalidInput(
+                f"{where}: --query takes the name of a table here, as schema.table, and no statement, which might mix"
+                f" records; there is no {table!r}"
+            )
+        schema, name, kind, mixed = found
+        columns = connection.execute(_COLUMNS, [table]).fetchall()
+    if kind not in "rp" or mixed:
+        told_kind = _KINDS.get(kind, "no table") if kind not in "rp" else "a table with a foreign table under it"
+        raise InvalidInput(f"{where}: {table} is {told_kind}, in which one record may change others: name a table")
+    for column, generated in columns:
+        if generated:
+            raise InvalidInput(
+                f"{where}: column {column} of {table} is generated, by which one record may change others"
+            )
+
+    def rows(wanted: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+        names = sql.SQL(", ").join(map(sql.Identifier, wanted)) if wanted else sql.SQL("null")
+        statement = sql.SQL("select {} from {}").format(names, sql.Identifier(schema, name))
+        with opened() as connection, connection.cursor(f"qrelease_{next(_NUMBERS)}") as cursor:
+            cursor.execute(statement)
+            while chunk := cursor.fetchmany(_CHUNK):
+                yield chunk
+
+    return RowReader(where / f"{schema}.{name}", (), [column for column, _ in columns], rows)
+
+
+_NUMBERS: Final = count()
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

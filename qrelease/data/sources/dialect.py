@@ -1,0 +1,100 @@
+"""How a CSV file is written, as its holder says: a guess from records could be changed by one of them."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+from qrelease._util.texts import quoted
+from qrelease.data.spelling import meaning
+from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.attribute import Attribute
+
+_MARKS: Final = frozenset("!#$%&'*/:;<=>?@^_`|~\t,\"")
+_ENCODINGS: Final = re.compile(
+    r"utf-8(-sig)?|utf-(16|32)(-[lb]e)?|iso8859-\d+|cp\d+|mac-roman|koi8-[ru]|shift_jis|euc_jp|euc_kr|gbk|gb18030|big5"
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Separator, quote, decimal mark and encoding of a CSV file.
+
+    Attributes
+    ----------
+    separator
+        One mark: a comma, a semicolon, a tab, a bar, …
+    quote
+        What stands around a field with separators or line breaks in it, and twice for one of its own in a field; empty
+        where nothing does.
+    decimal
+        Before the decimals of a number, `.` or `,`; a schema is written with points whatever the file has. Beside a
+        decimal comma a number with a point is refused, for it may be one with thousands.
+    encoding
+        By its name in Python: utf-8 (a byte order mark is skipped), latin-1, cp1252, utf-16, ….
+
+    Raises
+    ------
+    InvalidInput
+        For a mark or an encoding that is not one of these.
+
+    Examples
+    --------
+    >>> Dialect(separator=";", decimal=",").pointed("1,50")
+    '1.50'
+    """
+
+    separator: str = ","
+    quote: str = '"'
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if self.separator not in _MARKS or self.separator == '"':
+            raise InvalidInput(f"--separator must be one mark, such as ; or a tab, got {self.separator!r}")
+        if self.quote and (self.quote not in _MARKS or self.quote == self.separator):
+            raise InvalidInput(f"--quote must be one mark other than the separator, or empty, got {self.quote!r}")
+        if self.decimal not in (".", ","):
+            raise InvalidInput(f"--decimal must be . or , got {self.decimal!r}")
+        try:
+            name = codecs.lookup(self.encoding).name
+        except LookupError:
+            name = ""
+        if not _ENCODINGS.fullmatch(name):
+            raise InvalidInput(f"--encoding must be one such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
+        object.__setattr__(self, "encoding", name)
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the bytes are UTF-8."""
+        return self.encoding.startswith("utf-8")
+
+    @property
+    def format(self) -> dict[str, Any]:
+        """What Python's `csv.reader` is told."""
+        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
+        return {"delimiter": self.separator, "quotechar": self.quote or None, "quoting": quoting, "strict": True}
+
+    def pointed(self, text: str) -> str:
+        """A numeral with a decimal comma as one with a point; any other text as it is."""
+        if self.decimal == "." or "," not in text or "." in text:
+            return text
+        changed = text.replace(",", ".")
+        return changed if isinstance(meaning(changed.strip()), float) else text
+
+    def text(self, attribute: Attribute, text: str) -> str:
+        """The text that is looked up for a cell: of a column of numbers with points.
+
+        Raises `InvalidInput` for a number with a point beside decimal commas, unless it is listed as missing.
+        """
+        if self.decimal == "." or attribute.kind not in ("coded", "number"):
+            return text
+        if "." in text and text.strip() not in attribute.missing and isinstance(meaning(text.strip()), float):
+            raise InvalidInput(f"column {attribute.name!r}: value {quoted(text)} has a point, and --decimal is a comma")
+        return self.pointed(text)
