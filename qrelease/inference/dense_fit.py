@@ -138,7 +138,7 @@ class _Objective:
         return self.basis.coordinates(np.concatenate(tables))
 
     def interactions(self, theta: Floats) -> dict[Axes, Floats]:
-        """The tables of θ."""
+        """The interactions as tables, by their columns."""
         parts = np.split(self.basis.tables(theta), self.tables.offsets[1:-1])
         return dict(zip(self.basis.sets, parts, strict=True))
 

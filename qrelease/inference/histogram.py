@@ -33,7 +33,7 @@ _ROWS = 1 << 16  # records whose codes are worked out at a time
 
 _DRIFT = 2.0**40  # the mean weight by which the weights are scaled back to a mean of 1
 
-_MOST = 700.0  # the largest exponent: e^±700 is a float64
+_MAX_EXPONENT = 700.0  # the largest exponent: e^±700 is a float64
 
 _SMALL = 1 << 12  # cells of a query whose support is kept, at some 40 bytes each
 _KEPT = 256  # such supports
@@ -179,8 +179,8 @@ class Histogram:
             raise InvalidInput(f"an update needs one number for each query, ({queries.count},), got {steps.shape}")
         exponents = queries.adjoint(steps) * queries.unit
         largest = float(np.abs(exponents).max())
-        if not largest <= _MOST:
-            raise InvalidInput(f"an update scales by at most e^±{_MOST:g}, got an exponent of {largest:g}")
+        if not largest <= _MAX_EXPONENT:
+            raise InvalidInput(f"an update scales by at most e^±{_MAX_EXPONENT:g}, got an exponent of {largest:g}")
         if group.axes in self._slices:
             self._logs[self._slices[group.axes]] += exponents
         else:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Axes, Floats
 from qrelease.inference.residuals import Estimates
 
-_LEAST_SHARE: Final = 1e-4
+_MIN_SHARE: Final = 1e-4
 """Of the records: a cell of a column is not taken to have fewer."""
 
 
@@ -75,8 +75,9 @@ class Interactions:
         return found
 
     def variances(self, tables: Floats) -> Floats:
-        """Of each coordinate, freed as `spectrum` has it, for one record with these marginals: (cells,) to
-        (dimensions,). It is the spectrum where the columns are independent and distributed like pᵢ.
+        """The variance of each coordinate for one record with these marginals, (cells,) to (dimensions,).
+
+        It is the `spectrum` where the columns are independent and distributed like pᵢ.
         """
         found = np.empty(len(self.spectrum))
         for (cells, place, _), group in zip(self._batches, self._alike, strict=True):
@@ -133,7 +134,7 @@ def _single(estimates: Estimates, axis: int) -> Floats:
     measured = estimates.residuals.get((axis,))
     if measured is None:
         return np.full(size, 1 / size)
-    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST_SHARE * total))
+    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _MIN_SHARE * total))
     found: Floats = counts / counts.sum()
     return found
 

@@ -46,6 +46,7 @@ from qrelease.inference.gibbs import Chains, GibbsSampler, independent
 from qrelease.inference.interaction_basis import singles
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
+from qrelease.inference.mixing import Mixing
 from qrelease.inference.residuals import Estimates
 from qrelease.queries.products import Product
 
@@ -86,11 +87,17 @@ class FitSettings:
     """Sweeps of the records before they grow into more."""
     last_passes: int = 25
     """Passes at most on the last records."""
-    last_change: float = 2e-3
+    last_change: float = 1e-3
     """The root mean squared change of the last records' logarithmic weights in a pass, at which passes end."""
+    mixed_passes: int = 6
+    """Passes whose ends are mixed."""
+    mixed_records: int = 1 << 16
+    """Records at most that tell how they are."""
 
 
 SETTINGS: Final = FitSettings()
+
+_LEAST_WEIGHT: Final = 1e-300  # below it a logarithm says nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +119,7 @@ class LogLinear:
 
 
 @final
-class Problem:
+class FitProblem:
     """The measured marginals and signs side by side, as `record_kernels.rake` takes them.
 
     sets    of columns, of the marginals and then of the signs
@@ -362,7 +369,7 @@ def fit(
 
     Raises `InvalidInput` where no record is found that is possible.
     """
-    problem = Problem(estimates, signs, impossible)
+    problem = FitProblem(estimates, signs, impossible)
     theta = problem.start(start)
     chains = independent(problem.singles, problem.impossible, weighted_records, rng) if start is None else start.chains
     if chains.number != weighted_records or chains.counts is not None:
@@ -378,7 +385,7 @@ def fit(
 class _Passes:
     """Passes over all sets, with shorter and shorter steps, that are interrupted where records must be drawn anew."""
 
-    def __init__(self, problem: Problem, theta: Floats, weighted_records: int) -> None:
+    def __init__(self, problem: FitProblem, theta: Floats, weighted_records: int) -> None:
         self._problem, self._theta = problem, theta
         self._ridge = problem.ridge(problem.total / weighted_records)
         self._order = np.arange(len(problem.sets))
@@ -426,17 +433,44 @@ def finish(
     impossible: Mapping[Axes, Mask] | None = None,
 ) -> LogLinear:
     """Draw so many records from the model that was fitted, and fit their weights alone to the end; see `fit`."""
-    problem = Problem(estimates, signs, impossible)
+    problem = FitProblem(estimates, signs, impossible)
     theta = problem.start(start)
     sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, weighted_records), rng)
     for _ in range(SETTINGS.settling_sweeps):
         sampler.sweep(moving.codes, rng)
-    chains = sampler.grown(moving, weighted_records, rng)
-    unseen, ridge, order = problem.unseen(weighted_records), problem.ridge(), np.arange(len(problem.sets))
-    for _ in tqdm(range(SETTINGS.last_passes), desc="last fit", unit="pass", leave=False, disable=None):
-        before = chains.weights.copy()
-        problem.rake(chains, theta, order, unseen, ridge)
-        change = np.sqrt(np.mean((chains.weights / np.maximum(before, 1e-300) - 1) ** 2))
-        if change < SETTINGS.last_change:
-            break
+    chains, theta = _settled(problem, sampler.grown(moving, weighted_records, rng), theta)
     return problem.result(chains, theta, start.rounds)
+
+
+def _settled(problem: FitProblem, chains: Chains, theta: Floats) -> tuple[Chains, Floats]:
+    """Records and θ, raked until little changes, each pass from a mixture of where the last ones led (`mixing`).
+
+    A mixture that leaves the weights much more uneven is beyond what these passes tell: then it goes on without.
+    """
+    unseen, ridge, order = problem.unseen(chains.number), problem.ridge(), np.arange(len(problem.sets))
+    some = slice(None, None, -(-chains.number // SETTINGS.mixed_records))  # enough to tell how much changes
+    theta, mixing, most = theta.copy(), Mixing(SETTINGS.mixed_passes), np.log(max(problem.total, _LEAST_WEIGHT))
+    for turn in tqdm(range(SETTINGS.last_passes), desc="last fit", unit="pass", leave=False, disable=None):
+        before = _logarithms(chains.weights[some])
+        problem.rake(chains, theta, order, unseen, ridge)
+        importance = chains.weights[some] / chains.weights[some].sum()
+        change = _logarithms(chains.weights[some]) - before
+        change -= importance @ change
+        if turn == SETTINGS.last_passes - 1 or np.sqrt(importance @ change**2) < SETTINGS.last_change:
+            break
+        reached = _logarithms(chains.weights), theta.copy(), _logarithms(unseen)
+        logs, *others = mixing.next(change, importance, reached)
+        mixed = Chains(chains.codes, np.exp(logs - logs.max()))
+        mixed.weights[:] /= mixed.weights.sum()
+        if mixed.even < SETTINGS.least_evenness * chains.even:
+            mixing = Mixing(SETTINGS.mixed_passes)
+        else:
+            chains, theta = mixed, np.maximum(others[0], SETTINGS.least_interaction)
+            unseen = np.exp(np.minimum(others[1], most))
+    return chains, theta
+
+
+def _logarithms(weights: Floats) -> Floats:
+    """Of weights of which some, or all in a table of nobody, are 0."""
+    found: Floats = np.log(np.maximum(weights, _LEAST_WEIGHT))
+    return found

@@ -476,12 +476,12 @@ class Newton:
         self._factor = linalg.cho_factor((whole + whole.T) / 2, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, right: Floats) -> Floats:
-        """C⁻¹ right."""
+        """The solution of C x = right."""
         found: Floats = linalg.cho_solve(self._factor, right, check_finite=False)
         return found
 
     def mean(self, z: Floats) -> Floats:
-        """E θ = ΩJz."""
+        """The mean of θ given z, ΩJz."""
         found: Floats = self._prior * (self.fisher @ z)
         return found
 
@@ -494,7 +494,7 @@ class Newton:
         return found
 
     def interactions(self, z: Floats) -> Floats:
-        """(1 + ΩJ) z."""
+        """The interactions ϑ that belong to z, (1 + ΩJ) z."""
         return z + self.mean(z)
 
     def determined(self) -> Floats:
@@ -503,7 +503,7 @@ class Newton:
         return found
 
     def covariance(self) -> Floats:
-        """S C⁻¹ (J + JΩJ)."""
+        """The covariance of what is fitted, S C⁻¹ (J + JΩJ)."""
         return self._noise[:, None] * self.solve(self._spread)
 
 

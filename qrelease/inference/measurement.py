@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from qrelease._util.typing import Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -56,7 +58,23 @@ class Measurement:
         return self.noise.variance / self.repeats
 
     def averaged(self, other: Measurement) -> Measurement:
-        """Both as one, for the same group under the same noise."""
+        """Two measurements of the same group under the same noise as one.
+
+        Parameters
+        ----------
+        other : Measurement
+            The second one.
+
+        Returns
+        -------
+        Measurement
+            The mean, weighted by how often each was repeated.
+
+        Raises
+        ------
+        InvalidInput
+            For another group, or another noise.
+        """
         if (self.group, self.noise) != (other.group, other.noise):
             raise InvalidInput("only measurements of one group under one law can be averaged")
         both = self.repeats + other.repeats
@@ -84,3 +102,8 @@ def count_noise(domain: Domain, cost: Cost) -> tuple[Noise, Fraction]:
     """The noise that counts the records at a cost, or the persons where these count once; and its b or σ², in units."""
     bits = domain.weight_bits
     return calibrated(1 << bits * (1 if isinstance(cost, PureDP) else 2), cost, 2.0**-bits)
+
+
+def as_stored(widths: Floats) -> Floats:
+    """Half-widths to the four digits that a release stores: what is made of these is the same when it is loaded."""
+    return np.array([float(f"{w:.4g}") for w in widths.tolist()])

@@ -53,10 +53,34 @@ class Candidates(Protocol):
         """The hash, which equal nets share: what was proved of a net is remembered."""
 
     def fractions(self, workload: Workload) -> Iterator[Floats]:
-        """What each answers, as fractions: blocks (c, k) in the order of the list."""
+        """What each synopsis answers.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries over the domain.
+
+        Returns
+        -------
+        iterator of ndarray of float, each of shape (c, k)
+            Fractions of the records: blocks of some synopses, in the order of the list.
+        """
 
     def synopsis(self, index: int, total: float) -> Synopsis:
-        """One of them, standing for so many records."""
+        """One of the synopses.
+
+        Parameters
+        ----------
+        index : int
+            Its place in the list.
+        total : float
+            The number of records that it stands for.
+
+        Returns
+        -------
+        Synopsis
+            It answers in counts.
+        """
 
     def to_json(self) -> dict[str, Any]:
         """A description for the manifest."""

@@ -29,7 +29,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
-from qrelease.inference.small_areas import shrunk
+from qrelease.inference.small_areas import shrunk, shrunk_counts
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_of
@@ -46,7 +46,7 @@ draws are nearer to normal."""
 _CLEAR: Final = 5.0
 """Standard deviations of its noise that a count is above 0 where ratios are differentiated."""
 
-_MOST_RUNNING: Final = 2048
+_MAX_RUNNING: Final = 2048
 
 
 @final
@@ -104,8 +104,8 @@ class NumberTable:
     count, count_error
         How many records each group has, with noise, and the half-width of its error bar.
     model, model_low, model_high
-        The answer that is shrunk to what groups have in common (`small_areas`), of a mean and a ratio: what to publish
-        of small groups. Elsewhere the unbiased one.
+        The answer that is shrunk to what groups have in common (`small_areas`), of a mean, a ratio, a variance and a
+        count: what to publish of small groups. Of sums and quantiles the unbiased one.
     note
         What no interval counts; empty where they count everything.
     """
@@ -175,8 +175,8 @@ class NumberTable:
     def cumulative(self) -> NumberTable:
         """Running totals over the groups in their order: of counts and sums."""
         tables, weights = self._linear()
-        if len(self) > _MOST_RUNNING:
-            raise InvalidInput(f"running totals are of {_MOST_RUNNING:,} groups at most, got {len(self):,}")
+        if len(self) > _MAX_RUNNING:
+            raise InvalidInput(f"running totals are of {_MAX_RUNNING:,} groups at most, got {len(self):,}")
         rows = np.tril(np.ones((len(self), len(self))))
         variance = sum(w**2 * t.of_vector(rows) for t, w in zip(tables, weights, strict=True))
         half = self._z * np.sqrt(variance)
@@ -269,7 +269,12 @@ class MeasuredSums:
         keys = np.array(list(np.ndindex(*shape)), np.int64).reshape(math.prod(shape), len(wanted))
         value, low, high = _answered(needs, tables, z)
         model, model_low, model_high = value, low, high
-        if needs.kind in ("mean", "ratio"):
+        if needs.kind in ("count", "histogram"):
+            model = shrunk_counts(value, tables[0].variance)
+            model_low, model_high = np.minimum(np.maximum(low, 0.0), model), np.maximum(high, model)
+        elif needs.kind == "variance":
+            model, model_low, model_high = _shrunk_variance(tables, needs.scale, shape or (1,))
+        elif needs.kind in ("mean", "ratio"):
             middle, half = shrunk(
                 tables[1].values, tables[0].values, (tables[1].variance, tables[0].variance), shape or (1,)
             )
@@ -472,5 +477,17 @@ def _variance(counts: _Sums, sums: _Sums, squares: _Sums, scale: Scale, z: float
     half = z * deviation / safe + sums.variance / safe**2  # the bias of a noisy mean squared
     value = np.clip(np.where(clear, value, 0.5), 0, 1)
     low, high = (np.clip(np.where(clear, value + sign * half, (1 + sign) / 2), 0, 1) for sign in (-1, 1))
+    width = 4 * scale.half * scale.off
+    return value * scale.half**2, low * scale.half**2 - width, high * scale.half**2 + width
+
+
+def _shrunk_variance(tables: Sequence[_Sums], scale: Scale, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
+    """Of the shrunk means of values and of their squares: (u + 1)/2 - m², less the variance of what m is off by."""
+    counts, sums, squares = tables
+    mean, of_mean = shrunk(sums.values, counts.values, (sums.variance, counts.variance), shape)
+    square, of_square = shrunk(squares.values, counts.values, (squares.variance, counts.variance), shape)
+    value = np.clip((square + 1) / 2 - mean**2 - (of_mean / _NORMAL) ** 2, 0, 1)
+    half = of_square / 2 + 2 * np.abs(mean) * of_mean + of_mean**2  # however the two are correlated
+    low, high = np.clip(value - half, 0, 1), np.clip(value + half, 0, 1)
     width = 4 * scale.half * scale.off
     return value * scale.half**2, low * scale.half**2 - width, high * scale.half**2 + width

@@ -16,7 +16,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.maxent import DENSE, fit
-from qrelease.inference.measurement import Measurement
+from qrelease.inference.measurement import Measurement, as_stored
 from qrelease.inference.residuals import Estimates
 from qrelease.noise.distributions import half_widths
 from qrelease.queries.families import Residuals
@@ -88,7 +88,7 @@ class Modelled:
 
     def to_json(self) -> dict[str, Any]:
         """The histogram, and the widths; the residuals are in the measurements."""
-        widths = [None if np.isnan(w) else float(f"{w:.4g}") for w in self.widths]
+        widths = [None if np.isnan(w) else w for w in as_stored(self.widths).tolist()]
         return {"type": "maximum entropy", "histogram": self.histogram.to_json(), "widths": widths, **_last(self)}
 
     @classmethod

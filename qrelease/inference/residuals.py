@@ -52,7 +52,7 @@ from qrelease.queries.workload import Group, Workload
 Objective = Literal["total", "largest"]
 
 _FINEST = 4096  # the least scale, where the largest allows it: a variance is then off by one part in 4096 at most
-_MOST_PAIRS = 1 << 24  # of a marginal and a subset of its columns: some 600 MB
+_MAX_PAIRS = 1 << 24  # of a marginal and a subset of its columns: some 600 MB
 _GAP = 1e-3  # between the largest variance and its lower bound
 _STEPS = 10_000
 _TINY = 1e-300
@@ -172,8 +172,8 @@ class _Below:
     def of(cls, domain: Domain, marginals: Sequence[Axes]) -> _Below:
         shape = domain.shape
         longer = [tuple(a for a in s if shape[a] > 1) for s in marginals]
-        if sum(1 << min(len(s), 32) for s in longer) > _MOST_PAIRS:
-            raise TooLarge(f"the marginals have too many subsets of columns; at most {_MOST_PAIRS:,} fit")
+        if sum(1 << min(len(s), 32) for s in longer) > _MAX_PAIRS:
+            raise TooLarge(f"the marginals have too many subsets of columns; at most {_MAX_PAIRS:,} fit")
         found: dict[int, list[tuple[Ints, Ints, Floats]]] = {}
         for order in {len(s) for s in longer}:
             which = np.array([i for i, s in enumerate(longer) if len(s) == order])
@@ -471,13 +471,13 @@ def _subsets(shape: Sequence[int], axes: Axes) -> Iterator[Axes]:
 
 
 def cell_variance(shape: Sequence[int], axes: Axes, variances: Mapping[Axes, float]) -> float:
-    """Of each cell of a marginal of a universe (n_1, …), counts squared, from the sₛ of its subsets: Σ sₛ v(A, S)."""
+    """The variance of each cell of a marginal of a universe (n_1, …), counts squared: Σ sₛ v(A, S) over its subsets."""
     total = sum(variances[s] * prod(shape[a] * (shape[a] - 1) for a in s) for s in _subsets(shape, axes))
     return float(total / prod(shape[a] for a in axes) ** 2)
 
 
 def query_variances(shape: Sequence[int], group: Group, variances: Mapping[Axes, float]) -> Floats:
-    """Of each query of a group, (k,), counts squared: Σ sₛ ‖Pₛ w̄ₛ‖², w̄ₛ the query averaged over the other columns."""
+    """The variance of each query of a group, (k,), counts squared."""
     queries, axes = group.queries, group.axes
     if isinstance(queries, Cells):
         return np.full(queries.count, cell_variance(shape, axes, variances))
@@ -503,7 +503,7 @@ def _of_product(
 
 
 def vector_variances(shape: Sequence[int], axes: Axes, rows: Floats, variances: Mapping[Axes, float]) -> Floats:
-    """Of Σ w·table for each vector w of (k, n_1, …), (k,), counts squared, from the sₛ of the table's subsets."""
+    """The variance of Σ w·table for each vector w of (k, n_1, …): (k,), counts squared, from the sₛ of its subsets."""
     total = np.zeros(len(rows))
     for s in _subsets(shape, axes):
         part = rows

@@ -27,7 +27,7 @@ from qrelease._util.typing import Floats
 from qrelease.queries.families import Cells, Intervals, Queries
 from qrelease.queries.products import Factor, IntegerRows, Product, query_rows
 
-MOST_CELLS: Final = 1024
+MAX_CELLS: Final = 1024
 """Of a factor: a step is an eigenvalue decomposition, some 0.2 s for so many."""
 
 _GAP: Final = 1e-3
@@ -55,7 +55,7 @@ class Strategy:
 
     @classmethod
     def optimal(cls, gram: Floats, unit: float) -> Strategy:
-        """The best strategy for queries W over up to `MOST_CELLS` cells; `gram`, WᵀW, is (cells, cells), not all zero.
+        """The best strategy for queries W over up to `MAX_CELLS` cells; `gram`, WᵀW, is (cells, cells), not all zero.
 
         unit  a power of two to whose multiples entries are rounded; the columns' norms are 1
         """

@@ -16,20 +16,25 @@ is Σ_{S⊆A} sⱼₛ v(A, S). So what is asked is a load cⱼₛ on each sⱼ�
 
     Σ cⱼₛ sⱼₛ · Σ pₛ/sⱼₛ >= (Σ √(cⱼₛ pₛ))²,     with equality at rⱼₛ = √(cⱼₛ pₛ) / Σ √(cⱼₛ pₛ),
 
-as for counts alone. No Gaussian mechanism does better where all measures are active at once. *Proof.* Let the records
-be (cell, v) with v_j in {-1, 1}, and the answers the tables of counts and of the sums of each v_j. To flip the sign of
-v_j in all records is a symmetry: it changes the signs of answers, and no error. So is a permutation of a column's
-values. The error tr(V X⁻¹) is convex in X = AᵀA (`strategies`) and its constraint is linear; so the mean of an optimum
-over the symmetries is one. That mean has no products of two measures, nor of two sets: it is of our kind. ∎
-(Values strictly inside the bounds move less, which only helps.)
+as for counts alone. No Gaussian mechanism does better where all measures are active at once and each may be at either
+of its bounds whatever the others are, as sums of different columns may. *Proof.* Let the records be (cell, v) with v_j
+in {-1, 1}, and the answers the tables of counts and of the sums of each v_j. To flip the sign of v_j in all records is
+a symmetry: it changes the signs of answers, and no error. So is a permutation of a column's values. The error
+tr(V X⁻¹) is convex in X = AᵀA (`strategies`) and its constraint is linear; so the mean of an optimum over the
+symmetries is one. That mean has no products of two measures, nor of two sets: it is of our kind. ∎ (Values strictly
+inside the bounds move less, which only helps.) Several measures of one column, such as its sum, its squares and a
+share, are functions of each other, and are here measured as if they were not, which may lose some.
 
 That the sums are centred costs nothing: of Σx alone, l <= x <= u, the best is C·(l + u)/2 + S·(u - l)/2, whose least
 total is ((u - l)/2 + |l + u|/2)² = max(|l|, |u|)², that of Σx measured by itself; with the counts known besides.
 
 **Several questions.** Each is measured against itself: its error over the least that the whole privacy would give it
-alone. Equal weights on these give the least mean. K questions one at a time have a ratio of K each, and that is a point
-of (1): so the least largest ratio is at most K. Weights of questions above it are raised until none is: no question is
-worse off than if it had been asked alone for a K-th of the privacy.
+alone. Equal weights on these give the least mean, where all measures are active at once. K questions one at a time
+have a ratio of K each, and that is a point of (1): so there are shares for which the largest ratio is at most K, and no
+question is worse off than if it had been asked alone for a K-th of the privacy. Weights of questions above it are
+raised until none is, or for `_STEPS` steps, and the best shares that were met are taken. That these steps get there is
+not proved; `ratios` says how far they got. Where conditions exclude each other the shares of the closed form are scaled
+until the record that uses most uses everything: that keeps (1), and need not be the best.
 
 **Pure ε.** Tight frames are no good in L1 (`contrasts`): each question's own tables are measured, cell by cell, which
 one record moves by 1 together. With shares rⱼ of ε the variances are 2/rⱼ², and by Hölder's inequality the least Σ cⱼ
@@ -62,18 +67,18 @@ from qrelease.queries.workload import Group
 _WHOLE: Final = 1 << 40
 """Shares are multiples of one part in so many: their sums are exact."""
 
-_LEAST: Final = 1 << 12
+_MIN_PARTS: Final = 1 << 12
 """Parts that everything measured has at least."""
 
-_MOST_CELLS: Final = 1 << 20
+_MAX_CELLS: Final = 1 << 20
 """Of the columns that conditions are about; beyond it all of them are taken to hold at once."""
 
-_MOST_ENTRIES: Final = 1 << 16
+_MAX_ENTRIES: Final = 1 << 16
 
-_MOST_MERGED: Final = 200
+_MAX_MERGED: Final = 200
 """Tables among which margins of each other are looked for."""
 
-_LITTLE: Final = 2.0**-20
+_MIN_WEIGHT: Final = 2.0**-20
 
 _STEPS: Final = 400
 
@@ -183,13 +188,13 @@ class _Loads:
         cells: bool,
         public: bool,
     ) -> _Loads:
-        """Of residuals, or with `cells` of whole tables, some of which are margins of `finer` ones."""
+        """The loads of tables of residuals; or with `cells` of whole tables, some of them margins of `finer` ones."""
         entries: dict[tuple[Measure, Axes], int] = {}
         loads: list[dict[int, float]] = []
         for needs in asked:
             load: dict[int, float] = {}
             for measure, weight in needs.weights:
-                weight = max(weight, _LITTLE)  # what is hardly needed is measured all the same
+                weight = max(weight, _MIN_WEIGHT)  # what is hardly needed is measured all the same
                 for s, v in _spread(domain, needs.axes, cells=cells):
                     table = finer.get((measure, s), s)
                     if public and measure.is_plain and not table:
@@ -197,8 +202,8 @@ class _Loads:
                     at = entries.setdefault((measure, table), len(entries))
                     load[at] = load.get(at, 0.0) + weight * v * (domain.cells(table) / domain.cells(s))
             loads.append(load)
-            if len(entries) > _MOST_ENTRIES:
-                raise TooLarge(f"the questions need more than {_MOST_ENTRIES:,} tables; ask for fewer")
+            if len(entries) > _MAX_ENTRIES:
+                raise TooLarge(f"the questions need more than {_MAX_ENTRIES:,} tables; ask for fewer")
         matrix = np.zeros((len(asked), len(entries)))
         for row, load in zip(matrix, loads, strict=True):
             row[list(load)] = list(load.values())
@@ -215,7 +220,7 @@ class _Loads:
 def _merged(
     domain: Domain, asked: Sequence[Needs], loads: _Loads, alone: Floats, chance: Floats, *, public: bool
 ) -> _Loads:
-    """With some tables left out that are margins of finer ones, where that makes the mean ratio less: greedily."""
+    """The loads without those tables that are margins of finer ones and cost more than they give, found greedily."""
     finer: dict[tuple[Measure, Axes], Axes] = {}
 
     def total(of: _Loads) -> float:
@@ -224,7 +229,7 @@ def _merged(
 
     best = total(loads)
     by_size = sorted(loads.entries, key=lambda entry: domain.cells(entry[1]))
-    for measure, s in by_size if len(by_size) <= _MOST_MERGED else []:
+    for measure, s in by_size if len(by_size) <= _MAX_MERGED else []:
         for other, table in by_size:
             if other != measure or not set(s) < set(table) or (measure, table) in finer:
                 continue
@@ -256,7 +261,7 @@ def _active(domain: Domain, measures: Sequence[Measure]) -> Floats:
     """Which entries can be active at one record together: (patterns, entries) of 0 and 1."""
     conditions = [_condition(domain, m) for m in measures]
     axes = tuple(sorted({a for _, found in conditions for a in found}))
-    if domain.cells(axes) > _MOST_CELLS:
+    if domain.cells(axes) > _MAX_CELLS:
         return np.ones((1, len(measures)))
     shape = [domain.shape[a] for a in axes]
     known: dict[tuple[str, str], Floats] = {}
@@ -290,7 +295,7 @@ def _condition(domain: Domain, measure: Measure) -> tuple[predicates.Predicate |
 def _balanced(
     matrix: Floats, sizes: Floats, power: int, active: Floats, weights: Sequence[float] | Floats
 ) -> tuple[list[int], Floats]:
-    """Shares in parts of 2^40, (entries,), and each question's ratio.
+    """Shares in parts of 2^40, (entries,), and each question's ratio: the best that were met on the way.
 
     matrix  loads of each question over its least error alone, (questions, entries)
     active  see `_active`
@@ -310,7 +315,7 @@ def _balanced(
             break
         chance = chance * np.maximum(ratios * np.array(weights) ** power / even, 1.0) ** 0.5
     assert best is not None
-    shares = np.maximum(np.floor(best[1] * (_WHOLE - 2 * _LEAST * len(sizes))), _LEAST).astype(np.int64)
+    shares = np.maximum(np.floor(best[1] * (_WHOLE - 2 * _MIN_PARTS * len(sizes))), _MIN_PARTS).astype(np.int64)
     most = int((active.astype(np.int64) @ shares).max())
     if most > _WHOLE:  # by rounding: every share a little less
         shares = np.maximum(shares * (_WHOLE / most) - 1, 1).astype(np.int64)

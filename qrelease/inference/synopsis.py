@@ -32,10 +32,44 @@ class Synopsis(Protocol):
         """Whether `sample` has records to give."""
 
     def answer(self, workload: Workload) -> Floats:
-        """(k,) counts. `InvalidInput` for queries it cannot answer."""
+        """Answer queries.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries over its domain.
+
+        Returns
+        -------
+        ndarray of float, shape (k,)
+            Counts.
+
+        Raises
+        ------
+        InvalidInput
+            For queries that it cannot answer.
+        """
 
     def sample(self, rows: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
-        """Codes of that many synthetic records, one (rows,) array a column. `InvalidInput` if it has none."""
+        """Draw synthetic records.
+
+        Parameters
+        ----------
+        rows : int
+            How many.
+        rng : Generator
+            Ordinary randomness: a synopsis is public.
+
+        Returns
+        -------
+        sequence of ndarray of int, each of shape (rows,)
+            Codes, one array for each column.
+
+        Raises
+        ------
+        InvalidInput
+            Where it has no table.
+        """
 
     def to_json(self) -> dict[str, Any]:
         """A description from which `qrelease.load` makes it again."""
@@ -46,7 +80,18 @@ class Estimator(Protocol):
     """A synopsis that knows the unbiased answers which all its measurements together give, and how far off they are."""
 
     def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Answers (k,) and half-widths (k,) of their 95 % error bars, counts; NaN for queries it has no answers to."""
+        """Unbiased answers, with their 95 % error bars.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries over its domain.
+
+        Returns
+        -------
+        tuple of ndarray of float, each of shape (k,)
+            Answers and half-widths, counts; NaN for queries that it has no answers to.
+        """
 
 
 @runtime_checkable
@@ -54,7 +99,18 @@ class SelfAssessed(Protocol):
     """A synopsis that knows how far off its own answers are."""
 
     def model_bars(self, workload: Workload) -> Floats:
-        """Half-widths (k,) of 95 % error bars around what it answers, counts; NaN where it cannot tell."""
+        """The 95 % error bars around its own answers.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries over its domain.
+
+        Returns
+        -------
+        ndarray of float, shape (k,)
+            Half-widths, counts; NaN where it cannot tell.
+        """
 
 
 @runtime_checkable

@@ -32,7 +32,7 @@ State = TypeVar("State")
 BIAS_MARGIN: Final = 2.0**-30
 """`Projection` keeps what a hypothesis answers to a query this far away from none and from all of the records."""
 
-LEAST_PROJECTION_ALPHA: Final = 2.0**-28
+MIN_PROJECTION_ALPHA: Final = 2.0**-28
 """The least α of `Projection`: a smaller move would be lost in `BIAS_MARGIN`."""
 
 
@@ -47,16 +47,34 @@ class UpdateRule(Protocol[State]):
 
         Parameters
         ----------
-        domain
+        domain : Domain
             The universe.
-        sets
+        sets : sequence of tuple of int
             The marginals that the queries are on, each as the numbers of its columns.
-        total
+        total : float
             The number of records, a count.
+
+        Returns
+        -------
+        Synopsis
+            The first hypothesis.
         """
 
     def update(self, state: State, measurements: Sequence[Measurement]) -> State:
-        """The next hypothesis, D^(t+1), from all measurements so far, the newest last; may change the old in place."""
+        """The next hypothesis, D^(t+1).
+
+        Parameters
+        ----------
+        state : Synopsis
+            The present hypothesis, which may be changed in place.
+        measurements : sequence of Measurement
+            All measurements so far, the newest last.
+
+        Returns
+        -------
+        Synopsis
+            The hypothesis that has learned from the newest.
+        """
 
 
 @runtime_checkable
@@ -68,7 +86,20 @@ class BoundedRule(UpdateRule[State], Protocol[State]):
         """α, the least gap that an update is made for, a fraction of the records."""
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:
-        """T(α), for updates by queries of a workload, or by any linear queries."""
+        """T(α): the number of updates that the rule makes at most.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        workload : Workload, optional
+            What updates are made by; by default any linear queries.
+
+        Returns
+        -------
+        int
+            The bound.
+        """
 
 
 @runtime_checkable
@@ -76,7 +107,18 @@ class ConditionalRule(Protocol):
     """A rule whose T(α) rests on something that is to be proved."""
 
     def proved(self, workload: Workload | None) -> bool:
-        """Whether T(α) holds for every table, for updates by queries of a workload, or by any linear queries."""
+        """Whether T(α) holds for every table.
+
+        Parameters
+        ----------
+        workload : Workload or None
+            What updates are made by; None is any linear queries.
+
+        Returns
+        -------
+        bool
+            False where T(α) rests on something that was not proved for these queries.
+        """
 
 
 @final
@@ -159,7 +201,7 @@ class Projection:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", accuracy("alpha", self.alpha))
-        if self.alpha < LEAST_PROJECTION_ALPHA:
+        if self.alpha < MIN_PROJECTION_ALPHA:
             raise InvalidInput(f"alpha must be at least 2^-28, got {self.alpha:g}")
 
     def update_bound(self, domain: Domain, workload: Workload | None = None) -> int:

@@ -1,1 +1,1 @@
-"""One file a mechanism."""
+"""Mechanisms: each in a file or a folder of its own."""

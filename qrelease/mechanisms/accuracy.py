@@ -15,10 +15,29 @@ BETA: Final = 0.05
 
 @runtime_checkable
 class Promising(Protocol):
-    """A mechanism with a theorem."""
+    """A mechanism whose error a theorem bounds before anything is paid."""
 
     def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """With probability 1 - β no answer is off by more than this fraction of n `records`; above 1 it is vacuous."""
+        """How far off the worst answer may be.
+
+        Parameters
+        ----------
+        workload : Workload
+            The k queries to answer.
+        records : int
+            The number of records n.
+        cost : Cost
+            What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        beta : float
+            The probability with which an answer may be further off.
+
+        Returns
+        -------
+        float
+            A fraction of n: with probability 1 - β no answer is off by more. Above 1 it says nothing.
+        """
 
 
 def promise(error: Callable[[float], float], records: float, miss: float, beta: float) -> dict[str, Any]:

@@ -150,7 +150,18 @@ class Untabled(Protocol):
     """A mechanism some of whose releases have answers, and no synthetic table."""
 
     def no_table(self, workload: Workload) -> str | None:
-        """Why there will be no synthetic records, from public facts; None where there will be."""
+        """Why there will be no synthetic records.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+
+        Returns
+        -------
+        str or None
+            A reason from public facts; None where there will be synthetic records.
+        """
 
 
 @runtime_checkable
@@ -178,7 +189,18 @@ class OfValues(Protocol):
     """A mechanism that reads the values of columns, which a table of bins alone does not have."""
 
     def measures(self, workload: Workload) -> Sequence[Measure]:
-        """What it sums."""
+        """What is summed over the records.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+
+        Returns
+        -------
+        sequence of Measure
+            What a record adds to each table of sums.
+        """
 
 
 def why_no_table(mechanism: Mechanism, workload: Workload) -> str | None:
@@ -197,10 +219,16 @@ def check_table(mechanism: Mechanism, workload: Workload) -> None:
 class Answer:
     """The answer to one query, as a count.
 
-    value        what the synopsis says: the one to use
-    noisy        the unbiased noisy answer, where the query was measured; else NaN
-    error        the half-width of the 95 % error bar around `noisy`; else NaN
-    model_error  the same around `value`, where the synopsis is a model that can tell; else NaN
+    Attributes
+    ----------
+    value
+        What the synopsis says: the one to use.
+    noisy
+        The unbiased noisy answer, where the query was measured; else NaN.
+    error
+        The half-width of the 95 % error bar around `noisy`; else NaN.
+    model_error
+        The same around `value`, where the synopsis is a model that can tell; else NaN.
     """
 
     value: float
@@ -220,11 +248,18 @@ class Answer:
 class OnlineAnswer:
     """The answer to one query of a session, as a count.
 
-    error   with the session's probability 1 - β it is within that of the truth, a count; `pmw` promises it to all its
-            answers together, `online` to each
-    source  whether it was `measured`, given before (`cached`), or read off the `hypothesis` that earlier answers made
-            or a `synopsis` that was bought
-    cost    what was charged for it; None if nothing was, or if one charge pays for the whole session
+    Attributes
+    ----------
+    value
+        The answer.
+    error
+        With the session's probability 1 - β the answer is off by at most this, a count. `pmw` promises it of all its
+        answers together, `online` of each.
+    source
+        Whether it was `measured`, given before (`cached`), or read off the `hypothesis` that earlier answers made or a
+        `synopsis` that was bought.
+    cost
+        What was charged for it; None if nothing was, or if one charge pays for the whole session.
     """
 
     value: float
@@ -251,10 +286,24 @@ class Session(Protocol):
         """What it has learned so far: public, and free to ask anything. Later answers change it."""
 
     def answer(self, query: str | Workload) -> OnlineAnswer:
-        """The answer to a condition, or to a workload of one query; the same as before if it was asked before.
+        """Answer one query. The answer is stored durably before it is returned.
 
-        Durable before it is returned. Raises `StreamHalted` when there are no more answers, `LedgerError` when another
-        process took the session over.
+        Parameters
+        ----------
+        query : str or Workload
+            A condition, or a workload of one query. What was asked before has the same answer as before.
+
+        Returns
+        -------
+        OnlineAnswer
+            A count, and how far off it may be.
+
+        Raises
+        ------
+        StreamHalted
+            Where there are no more answers.
+        LedgerError
+            Where another process took the session over.
         """
 
     def close(self) -> None:
@@ -281,11 +330,40 @@ class OnlineMechanism(Protocol[Opened]):
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
         """Raise whatever can be known to be wrong before anything is charged or drawn.
 
-        records  n, where it is public
+        Parameters
+        ----------
+        domain : Domain
+            The universe of the queries.
+        cost : Cost
+            What the session may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        records : int or None
+            The number of records n, where it is public.
+
+        Raises
+        ------
+        InvalidInput, TooLarge
+            For what this mechanism cannot do.
         """
 
     def open(self, private: Private, cost: Cost, journal: Journal) -> Opened:
-        """A session within the cost, which goes on where the journal ends."""
+        """Open a session, or resume one.
+
+        Parameters
+        ----------
+        private : Private
+            The table behind its budget: each of its methods spends before it draws.
+        cost : Cost
+            What the session may cost, as `check` had it. It is charged by now.
+        journal : Journal
+            What the session has written down so far, empty for a new one; a resumed one goes on where it ends.
+
+        Returns
+        -------
+        Session
+            Ready to answer.
+        """
 
 
 @runtime_checkable
@@ -297,12 +375,36 @@ class PayingMechanism(Protocol[Opened]):
         """The name that the ledger shows."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """Check as `OnlineMechanism.check` does; the cost is the most that the session may spend."""
+        """Raise whatever can be known to be wrong before anything is charged or drawn.
+
+        Parameters
+        ----------
+        domain, neighbours, records
+            As in `OnlineMechanism.check`.
+        cost : Cost
+            The most that the session may spend.
+
+        Raises
+        ------
+        InvalidInput, TooLarge
+            For what this mechanism cannot do.
+        """
 
     def join(self, private: Private, journal: SharedJournal) -> Opened:
-        """A session within the journal's cap, one of perhaps several on it, which goes on where it ends.
+        """Open a session, or join one that other processes may be in as well.
 
-        What it draws it draws from a `Private` with a filter of its own, after that filter's total was bought.
+        Parameters
+        ----------
+        private : Private
+            The table. What is drawn is drawn from a `Private` with a filter of its own, after that filter's total was
+            bought.
+        journal : SharedJournal
+            What the session has bought so far, and the way to buy more, up to its cap.
+
+        Returns
+        -------
+        Session
+            Ready to answer.
         """
 
 

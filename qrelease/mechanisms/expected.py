@@ -122,7 +122,7 @@ def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: 
 
 
 def _varying(shape: Sequence[float], axes: Axes, records: int) -> float:
-    """As `interaction_prior.expected_variance`, without its hope for more; of single columns too."""
+    """The variance to expect of a residual (`interaction_prior.typical_variance`); infinite for n itself."""
     return typical_variance(prod(shape[a] for a in axes), len(axes), records) if axes else inf
 
 

@@ -23,10 +23,36 @@ class Forecasting(Protocol):
         """The mechanism's name."""
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """How long a release from so many private records takes, about."""
+        """About how long a release takes.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+        cost : Cost
+            What the release may cost.
+        records : int
+            The number of private records n.
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
 
     def memory(self, workload: Workload) -> int:
-        """Bytes that it takes at most, about."""
+        """About how much memory a release takes at most.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """
 
 
 def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> str:

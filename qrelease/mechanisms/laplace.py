@@ -54,7 +54,7 @@ class Laplace:
         return measure_all(private, workload, _pure(cost))
 
     def error(self, workload: Workload, records: int, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """With probability 1 - β no answer is off by more than this fraction of a table: `direct.promised_error`."""
+        """See `Promising`; by `additive_noise.promised_error`."""
         self.check(workload, cost, neighbours)
         return promised_error(workload, records, _pure(cost), neighbours, beta)
 

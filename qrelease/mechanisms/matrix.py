@@ -1,6 +1,6 @@
 """The matrix mechanism: queries on one marginal answered by least squares from the queries best measured for them.
 
-For ranges, prefixes, conditions and vectors on columns of up to `MOST_CELLS` cells together, and for boxes on columns
+For ranges, prefixes, conditions and vectors on columns of up to `MAX_CELLS` cells together, and for boxes on columns
 of up to so many cells each. The release holds the certificate that no unbiased mechanism of additive Gaussian noise
 has a much smaller error. (Li, Miklau, Hay, McGregor & Rastogi 2015; McKenna, Miklau, Hay & Machanavajjhala 2018.)
 """
@@ -19,7 +19,7 @@ from qrelease._util.typing import Axes, Floats
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.least_squares import LeastSquares
 from qrelease.inference.measurement import noise_for
-from qrelease.inference.strategies import MOST_CELLS, Strategy, gram
+from qrelease.inference.strategies import MAX_CELLS, Strategy, gram
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian
@@ -86,9 +86,9 @@ def _grams(workload: Workload) -> tuple[Axes, list[Floats]]:
 
 
 def _check_cells(cells: int) -> None:
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         raise TooLarge(
-            f"optimal strategies are for {MOST_CELLS:,} cells at most, or for boxes on columns of so many each, got"
+            f"optimal strategies are for {MAX_CELLS:,} cells at most, or for boxes on columns of so many each, got"
             f" {cells:,}"
         )
 

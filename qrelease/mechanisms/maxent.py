@@ -143,14 +143,42 @@ class MaxEnt:
         return unfitted is None and self.objective == "total"
 
     def plan(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None) -> _Planned | None:
-        """The best scales, given how much residuals of so many records in a log-linear model are expected to vary.
+        """The scales of noise that are best for the workload's answers.
 
-        Without a number of records, those that are best for the linear answers.
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+        cost : Cost
+            What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        records : float or None
+            About how many private records n there are: then the plan counts on how much residuals of so many records
+            vary in a log-linear model. None gives the scales that are best for linear answers.
+
+        Returns
+        -------
+        _Planned or None
+            None where every answer is the number of records, which is public.
         """
         return _planned(self, workload, cost, neighbours, records)
 
     def expected(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> Expected:
-        """The errors of the fit to so many records; of the linear answers, where no histogram is fitted."""
+        """The errors to expect, of the fit, or of the linear answers where no histogram is fitted.
+
+        Parameters
+        ----------
+        workload, cost, neighbours
+            As in `plan`.
+        records : int
+            The number of private records n.
+
+        Returns
+        -------
+        Expected
+            Errors of the k answers, as counts.
+        """
         unfitted, cost = _unfitted(workload), _spent(cost)
         plan = self.plan(workload, cost, neighbours, float(records) if self._divides(unfitted) else None)
         variances: Mapping[Axes, float] = {(): 0.0} if plan is None else plan.variances
@@ -201,7 +229,7 @@ class _Planned:
 def _planned(
     mechanism: MaxEnt, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None
 ) -> _Planned | None:
-    """See `MaxEnt._plan`. Of an (ε, δ) ε alone is spent where that is expected to be better, as for few marginals."""
+    """See `MaxEnt.plan`. Of an (ε, δ) ε alone is spent where that is expected to be better, as for few marginals."""
     domain = workload.domain
     if neighbours is Neighbours.REPLACE_ONE and not any(domain.shape[a] > 1 for s in workload.sets for a in s):
         return None  # every answer is the number of records, which is public

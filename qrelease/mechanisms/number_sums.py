@@ -136,7 +136,18 @@ class NumberSums:
         return None if unfitted is None else str(unfitted)
 
     def measures(self, workload: Workload) -> tuple[Measure, ...]:
-        """What is summed: the table has to have the values of its columns."""
+        """What is summed: the table has to have the values of its columns.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer, whose domain counts alone.
+
+        Returns
+        -------
+        tuple of Measure
+            What a record adds to each table of sums.
+        """
         asked = _needs(workload.domain, tuple(self.questions), self.clips)
         return tuple(m for needs in asked for m, _ in needs.weights)
 
@@ -165,7 +176,18 @@ class NumberSums:
             part.noise(rest, neighbours)
 
     def of_counts(self, cost: Cost) -> Cost:
-        """The part of a cost that the other mechanism has; all of it, where there is none."""
+        """The part of a cost that the other mechanism, which counts, may spend.
+
+        Parameters
+        ----------
+        cost : Cost
+            What the release may cost.
+
+        Returns
+        -------
+        Cost
+            All of it, where there is no other mechanism.
+        """
         counting = self._divided(cost)[1]
         return cost if counting is None else counting
 

@@ -59,6 +59,23 @@ class Private:
     Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
     it, for scores that it hands to `select`.
 
+    Parameters
+    ----------
+    _table : Source
+        The private records, or exact counts of them.
+    neighbours : Neighbours
+        Which tables the promise compares.
+    filter : Filter
+        What may be spent, and what was.
+    entropy : WordSource
+        Where the noise comes from.
+    spends : list of Spend
+        The parts of the cost so far, in the order of the draws.
+    draws : Draws, optional
+        What was drawn under the charge by a run that was cut off, and is given again.
+    unit : Unit, optional
+        How costs of a record come to costs of a person.
+
     Examples
     --------
     >>> import numpy as np
@@ -107,26 +124,56 @@ class Private:
     def spend(self, what: str, cost: Cost) -> None:
         """Take a cost from the charge, for the draw that follows, and write it down for the manifest.
 
-        Raises `BudgetExceeded` where the charge does not cover it: then nothing may be drawn.
+        Parameters
+        ----------
+        what : str
+            What is drawn, in words; public.
+        cost : Cost
+            What it costs, of one record.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover it: then nothing may be drawn.
         """
         self.filter.spend(cost)
         self.spends.append(Spend(what, cost))
 
     def exact(self, workload: Workload) -> list[Ints]:
-        """The exact answers of each group in its units, which one record moves by at most 1 each. Private: for scores.
+        """The exact answers to queries, for scores. Private.
 
-        Where a person counts once (`weight_bits`), in units of 2^-bits of these, of which she moves 2^bits.
+        Parameters
+        ----------
+        workload : Workload
+            Queries with entries within [0, 1].
 
-        `InvalidInput` for queries over another domain, or with entries outside [0, 1].
+        Returns
+        -------
+        list of ndarray of int
+            One for each group, (queries of the group,), in its units, of which one record moves an answer by at most 1.
+            Where a person counts once (`weight_bits`), in units of 2^-bits of these, of which she moves 2^bits.
+
+        Raises
+        ------
+        InvalidInput
+            For queries over another domain, or with entries outside [0, 1].
         """
         workload.check_bounded()
         marginals = self._marginals(workload)
         return [g.queries.apply(marginals[g.axes]) for g in workload.groups]
 
     def occurring(self, name: str) -> tuple[Ints, Ints]:
-        """The codes that occur in a column that is to be learned, ascending, (m,), and how often, (m,). Private.
+        """The codes that occur in a column that is to be learned, and how often. Private.
 
-        Missing values are not among them.
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        tuple of ndarray of int, each of shape (m,)
+            The codes, ascending, and their counts; missing values are not among them.
         """
         axis = self.domain.axis(name)
         codes, counts = np.unique(self._table.codes(axis), return_counts=True)
@@ -134,7 +181,18 @@ class Private:
         return codes[kept].astype(np.int64), counts[kept]
 
     def texts(self, name: str) -> Sequence[str]:
-        """The texts that the codes of a column stand for whose categories are to be learned. Private."""
+        """The texts behind the codes of a column whose categories are to be learned. Private.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        sequence of str
+            By code.
+        """
         return self._table.texts[name]
 
     def _marginals(self, workload: Workload) -> dict[Axes, Ints]:
@@ -143,11 +201,30 @@ class Private:
         return dict(zip(workload.sets, self._table.counts(workload.sets), strict=True))
 
     def measure(self, workload: Workload, cost: Cost) -> list[Measurement]:
-        """Noisy answers to a whole workload under one cost: one measurement a group. The noise is `noise_for`'s.
+        """Noisy answers to a whole workload under one cost. The noise is that of `noise_for`.
 
         Many answers are drawn in pieces, on all cores. The pieces are the same on however many, and each has a stream
         of its own, made in their order: so a seed gives the same noise everywhere. The streams of two pieces are keyed
         independently (`Entropy.apart`), as those of two releases are, so all draws are independent, as in one stream.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries.
+        cost : Cost
+            What all answers cost together.
+
+        Returns
+        -------
+        list of Measurement
+            One for each group.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            For queries over another domain.
         """
         law, parameter = noise_for(workload, cost, self.neighbours)
         if workload.domain != self._table.domain:
@@ -159,9 +236,26 @@ class Private:
         return [Measurement(g, values[a:b], law) for g, (a, b) in zip(workload.groups, places, strict=True)]
 
     def measure_sums(self, parts: Sequence[Part], cost: Cost) -> list[Measurement]:
-        """Noisy tables of sums under one cost, in whole numbers: one measurement a part, of the part's measure.
+        """Noisy tables of sums under one cost, in whole numbers.
 
-        The parts share the cost (`sums_plan`, (1)). `InvalidInput` where they would use more than all of it.
+        Parameters
+        ----------
+        parts : sequence of Part
+            What is summed, and which share of the cost each has (`sums_plan`, (1)).
+        cost : Cost
+            What all of them cost together.
+
+        Returns
+        -------
+        list of Measurement
+            One for each part, of the part's measure.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            Where the shares come to more than the whole, and where a person counts once.
         """
         if self.domain.counts_once:
             raise InvalidInput("sums are of records, and here each person counts once")
@@ -218,9 +312,19 @@ class Private:
         return np.frombuffer(zlib.decompress(kept), "<f8").astype(np.float64)  # a copy that can be written to
 
     def chosen(self, asked: Sequence[str], draw: Callable[[], int]) -> int:
-        """A choice that `spend` paid for; the kept one where an earlier run under the same charge drew it.
+        """A choice that `spend` paid for; the stored one, where a run that was cut off drew it under the same charge.
 
-        asked  what is chosen from and how: public, and the same in a run that goes on
+        Parameters
+        ----------
+        asked : sequence of str
+            What is chosen from and how: public, and the same in a run that is resumed.
+        draw : callable
+            Draws the choice.
+
+        Returns
+        -------
+        int
+            The choice.
         """
         if self.draws is None:
             return draw()
@@ -233,9 +337,24 @@ class Private:
         return [self.entropy.apart() for _ in range(pieces)]
 
     def count(self, cost: PureDP | ZCDP | None) -> tuple[float, Measurement | None]:
-        """The number of records, and its measurement, of `RECORDS`. Public, hence exact and free (None), if replaced.
+        """The number of records.
 
-        Raises `InvalidInput` without a cost under add-remove.
+        Parameters
+        ----------
+        cost : PureDP, ZCDP or None
+            What it may cost; None where records are replaced, which makes the number public.
+
+        Returns
+        -------
+        tuple of float and Measurement
+            A noisy count, and its measurement of `RECORDS`; where the number is public, the exact count and None.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            Without a cost where the number is private.
         """
         n = len(self._table)
         if self.neighbours is Neighbours.REPLACE_ONE:
@@ -252,9 +371,28 @@ class Private:
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
 
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
-        """The index of a large score; one record moves each score by at most `sensitivity`, in either direction.
+        """The index of a large score, drawn by the exponential mechanism or by permute-and-flip.
 
-        ε is `selection_epsilon`.
+        Parameters
+        ----------
+        scores : ndarray of int, shape (k,)
+            Private whole numbers, one for each candidate.
+        sensitivity : int
+            The most that one record moves a score by, in either direction.
+        cost : PureDP or ZCDP
+            What the choice costs; its ε is `selection_epsilon`.
+        rule : {"exponential", "permute-and-flip"}
+            How it is drawn.
+
+        Returns
+        -------
+        int
+            From 0 to k - 1.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
         """
         epsilon = selection_epsilon(cost, rule)
         self.spend(f"select by {rule}", cost)
@@ -264,7 +402,7 @@ class Private:
 
 
 def digest(workload: Workload) -> str:
-    """Of all queries of a workload in their order: the same for the same queries over one domain."""
+    """A digest of all queries of a workload in their order: the same for the same queries over one domain."""
     return sha256(json.dumps(workload.to_json()).encode()).hexdigest()
 
 

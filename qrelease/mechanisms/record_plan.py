@@ -108,11 +108,16 @@ def residuals_at_once(
     domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float
 ) -> Workload:
     """The residuals of some sets and of all their subsets, at the scales best for a fit to so many records."""
-    unit = calibrated(1, cost)[0].scale ** 2
     contained = {part for s in sets for part in combinations(s, len(s) - 1)}
+    return _planned(domain, [s for s in sets if s not in contained], cost, neighbours, records)
+
+
+def _planned(domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float) -> Workload:
+    """The residuals of some sets, by what residuals among so many records are expected to show."""
+    unit = calibrated(1, cost)[0].scale ** 2
     return ResidualPlan.choose(
         domain,
-        [s for s in sets if s not in contained],
+        sets,
         expected=lambda axes: expected_variance(domain, axes, records) / unit,
         neighbours=neighbours,
     ).workload
@@ -137,11 +142,15 @@ def candidates(workload: Workload, order: int) -> list[Axes]:
     return kept
 
 
-def columns_and_pairs(domain: Domain, pairs: Sequence[Axes], neighbours: Neighbours) -> Workload:
-    """The residuals of all columns and some pairs, at the scales best for the squared errors of all marginals alike."""
+def columns_and_pairs(
+    domain: Domain, pairs: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float
+) -> Workload:
+    """The residuals of all columns and some pairs, at the scales best for a fit to about so many records.
+
+    What pairs are expected to show decides what noise is worth paying for: of large pairs most is drowned anyway.
+    """
     sets = [*((a,) for a in range(len(domain))), *pairs]
-    weights = [1 / domain.cells(s) for s in sets]
-    return ResidualPlan.choose(domain, sets, weights=weights, neighbours=neighbours).workload
+    return _planned(domain, sets, cost, neighbours, records)
 
 
 def agreements(domain: Domain, pairs: Sequence[Axes], distributions: Sequence[Floats]) -> Workload:

@@ -51,9 +51,9 @@ class SizeSettings:
     """The most weighted records that move while marginals are selected: more of them hardly changed the errors."""
     min_records: int = 1 << 14
     """The fewest weighted records by default."""
-    max_records: int = 1 << 19
+    max_records: int = 1 << 20
     """The most of them by default."""
-    records_ratio: float = 4.5
+    records_ratio: float = 9.0
     """The weighted records for each private one, at the typical signal."""
     typical_signal: float = 3_000.0
     """The n√ρ at which that ratio holds."""
@@ -152,7 +152,7 @@ class RecordFit:
 
 
 def adapt(
-    private: Private, learned: RecordFit, among: Candidates, cost: ZCDP, weighted_records: int, *, paired: bool
+    private: Private, learned: RecordFit, among: CandidateMarginals, cost: ZCDP, weighted_records: int, *, paired: bool
 ) -> list[Axes]:
     """Select, measure and fit until a cost is spent; the sets that were selected."""
     domain = learned.domain
@@ -188,7 +188,7 @@ def adapt(
 
 
 @final
-class Candidates:
+class CandidateMarginals:
     """The marginals among which is selected: their exact counts, which are private, and what records say of them."""
 
     def __init__(self, private: Private, workload: Workload, order: int) -> None:

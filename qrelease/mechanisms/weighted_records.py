@@ -67,7 +67,7 @@ from qrelease.mechanisms.record_plan import (
     worst_cell_stands_out,
     zcdp_of,
 )
-from qrelease.mechanisms.record_selection import SIZES, Candidates, RecordFit, adapt, moving_records
+from qrelease.mechanisms.record_selection import SIZES, CandidateMarginals, RecordFit, adapt, moving_records
 from qrelease.noise.calibration import counting_first
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.workload import Workload
@@ -97,8 +97,8 @@ class ForecastSettings:
     """The same where marginals are selected."""
     cell_bytes: int = 200
     """Bytes for a cell of a marginal that may be selected: its count, and, once measured, what the fit holds of it."""
-    record_bytes: int = 100
-    """Bytes for a record besides its codes: its weight, sums, positions, and copies of them."""
+    record_bytes: int = 170
+    """Bytes for a record besides its codes: its weight, sums, positions, the ends of some passes, and copies."""
 
 
 CHECKED_POWERS: Final = 13
@@ -198,18 +198,19 @@ class Records:
                 noise_for(residuals_at_once(domain, at_once, left, neighbours, 10.0**power), left, neighbours)
             return
         sets, left = candidates(workload, self.order), zcdp_of(cost)
+        two = [s for s in sets if len(s) == 2]
         for s in sets[-1:]:
             if neighbours is not Neighbours.REPLACE_ONE:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 noise_for(number_of_records(domain), counting, neighbours)
             pairs, _ = split(left, [ROUNDS.min_pairs_share, 1 - ROUNDS.min_pairs_share])
-            noise_for(columns_and_pairs(domain, [c for c in sets if len(c) == 2], neighbours), pairs, neighbours)
+            for power in range(CHECKED_POWERS):
+                noise_for(columns_and_pairs(domain, two, pairs, neighbours, 10.0**power), pairs, neighbours)
             _, rest = split(left, [ROUNDS.max_pairs_share, 1 - ROUNDS.max_pairs_share])
             least, _ = split(rest, [1 - SELECTION_SHARE, ROUNDS.max_rounds])
             noise_for(refinement(domain, s, {}, least, neighbours), least, neighbours)
         singly, left = split(left, [SINGLES_SHARE, 1 - SINGLES_SHARE])
-        noise_for(columns_and_pairs(domain, (), neighbours), singly, neighbours)
-        two = [c for c in sets if len(c) == 2]
+        noise_for(columns_and_pairs(domain, (), singly, neighbours, 1.0), singly, neighbours)
         if two:  # what signs they have changes nothing
             signs = agreements(domain, two, [np.full(n, 1 / n) for n in domain.shape])
             noise_for(signs, split(left, [SIGNS_SHARE, 1 - SIGNS_SHARE])[0], neighbours)
@@ -225,7 +226,7 @@ class Records:
         return found
 
     def memory(self, workload: Workload) -> int:
-        """Bytes that a release takes at most, about."""
+        """See `Forecasting`."""
         records = self.weighted_records or SIZES.max_records
         held = (FORECAST.record_bytes + 4 * len(workload.domain)) * records + needed(workload.domain.shape)
         at_once = self._measured_at_once(workload)
@@ -236,7 +237,7 @@ class Records:
         return held + FORECAST.cell_bytes * cells
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """How long a release from so many private records takes, about: on one core or two, within a factor of 1.5.
+        """See `Forecasting`: on one core or two, within a factor of 1.5.
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """
@@ -264,7 +265,20 @@ class Records:
         return read / FORECAST.sweep_entries_per_second + (fits + 3) * bases
 
     def fitted_records(self, records: float, cost: Cost) -> int:
-        """How many weighted records are fitted for so many private ones, by public facts, if marginals are selected."""
+        """How many weighted records are fitted where marginals are selected one after another, by public facts.
+
+        Parameters
+        ----------
+        records : float
+            The number of private records n, about.
+        cost : Cost
+            What the release may cost.
+
+        Returns
+        -------
+        int
+            `weighted_records`, where that is given.
+        """
         if self.weighted_records is not None:
             return self.weighted_records
         exactness = (max(records, 1.0) * sqrt(zcdp_of(cost).rho) / SIZES.typical_signal) ** SIZES.signal_power
@@ -300,11 +314,11 @@ class Records:
     def _selected(self, private: Private, learned: RecordFit, workload: Workload, cost: Cost) -> MechanismResult:
         """Columns, perhaps pairs, at once, and then marginals one by one."""
         domain, neighbours = workload.domain, private.neighbours
-        among = Candidates(private, workload, self.order)
+        among = CandidateMarginals(private, workload, self.order)
         share, chosen, left = 0.0, [], zcdp_of(cost)
         all_left = left
         if not among.sets:
-            learned.measure(columns_and_pairs(domain, (), neighbours), left)
+            learned.measure(columns_and_pairs(domain, (), left, neighbours, 1.0), left)
             final = self.fitted_records(learned.total, all_left)
             learned.fit(moving_records(final), 1)
         else:
@@ -315,7 +329,9 @@ class Records:
             number = coordinates(domain.shape, among.pairs)
             share = share_of_pairs(learned.total, left, number) if among.pairs else 0.0
             together, left = split(left, [share or SINGLES_SHARE, 1 - (share or SINGLES_SHARE)])
-            learned.measure(columns_and_pairs(domain, among.pairs if share else (), neighbours), together)
+            measured = among.pairs if share else ()
+            records = max(learned.total, 1.0)
+            learned.measure(columns_and_pairs(domain, measured, together, neighbours, records), together)
             if among.pairs and not share:
                 together, left = split(left, [SIGNS_SHARE, 1 - SIGNS_SHARE])
                 learned.measure(agreements(domain, among.pairs, singles(learned.estimates)), together)

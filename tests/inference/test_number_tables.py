@@ -112,6 +112,19 @@ def test_shrunk_answers_cover_too_and_are_nearer():
     assert np.mean(errors) < 0.5 * np.mean(plain)
 
 
+def test_a_shrunk_variance_is_between_its_ends_and_nearer():
+    """Also of groups that are lost in the noise, of which the unbiased answer knows nothing."""
+    inside, errors, plain = [], [], []
+    for found in answers("variance:x by g", ZCDP(0.01)):
+        wanted = WANTED["variance:x by g"]
+        assert ((found.model_low <= found.model) & (found.model <= found.model_high)).all()
+        inside.append((found.model_low <= wanted) & (wanted <= found.model_high))
+        errors.append(((found.model - wanted) ** 2).mean())
+        plain.append(((found.value - wanted) ** 2).mean())
+    assert np.mean(inside) >= 0.93
+    assert np.mean(errors) < 0.7 * np.mean(plain)
+
+
 @pytest.mark.parametrize("question", ["mean:x by g*h", "sum:x by g*h"])
 def test_differences_count_the_noise_that_groups_share(question):
     """Of three pairs of groups; of 120 intervals or more 95 % hold, give or take .05."""

@@ -1,9 +1,9 @@
-"""Shrunk means: bars that cover, errors below the unbiased ones, nothing divided by an empty group."""
+"""Shrunk means and counts: bars that cover, errors below the unbiased ones, nothing divided by an empty group."""
 
 import numpy as np
 import pytest
 
-from qrelease.inference.small_areas import shrunk
+from qrelease.inference.small_areas import shrunk, shrunk_counts
 
 
 def world(seed, shape, spread, noise):
@@ -52,3 +52,42 @@ def test_one_group_and_no_noise():
     found, half = shrunk(np.array([30.0]), np.array([100.0]), (1e-6, 1e-6), (1,))
     assert found[0] == pytest.approx(0.3, abs=1e-4)
     assert half[0] < 0.01
+
+
+def many(seed, kind):
+    """True counts of 300 groups: sparse, of all sizes, or alike, which no mixture of exponentials is."""
+    rng = np.random.default_rng(seed)
+    if kind == "sparse":
+        return np.where(rng.random(300) < 0.6, 0.0, np.rint(rng.exponential(40, 300)))
+    return np.rint(np.exp(rng.uniform(0, 8, 300))) if kind == "sizes" else np.full(300, 50.0)
+
+
+@pytest.mark.parametrize(("kind", "gain"), [("sparse", 0.6), ("sizes", 0.93), ("alike", 0.9)])
+def test_errors_of_counts_shrink(kind, gain):
+    errors, plain = [], []
+    for seed in range(12):
+        counts = many(seed, kind)
+        noisy = counts + np.random.default_rng(seed + 100).normal(0, 20.0, 300)
+        found = shrunk_counts(noisy, 400.0)
+        assert (found >= 0).all()
+        errors.append(((found - counts) ** 2).mean())
+        plain.append(((noisy - counts) ** 2).mean())
+    assert np.mean(errors) < gain * np.mean(plain)
+
+
+def test_the_mean_of_a_count_is_that_of_the_mixture():
+    """Of one prior alone, an exponential of the same scale for all, the mean by numerical integration."""
+    rng = np.random.default_rng(7)
+    true = rng.exponential(8 * 5.0, 8000)
+    noisy = true + rng.normal(0, 5.0, 8000)
+    found = shrunk_counts(noisy, 25.0)
+    x = np.linspace(0, 400, 8001)
+    for at in (10, 1000, 5000):
+        density = np.exp(-x / 40 - (noisy[at] - x) ** 2 / 50)
+        assert found[at] == pytest.approx((x * density).sum() / density.sum(), abs=1.0)
+
+
+def test_few_counts_and_exact_ones_stay_as_they_are():
+    for counts, variance in ((np.array([-3.0, 4.0]), 4.0), (np.arange(20.0), 0.0)):
+        np.testing.assert_array_equal(shrunk_counts(counts, variance), counts)
+    assert np.isfinite(shrunk_counts(np.array([-1e4, 1e6, *range(20)]), 4.0)).all()

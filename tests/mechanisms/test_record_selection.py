@@ -7,7 +7,7 @@ from worlds import coded, private, random_table
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import table_pairs
 from qrelease.mechanisms.record_plan import columns_and_pairs
-from qrelease.mechanisms.record_selection import Candidates, RecordFit
+from qrelease.mechanisms.record_selection import CandidateMarginals, RecordFit
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, Neighbours
 from qrelease.queries.families import Cells
@@ -34,14 +34,14 @@ class Scores:
 
 def learned_of(table, neighbours=Neighbours.ADD_REMOVE):
     found = RecordFit(private(table, COST, neighbours, entropy=Entropy.insecure(1)), table.domain, {})
-    found.measure(columns_and_pairs(table.domain, (), neighbours), COST)
+    found.measure(columns_and_pairs(table.domain, (), COST, neighbours, 1.0), COST)
     found.fit(200, 3)
     return found
 
 
 def scores_of(table, learned, workload, neighbours=Neighbours.ADD_REMOVE, *, alone, fresh=()):
     door = Scores(private(table, COST, neighbours, entropy=Entropy.insecure(2)))
-    candidates = Candidates(door, workload, 3)
+    candidates = CandidateMarginals(door, workload, 3)
     chosen, _ = candidates.select(door, learned, COST, COST, fresh, alone=alone)
     return candidates.sets, *door.seen, chosen
 
@@ -85,7 +85,7 @@ def test_cells_that_noise_would_leave_as_far_off_count_for_nothing():
     table = table_of(rng.integers(20, size=500), rng.integers(20, size=500), np.repeat([0, 1], 250))
     learned = learned_of(table)
     door = Scores(private(table, COST, entropy=Entropy.insecure(2)))
-    candidates = Candidates(door, Workload.marginals(table.domain, 2), 2)
+    candidates = CandidateMarginals(door, Workload.marginals(table.domain, 2), 2)
     candidates.select(door, learned, COST, ZCDP(1e-3), (), alone=False)
     assert door.seen[0].max() == 0
     candidates.select(door, learned, COST, COST, (), alone=False)

@@ -76,10 +76,28 @@ class Distinguisher(Protocol):
         """Whether the queries are always some of the workload."""
 
     def shortfall(self, workload: Workload, cost: PureDP | ZCDP, neighbours: Neighbours, beta: float) -> float:
-        """F(ε), a count: with probability 1 - β the query is off by at most this less than the worst one.
+        """F(ε): how much less than the worst query the one that is found may be off by.
 
-        Infinite where nothing is promised. Raises `InvalidInput` for a cost, and `TooLarge` for a workload, with which
-        `distinguish` cannot work.
+        Parameters
+        ----------
+        workload : Workload
+            What is asked of the mechanism.
+        cost : PureDP or ZCDP
+            What one choice may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        beta : float
+            The probability with which it may fall further short.
+
+        Returns
+        -------
+        float
+            A count; infinite where nothing is promised.
+
+        Raises
+        ------
+        InvalidInput, TooLarge
+            For a cost, or a workload, with which `distinguish` cannot work.
         """
 
 

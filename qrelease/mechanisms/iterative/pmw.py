@@ -44,7 +44,7 @@ from qrelease.inference.hypotheses import Dual
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.update_rules import Hedge
 from qrelease.mechanisms.base import OnlineAnswer
-from qrelease.mechanisms.iterative.pmw_accuracy import STEPS, PMWSetting, Terms, shares
+from qrelease.mechanisms.iterative.pmw_accuracy import STEPS, PMWSetting, PMWTerms, shares
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import NumericSparse
@@ -186,7 +186,7 @@ class PMWSession:
     def __init__(
         self,
         private: Private,
-        terms: Terms,
+        terms: PMWTerms,
         journal: Journal,
         entries: list[dict[str, Any]],
         *,
@@ -308,7 +308,7 @@ class PMWSession:
         return int(asked.queries.apply(marginal)[0]) * round(asked.queries.unit * STEPS)
 
     def _guess(self, asked: Group) -> int:
-        """q(y), in steps."""
+        """What the hypothesis answers, q(y), in steps."""
         return round(float(self._state.answer(Workload(self._domain, (asked,)))[0]) * STEPS)
 
     def _replay(self, entry: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ ROUNDING_ERROR: Final = 2 / STEPS
 
 
 @dataclass(frozen=True)
-class Terms:
+class PMWTerms:
     """What a session promises and how: all public.
 
     Parameters
@@ -116,7 +116,7 @@ class PMWSetting:
         return cls(domain, queries, (1 - COUNT_SHARE) * beta, costs, n, miss)
 
     def inaccuracy(self, alpha: float, cost: PureDP | ApproxDP) -> float:
-        """a, a count."""
+        """a: how far answers are off by the theorem at this α, a count."""
         c = max(4 * math.log(self.domain.size) / alpha**2, 1.0)
         logs = math.log(2 * self.queries) + math.log(4 * c / self.beta)
         if isinstance(cost, ApproxDP) and cost.delta:
@@ -140,7 +140,7 @@ class PMWSetting:
             low, high = (middle, high) if self.surplus(middle) < 0 else (low, middle)
         return high
 
-    def terms(self, asked: float | None) -> Terms:
+    def terms(self, asked: float | None) -> PMWTerms:
         """The terms for the α that was asked for, or for the least one; `InvalidInput` for one out of reach."""
         least = self.least()
         if least is None:
@@ -160,7 +160,7 @@ class PMWSetting:
         noise = Noise("discrete Laplace", float(rational("the numeric scale", numeric)) / STEPS, 1 / STEPS)
         threshold = round((2 * alpha * self.records + (0.5 - alpha) * self.miss) * STEPS)
         errors = threshold / STEPS + self.room(alpha), noise.scale * math.log(2 * updates / self.beta) + ROUNDING_ERROR
-        return Terms(alpha, self.queries, self.records, cost, updates, threshold, noise, *errors)
+        return PMWTerms(alpha, self.queries, self.records, cost, updates, threshold, noise, *errors)
 
 
 def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | None, PureDP | ApproxDP]:

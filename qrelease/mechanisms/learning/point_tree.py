@@ -20,7 +20,7 @@ import numpy as np
 
 from qrelease._util.typing import Floats, Ints
 
-MOST_BRANCHES = 16
+MAX_BRANCHES = 16
 """Into how many parts a part is cut, at most."""
 
 _CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
@@ -63,7 +63,7 @@ def levels(size: int) -> int:
     (1, 2, 14)
     """
     found = 1
-    while MOST_BRANCHES**found < size:
+    while MAX_BRANCHES**found < size:
         found += 1
     return found
 
@@ -76,7 +76,7 @@ def branches(size: int) -> int:
     >>> branches(16), branches(17), branches(1501)
     (16, 5, 12)
     """
-    return next(b for b in range(2, MOST_BRANCHES + 1) if b ** levels(size) >= size)
+    return next(b for b in range(2, MAX_BRANCHES + 1) if b ** levels(size) >= size)
 
 
 def measured(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int, draw: Draw) -> Pieces:

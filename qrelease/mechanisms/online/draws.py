@@ -68,7 +68,7 @@ class PrivateDraws:
         return replace(self._private, filter=Filter(cost), spends=[])
 
     def _exact(self, query: Group) -> int:
-        """q(x). Private."""
+        """The exact answer q(x). Private."""
         if self._table is None:
             (cells,) = self._private.exact(Workload.marginals(self._private.domain, [self._private.domain.names]))
             self._table = cells.astype(np.float64)  # exact: counts are below 2^53

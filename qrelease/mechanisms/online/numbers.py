@@ -48,7 +48,7 @@ MAX_ONLINE_GROUPS: Final = 1000
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
 
 
-class Session(Protocol):
+class AnsweringSession(Protocol):
     """What a session does for a question: `OnlineSession`."""
 
     domain: Domain
@@ -58,7 +58,7 @@ class Session(Protocol):
         """The answers to a workload."""
 
     def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
-        """What they would cost."""
+        """What the answers would cost."""
 
     def price(self, group: CanonicalGroup) -> Cost:
         """What a family costs by itself."""
@@ -119,7 +119,7 @@ def check_online(question: NumericQuestion) -> None:
         raise TooLarge(f"{question} is of {entries:,} weights; at most {MAX_ONLINE_ENTRIES:,} are asked at a time")
 
 
-def quote(session: Session, question: NumericQuestion, purse: Purse | None = None) -> Quote:
+def quote(session: AnsweringSession, question: NumericQuestion, purse: Purse | None = None) -> Quote:
     """The most that a question would cost now. Raises as the session's `quote` does."""
     found = _quotes(session, Families(session.domain, question), purse)
     costs = [q.cost for q in found if q.cost is not None]
@@ -127,7 +127,7 @@ def quote(session: Session, question: NumericQuestion, purse: Purse | None = Non
     return Quote(total_cost(session.cost, costs), source)
 
 
-def answer(session: Session, question: NumericQuestion, purse: Purse | None = None) -> list[NumberAnswer]:
+def answer(session: AnsweringSession, question: NumericQuestion, purse: Purse | None = None) -> list[NumberAnswer]:
     """The answers to a question, one a group, or one for each of its quantiles, for no more than the quote.
 
     Raises as the session's `answer` does; what was bought before a budget ended is kept, and free when it is asked
@@ -140,20 +140,20 @@ def answer(session: Session, question: NumericQuestion, purse: Purse | None = No
     return _Linear(session, families, most).answers()
 
 
-def price(session: Session, question: NumericQuestion) -> Cost | None:
+def price(session: AnsweringSession, question: NumericQuestion) -> Cost | None:
     """What the families of a question that are not known cost by themselves, whether or not that is covered."""
     families = Families(session.domain, question)
     wanted = [session.price(family) for family in families.fixed() if session.missing(family)]
     return total_cost(session.cost, wanted + _steps(session, families))
 
 
-def _quotes(session: Session, families: Families, purse: Purse | None) -> list[Quote]:
+def _quotes(session: AnsweringSession, families: Families, purse: Purse | None) -> list[Quote]:
     """What each family of a question would cost now."""
     found = [session.quote(family, purse) for family in families.fixed()]
     return found + [Quote(cost, "measured") for cost in _steps(session, families)]
 
 
-def _steps(session: Session, families: Families) -> list[Cost]:
+def _steps(session: AnsweringSession, families: Families) -> list[Cost]:
     """What the steps of a search for quantiles cost at most that are not known, each at the price of one family."""
     question, records = families.question, families.records()
     if question.kind != "quantile":
@@ -316,7 +316,7 @@ class Families:
 class _Asked:
     """Answers of a session as arrays, with what they cost and where they came from."""
 
-    def __init__(self, session: Session, purse: Purse | None) -> None:
+    def __init__(self, session: AnsweringSession, purse: Purse | None) -> None:
         self._session, self._purse = session, purse
         self._costs: list[Cost] = []
         self._sources: list[Source] = []
@@ -345,7 +345,7 @@ class _Asked:
 class _Linear:
     """Everything but quantiles."""
 
-    def __init__(self, session: Session, families: Families, purse: Purse | None) -> None:
+    def __init__(self, session: AnsweringSession, families: Families, purse: Purse | None) -> None:
         self._families, self._asked = families, _Asked(session, purse)
 
     def answers(self) -> list[NumberAnswer]:
@@ -435,7 +435,7 @@ class _Linear:
 class _Quantiles:
     """Quantiles by halving, of all groups at once."""
 
-    def __init__(self, session: Session, families: Families, purse: Purse) -> None:
+    def __init__(self, session: AnsweringSession, families: Families, purse: Purse) -> None:
         self._families, self._asked = families, _Asked(session, purse)
 
     def answers(self) -> list[NumberAnswer]:

@@ -187,7 +187,7 @@ class Prices:
         return self._offered(Offer(cost, workload, axes, conjunctions))
 
     def approximate(self, number: int | None, axes: Axes, conjunctions: Conjunctions, delta: float) -> Offer:
-        """As `residuals`, at the least ε for this δ: with normal noise, rounded (Balle & Wang 2018)."""
+        """The offer of `residuals` at the least ε for this δ: with normal noise, rounded (Balle & Wang 2018)."""
         workload, far = self._measured(number, axes, conjunctions)
         sigma = (self.error - 1) / far
         try:
@@ -255,7 +255,7 @@ def residual_reach(
 def _variances(
     domain: Domain, axes: Axes, conjunctions: Conjunctions, measured: Mapping[Axes, float]
 ) -> tuple[Floats, Floats]:
-    """Of each kind of conjunction the variance from the residuals of each order, (kinds, orders); how many, (kinds,).
+    """The variance of each kind of conjunction from residuals of each order, (kinds, orders); how many, (kinds,).
 
     Where m of n values are admitted, a residual of that column sees m(n - m)/n, and one of other columns (m/n)².
     """

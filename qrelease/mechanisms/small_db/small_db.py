@@ -172,7 +172,23 @@ class SmallDB:
         return f"{'1 record' if size == 1 else f'{size:,} records'} would do, or use mwem{alpha}"
 
     def fixed_size(self, workload: Workload) -> int | None:
-        """m where it follows from the parameters; None where it follows from the number of records."""
+        """The number of records m of the small database, where it follows from the parameters.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+
+        Returns
+        -------
+        int or None
+            None where m follows from the number of private records.
+
+        Raises
+        ------
+        InvalidInput
+            For a VC dimension with queries whose entries are not 0 and 1.
+        """
         if self.alpha is None:
             return self.size
         if self.dimension is not None and any(g.queries.unit < 1 for g in workload.groups):
@@ -180,7 +196,26 @@ class SmallDB:
         return small_database_size(self.alpha, len(workload), self.dimension)
 
     def possible_sizes(self, workload: Workload, n: int, cost: Cost, neighbours: Neighbours, beta: float) -> range:
-        """Every m that may be used, but for a probability of β/2 of another. A larger n has no smaller m."""
+        """Every number of records m that may be used, except with probability β/2.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+        n : int
+            The number of private records. A larger one has no smaller m.
+        cost : Cost
+            What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        beta : float
+            The probability with which the promise may fail.
+
+        Returns
+        -------
+        range
+            From the least m to the largest.
+        """
         size = self.fixed_size(workload)
         if size is not None:
             return range(size, size + 1)
