@@ -74,8 +74,22 @@ class Entropy:
     def insecure(cls, seed: int) -> "Entropy":
         """A reproducible stream, the same for the same seed on every machine: for tests only.
 
-        Whoever knows the seed knows the noise. Raises `InvalidInput` unless the seed is an integer (any size,
-        either sign). After a fork, the child's stream is no longer reproducible.
+        Whoever knows the seed knows the noise. After a fork, the child's stream is no longer reproducible.
+
+        Parameters
+        ----------
+        seed : int
+            Of any size and either sign.
+
+        Returns
+        -------
+        Entropy
+            All that is released with it is marked as insecure.
+
+        Raises
+        ------
+        InvalidInput
+            For a seed that is no integer.
         """
         if isinstance(seed, bool | np.bool_):
             raise InvalidInput(f"seed must be an integer, got {seed}")
@@ -107,7 +121,23 @@ class Entropy:
         return self._seed
 
     def words(self, n: int) -> Words:
-        """`n` fresh words, (n,) uint64, independent and uniform; the caller owns the array."""
+        """Fresh words, independent and uniform.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+
+        Returns
+        -------
+        ndarray of uint64, shape (n,)
+            The caller owns it.
+
+        Raises
+        ------
+        InvalidInput
+            For a negative number.
+        """
         if n < 0:
             raise InvalidInput(f"the number of words must not be negative, got {n}")
         with self._lock:

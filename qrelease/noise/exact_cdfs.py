@@ -20,7 +20,7 @@ Thresholds = tuple[Interval, ...]
 
 
 def coin(gamma: Fraction, bits: int) -> Thresholds:
-    """C_1 = q, for γ >= 0."""
+    """The threshold of a coin that falls with probability q = e^-γ, γ >= 0."""
     return (exp_negative(gamma, bits),)
 
 

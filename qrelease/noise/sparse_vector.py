@@ -473,7 +473,9 @@ class NumericSparse(_Stream):
 
     @staticmethod
     def calibrate(cost: PureDP | ApproxDP, positives: int, sensitivity: int) -> Calibration:
-        """With σ(e) = 2cΔ/e, or √(32c ln(2/δ)) Δ/e, rounded up, if δ > 0: `Sparse` at σ(ε₁), numbers at σ(ε₂).
+        """The scales of noise that a cost buys: `Sparse` has σ(ε₁), the numbers σ(ε₂).
+
+        σ(e) = 2cΔ/e, or √(32c ln(2/δ)) Δ/e if δ > 0, rounded up.
 
         ε₁ = 8ε/9 and ε₂ = 2ε/9, or √512 ε/(√512 + 1) and 2ε/(√512 + 1). Each number is Δ/σ(ε₂)-DP, so all of them cost
         ε₂/2, and both parts together ε. (Advanced composition bounds the losses of each part but for δ/2, and its

@@ -89,7 +89,7 @@ class CanonicalQuery:
         return np.unpackbits(np.frombuffer(self.row, np.uint8), count=domain.cells(self.axes)).view(np.bool_)
 
     def group(self, domain: Domain) -> Group:
-        """As a group of one query."""
+        """The query as a group of one."""
         return Group(self.axes, Vectors(self.entries(domain)[None, :], self.unit))
 
     def sets(self, domain: Domain) -> tuple[Mask, ...] | None:
@@ -101,7 +101,7 @@ class CanonicalQuery:
         return sides if _product(cube, sides) else None
 
     def weighted_sets(self, domain: Domain) -> tuple[tuple[Mask, ...], int, Ints] | None:
-        """Of a weighted conjunction the values of each column that it admits, the column of the weights, and these.
+        """The parts of a weighted conjunction: the values that each column admits, the column of weights, and these.
 
         That is a real-valued query which gives a record the weight of its value in one column, where it meets a
         condition on each of the others, as sums of a column's numbers do; None for another query. It is an average of

@@ -64,7 +64,20 @@ class Conjunctions:
         return {"order": self.order, "ranges": self.ranges, **({"weighted": True} if self.weighted else {})}
 
     def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
-        """Whether a query is one of them."""
+        """Whether a query is one of the class.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe that the query is over.
+        asked : CanonicalQuery
+            The query, in the one form that all its spellings have.
+
+        Returns
+        -------
+        bool
+            True for a conjunction of at most `order` conditions, of ranges if the class has these alone.
+        """
         if len(asked.axes) > self.order:
             return False
         sets = asked.sets(domain)
@@ -86,18 +99,53 @@ class Conjunctions:
         return all(map(_is_range, [*rest, *levels]))
 
     def subsets(self, axes: Axes) -> Iterator[Axes]:
-        """The sets of columns that they are about, out of some columns."""
+        """The sets of columns that queries of the class are about.
+
+        Parameters
+        ----------
+        axes : tuple of int
+            The columns to choose from, by position.
+
+        Returns
+        -------
+        iterator of tuple of int
+            All sets of at most `order` of them, the empty one included.
+        """
         for k in range(min(self.order, len(axes)) + 1):
             yield from combinations(axes, k)
 
     def ways(self, attribute: Attribute) -> list[int]:
-        """How many conditions admit 1, 2, … of the n values of a column, (n - 1,): not all, which is no condition."""
+        """How many conditions on one column admit 1, 2, … of its n values.
+
+        Parameters
+        ----------
+        attribute : Attribute
+            The column.
+
+        Returns
+        -------
+        list of int, length n - 1
+            A condition that admits all n values is none, and not counted.
+        """
         n = attribute.size
         ranges = self.ranges and attribute.ordered
         return [n - m + 1 if ranges else comb(n, m) for m in range(1, n)]
 
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
-        """The number of queries by how many cells of the table on these columns they count."""
+        """How large the queries on some columns are.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        axes : tuple of int
+            The columns, by position.
+
+        Returns
+        -------
+        Counter
+            From a number of cells of the marginal on these columns to how many queries count just so many cells.
+        """
         return _cells(self, domain, axes)
 
 
@@ -135,7 +183,7 @@ class Parities:
         return {"parities": True}
 
     def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
-        """Whether a query is one of them."""
+        """Whether a query is one of the class."""
         if asked.unit != 1:
             return False
         cube = asked.entries(domain).reshape([domain.shape[a] for a in asked.axes])
@@ -174,7 +222,7 @@ class Everything:
         return {}
 
     def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
-        """Always."""
+        """Always: every linear query is one of the class."""
         return True
 
 

@@ -64,7 +64,7 @@ def share(domain: Domain, axes: Sequence[int], queries: Queries) -> Fraction:
 
 
 def _largest_product(domain: Domain, axes: Sequence[int]) -> Fraction:
-    """κ."""
+    """κ, the largest product 1/((nᵢ - 1)(nⱼ - 1)) of a distinct column and another one."""
     pairs = ((i, j) for i in domain.distinct for j in axes if i != j)
     products = (Fraction(1, (domain.shape[i] - 1) * (domain.shape[j] - 1)) for i, j in pairs)
     return max(products, default=Fraction(0))

@@ -45,7 +45,7 @@ class Queries(Protocol):
 
     @property
     def count(self) -> int:
-        """k."""
+        """k, the number of queries."""
 
     @property
     def cells(self) -> int:
@@ -61,22 +61,72 @@ class Queries(Protocol):
         by more than 1."""
 
     def apply(self, table: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """W · table, (cells,) to (k,), in units; exact for int64 tables."""
+        """The answers, from the marginal.
+
+        Parameters
+        ----------
+        table : ndarray, shape (cells,)
+            The marginal.
+
+        Returns
+        -------
+        ndarray, shape (k,)
+            W · table, in units; exact for int64.
+        """
 
     def adjoint(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Wᵀ · weights, (k,) to (cells,)."""
+        """How much each cell counts in a weighted sum of the queries.
+
+        Parameters
+        ----------
+        weights : ndarray of float, shape (k,)
+            One for each query.
+
+        Returns
+        -------
+        ndarray of float, shape (cells,)
+            Wᵀ · weights, in units.
+        """
 
     def squares(self) -> npt.NDArray[np.float64]:
-        """The sum of the squared entries of each query, (k,), in counts squared: its variance under unit noise."""
+        """The sum of the squared entries of each query: its variance where each cell has noise of variance 1.
+
+        Returns
+        -------
+        ndarray of float, shape (k,)
+            In counts squared.
+        """
 
     def sensitivity(self, order: int, *, replace: bool) -> int:
-        """Σ|ΔW x| (order 1) or Σ(ΔW x)² (order 2), in units (squared), when one record is added, removed, or replaced.
+        """How far one record moves all answers together.
 
-        Exact, but for large families of explicit vectors, and of order 1 residuals, under replacement: an upper bound.
+        Parameters
+        ----------
+        order : int
+            1 for Σ|ΔW x|, 2 for Σ(ΔW x)².
+        replace : bool
+            Whether a neighbour has another record in place of one, rather than one more or fewer.
+
+        Returns
+        -------
+        int
+            In units, or for order 2 in units squared. Exact, but for large families of explicit vectors, and for
+            residuals of order 1 under replacement, where it is an upper bound.
         """
 
     def texts(self, domain: Domain) -> Iterator[str]:
-        """Each query in the language of `predicates`, as far as it goes; `domain` is the marginal's."""
+        """Each query in the language of `predicates`, as far as it can be said there.
+
+        Parameters
+        ----------
+        domain : Domain
+            The marginal's columns.
+
+        Returns
+        -------
+        iterator of str
+            One text for each query.
+        """
 
     def to_json(self) -> dict[str, Any]:
         """A description from which `Workload.from_json` makes the same family."""
@@ -110,7 +160,7 @@ class Cells:
         return weights
 
     def squares(self) -> npt.NDArray[np.float64]:
-        """One cell each."""
+        """1 for each: a query is one cell."""
         return np.ones(self.cells)
 
     def sensitivity(self, order: int, *, replace: bool) -> int:
@@ -369,7 +419,7 @@ class Residuals:
 
     @property
     def count(self) -> int:
-        """As many rows as cells, though the space has Π(nᵢ - 1) dimensions."""
+        """k, which is the number of cells, though the residuals have only Π(nᵢ - 1) dimensions."""
         return self.cells
 
     @property

@@ -32,7 +32,7 @@ from qrelease.queries.numeric import NumericQuestion, check_numbers
 MEASURED: Final = ("sum", "mean", "variance", "ratio", "histogram", "count")
 """Kinds of questions that one table of each measure answers; a quantile is read off counts by bin."""
 
-MOST: Final = 1 << 30
+MAX_SUM: Final = 1 << 30
 """The most that one record may add, times the cells of the table: sums of 2^32 records are below 2^63."""
 
 _PRIOR: Final = 1 / 3
@@ -115,7 +115,7 @@ class Measure:
 
     @property
     def width(self) -> int:
-        """w, in strides."""
+        """The width of the clipping, in strides, rounded up."""
         return -(-(self.high - self.low) // self.stride)
 
     @property
@@ -188,7 +188,7 @@ class Needs:
 
     @property
     def _weights(self) -> tuple[tuple[Measure, float], ...]:
-        """With the count as one measure, the first."""
+        """The measures that the question needs, the count first, and how much each counts for it."""
         match self.kind:
             case "count" | "histogram" | "quantile":
                 return ((self.counts, 1.0),)
@@ -227,7 +227,7 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
     counts = Measure(where=where)
     there = f"{name_text(question.column)} is not missing"
     present = Measure(where=where, met=str(predicates.parse(there, domain))) if attribute.missing else None
-    most, squared = MOST // domain.cells(axes), question.kind == "variance"
+    most, squared = MAX_SUM // domain.cells(axes), question.kind == "variance"
     stride = _stride(high - low, math.isqrt(most) if squared else most)
     sums = Measure(question.column, 1, low, high, stride, where)
     squares = Measure(question.column, 2, low, high, stride, where) if squared else None

@@ -316,12 +316,24 @@ class NumericQuestion:
 
     @classmethod
     def parse(cls, domain: Domain, text: str) -> NumericQuestion:
-        """The question that a text spells, see the module.
+        """The question that a text spells.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        text : str
+            In the language that `qrelease.queries.numeric` describes, such as `mean:age by sex`.
+
+        Returns
+        -------
+        NumericQuestion
+            Equal for all spellings of the same question.
 
         Raises
         ------
         InvalidInput
-            For a text that is none, and what the class raises; one line that says what is wrong.
+            For a text that is no question, and what the class raises; one line that says what is wrong.
         """
         if not isinstance(text, str):
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
@@ -346,7 +358,18 @@ class NumericQuestion:
 
     @classmethod
     def spells(cls, text: str) -> bool:
-        """Whether a text begins as a question does, and no condition: `mean:`, `quantile(`, `count by`."""
+        """Whether a text begins as a question about numbers does, and not as a condition.
+
+        Parameters
+        ----------
+        text : str
+            Such as `mean:age`, `quantile(0.5):age` or `count by sex`.
+
+        Returns
+        -------
+        bool
+            True also for a question that `parse` refuses for what follows.
+        """
         head = _HEAD.match(text)
         if head is None or head["kind"] not in get_args(Kind):
             return False
@@ -411,7 +434,23 @@ class NumericQuestion:
         return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))
 
     def place(self, labels: Sequence[str]) -> int:
-        """The number of the group with these labels, one a grouping column; `InvalidInput` where there is none."""
+        """The number of a group.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            One for each grouping column.
+
+        Returns
+        -------
+        int
+            From 0, in C order of the grouping columns.
+
+        Raises
+        ------
+        InvalidInput
+            Where there is no such group.
+        """
         texts = [labels] if isinstance(labels, str) else list(labels)
         if not self.by or len(texts) != len(self.by):
             raise InvalidInput(f"a group of {str(self)!r} has {len(self.by)} labels, got {texts!r}")
@@ -425,14 +464,18 @@ class NumericQuestion:
         return int(np.ravel_multi_index(codes, [self.domain.shape[a] for a in self.by_axes]))
 
     def tabulated(self, marginal: Floats) -> Floats:
-        """How many records of each group are in each cell of the column, (groups, m) without the missing cell.
-
-        For a ratio m is 2: those that meet the condition, and those that do not. For a count it is 1.
+        """How many records of each group are in each cell of the column.
 
         Parameters
         ----------
-        marginal
+        marginal : ndarray of float, shape (cells,)
             The marginal on `axes`, flat in C order; counts.
+
+        Returns
+        -------
+        ndarray of float, shape (groups, m)
+            Without the missing cell. For a ratio m is 2: those that meet the condition, and those that do not. For a
+            count it is 1.
 
         Examples
         --------

@@ -26,12 +26,38 @@ class Oracle(Protocol):
     """An optimiser over a class of queries on the cells of one marginal."""
 
     def best(self, marginal: Domain, weights: Floats) -> Floats:
-        """The query q, (cells,) in [0, 1] in C order, whose Σ q · weights is largest, or large."""
+        """The query of the class whose weighted sum is largest, or about largest.
+
+        Parameters
+        ----------
+        marginal : Domain
+            The columns of the marginal.
+        weights : ndarray of float, shape (cells,)
+            One for each cell, in C order.
+
+        Returns
+        -------
+        ndarray of float, shape (cells,)
+            The query q, with entries in [0, 1].
+        """
 
     def log_count(self, marginal: Domain) -> float:
-        """ln of the number of queries in the class; at most cells · ln 2 need be counted, the corners of [0, 1]^cells.
+        """The logarithm of the number of queries in the class.
 
-        `TooLarge` for a marginal that it cannot search.
+        Parameters
+        ----------
+        marginal : Domain
+            The columns of the marginal.
+
+        Returns
+        -------
+        float
+            ln of it; at most cells · ln 2 need be counted, the corners of [0, 1]^cells.
+
+        Raises
+        ------
+        TooLarge
+            For a marginal that it cannot search.
         """
 
 

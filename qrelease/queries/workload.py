@@ -139,24 +139,89 @@ class Workload:
 
     @classmethod
     def ranges(cls, domain: Domain, column: str) -> Workload:
-        """All m(m+1)/2 ranges of consecutive cells of an ordered column."""
+        """All m(m+1)/2 ranges of consecutive cells of an ordered column of m cells.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        column : str
+            The column.
+
+        Returns
+        -------
+        Workload
+            One group of queries, each with entries 0 and 1.
+
+        Raises
+        ------
+        InvalidInput
+            For a column that is unknown or not ordered.
+        """
         return cls(domain, (_intervals(domain, column, prefixes=False),))
 
     @classmethod
     def prefixes(cls, domain: Domain, column: str) -> Workload:
-        """All m ranges of an ordered column that begin at its first cell."""
+        """All m ranges of an ordered column of m cells that begin at its first cell.
+
+        Parameters
+        ----------
+        domain, column
+            As in `ranges`.
+
+        Returns
+        -------
+        Workload
+            As `ranges` does.
+        """
         return cls(domain, (_intervals(domain, column, prefixes=True),))
 
     @classmethod
     def boxes(cls, domain: Domain, columns: Sequence[str]) -> Workload:
-        """All products of one range a column, for ordered columns: `age in 30..39 and hours in 40..49`."""
+        """All boxes on some ordered columns, such as `age in 30..39 and hours in 40..49`: one range for each column.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        columns : sequence of str
+            The columns.
+
+        Returns
+        -------
+        Workload
+            One group of queries, each with entries 0 and 1.
+
+        Raises
+        ------
+        InvalidInput
+            For a column that is unknown, not ordered, or named twice.
+        """
         axes = domain.axes(columns)
         ranges = tuple(_ranges(domain, domain.names[a], prefixes=False) for a in axes)
         return cls(domain, (Group(axes, Product(ranges)),))
 
     @classmethod
     def predicates(cls, domain: Domain, *texts: str) -> Workload:
-        """How many records satisfy each condition, as in `age in 30..39 and income = '>50K'`."""
+        """How many records meet each condition, as in `age in 30..39 and income = '>50K'`.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        *texts : str
+            Conditions, see `qrelease.data.predicates`.
+
+        Returns
+        -------
+        Workload
+            One query for each condition, in their order.
+
+        Raises
+        ------
+        InvalidInput
+            For a text that is no condition, or names a column or a value that there is not.
+        """
         parsed = [predicates.parse(text, domain) for text in texts]
         return cls(domain, tuple(Group(p.axes, Vectors.of_predicate(p)) for p in parsed))
 
@@ -266,7 +331,18 @@ class Workload:
         return np.cumsum([0, *(g.queries.count for g in self.groups)], dtype=np.int64)
 
     def cuts(self, most: int) -> list[tuple[int, int]]:
-        """Runs of groups, each as (first, last + 1), of at most so many queries, or of one group."""
+        """The workload's groups as consecutive runs of a limited number of queries.
+
+        Parameters
+        ----------
+        most : int
+            The number of queries that a run may have, unless it is a single group.
+
+        Returns
+        -------
+        list of tuple of int
+            For each run its first group, and the one after its last.
+        """
         cuts, first = [], 0
         while first < len(self.groups):
             end = int(np.searchsorted(self.bounds, self.bounds[first] + most, "right"))
@@ -275,7 +351,18 @@ class Workload:
         return cuts
 
     def parts(self, most: int) -> Iterator[Workload]:
-        """The same queries as workloads of at most so many, or of one group; itself, if it has no more."""
+        """The same queries as smaller workloads, made of whole groups.
+
+        Parameters
+        ----------
+        most : int
+            The number of queries that a part may have, unless it is a single group.
+
+        Returns
+        -------
+        iterator of Workload
+            The workload itself, if it has no more.
+        """
         cuts = self.cuts(most)
         if len(cuts) == 1:
             yield self
@@ -288,18 +375,48 @@ class Workload:
         return {s: slice(a, b) for s, a, b in zip(self.sets, offsets, offsets[1:], strict=False)}
 
     def table(self, marginals: npt.NDArray[Any], group: int) -> npt.NDArray[Any]:
-        """The marginal that a group reads, out of the flat vector of all that `marginal_plan` gives."""
+        """The marginal that a group of queries reads.
+
+        Parameters
+        ----------
+        marginals : ndarray, shape (cells,)
+            All marginals, one after the other, as `marginal_plan` gives them.
+        group : int
+            The group, by position.
+
+        Returns
+        -------
+        ndarray
+            A view of its marginal, flat in C order.
+        """
         return marginals[self._slices[self.groups[group].axes]]
 
     def answers(self, marginals: Floats) -> Floats:
-        """Answers (k,), as counts, from the flat marginals that `marginal_plan` gives."""
+        """The answers to all queries, from the marginals that they read.
+
+        Parameters
+        ----------
+        marginals : ndarray of float, shape (cells,)
+            All marginals, one after the other, as `marginal_plan` gives them; counts.
+
+        Returns
+        -------
+        ndarray of float, shape (k,)
+            Counts.
+        """
         if len(marginals) == len(self) and all(isinstance(g.queries, Cells) for g in self.groups):
             return marginals  # the marginals are the answers
         parts = [g.queries.apply(self.table(marginals, i)) * g.queries.unit for i, g in enumerate(self.groups)]
         return np.concatenate(parts)
 
     def check_bounded(self) -> None:
-        """`InvalidInput` for entries outside [0, 1]: those of residuals, which mechanisms measure and nobody asks."""
+        """Raise for queries that only mechanisms measure: residuals, whose entries are not within [0, 1].
+
+        Raises
+        ------
+        InvalidInput
+            Where a query of the workload has entries outside [0, 1].
+        """
         if not all(g.queries.bounded for g in self.groups):
             raise InvalidInput("queries with entries outside [0, 1], as residuals have, cannot be asked for")
 
@@ -327,10 +444,22 @@ class Workload:
         return total
 
     def moved(self, order: int, *, replace: bool) -> int | Fraction:
-        """The same as an exact number, in units of the finest grid among the groups (squared).
+        """How far one record moves all answers together, as an exact number, in units of the finest grid of the groups.
 
         Joint for residuals, and for pairs of signs. Where records of a person differ in some columns, by order 2, it is
         the part of one record in what all of hers move together (`distinct_records`).
+
+        Parameters
+        ----------
+        order : int
+            1 for the sum of the absolute changes, 2 for the sum of their squares.
+        replace : bool
+            Whether a neighbour has another record in place of one, rather than one more or fewer.
+
+        Returns
+        -------
+        int or Fraction
+            In units, or for order 2 in units squared.
         """
         residuals = [(g.axes, g.queries) for g in self.groups if isinstance(g.queries, Residuals)]
         if replace and order == 2 and len(residuals) == len(self.groups):
@@ -360,7 +489,25 @@ class Workload:
 
     @classmethod
     def from_json(cls, domain: Domain, content: Sequence[Mapping[str, Any]]) -> Workload:
-        """The workload that `to_json` described."""
+        """The workload that `to_json` described.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        content : sequence of dict
+            What `to_json` gave.
+
+        Returns
+        -------
+        Workload
+            With the same queries, in the same order.
+
+        Raises
+        ------
+        InvalidInput
+            For a query that the domain cannot have.
+        """
         return cls(domain, tuple(_group_from_json(domain, entry) for entry in content))
 
 
@@ -477,13 +624,13 @@ def _exchangeable(residuals: Sequence[tuple[Axes, Residuals]], counts: Counter[i
 
 
 def _firsts(counts: Counter[int]) -> npt.NDArray[np.int64]:
-    """Of columns sorted by length, the first 0, 1, …, all of each length, (sets, columns) of 0 and 1."""
+    """Sets of columns that stand for all sets with as many columns of each length: (sets, columns) of 0 and 1."""
     choices = [[[1] * k + [0] * (counts[n] - k) for k in range(counts[n] + 1)] for n in sorted(counts)]
     return np.array([[*chain(*parts)] for parts in product(*choices)], np.int64)
 
 
 def single(group: Group, index: int) -> Group:
-    """One query of a group, as a group."""
+    """A group that has one query of a group alone."""
     queries = group.queries
     if queries.count == 1:
         return group

@@ -123,7 +123,18 @@ class AdaSSP:
         return tuple((change**2 * s, c, calibrated(change**2 * s, c)[0]) for s, c in zip(squares, halves, strict=True))
 
     def costs(self, cost: Cost) -> tuple[ZCDP, ZCDP, tuple[ZCDP, ...]]:
-        """The costs of XᵀX, of the histogram of residuals and of each moment: their sum is the whole."""
+        """How the cost is divided: their sum is the whole.
+
+        Parameters
+        ----------
+        cost : Cost
+            What the estimate may cost.
+
+        Returns
+        -------
+        tuple of ZCDP, ZCDP and tuple of ZCDP
+            For XᵀX, for the histogram of residuals, and for each moment.
+        """
         spent, rest = _concentrated(cost), 1 - _MOMENTS_SHARE - _HISTOGRAM_SHARE
         gram, histogram, moments = split(spent, [_MOMENTS_SHARE, _HISTOGRAM_SHARE, rest])
         return gram, histogram, split(moments, [1] * (1 + self.refinements))

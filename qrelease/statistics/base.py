@@ -31,9 +31,14 @@ Value = float | int | str | bool | None | tuple["Value", ...] | Mapping[str, "Va
 class Measured:
     """One noisy number, or choice, that an estimate is made of.
 
-    what   in words
-    value  as it was drawn
-    law    of its noise, in words: `discrete Laplace, scale 20`; or the rule of the choice
+    Parameters
+    ----------
+    what : str
+        What was measured, in words.
+    value : int, float, str, or several of them
+        As it was drawn.
+    law : str
+        The distribution of its noise, in words: `discrete Laplace, scale 20`; or the rule of the choice.
 
     Examples
     --------
@@ -97,7 +102,10 @@ class EstimateResult:
 
 @runtime_checkable
 class Statistic(Protocol):
-    """One number, or a few, of a private table; it holds public parameters alone.
+    """One number, or a few, of a private table: a frozen dataclass of public parameters.
+
+    Any object with these members is one; nothing is inherited or registered. The classes that have them do not repeat
+    what stands here.
 
     Examples
     --------
@@ -111,18 +119,63 @@ class Statistic(Protocol):
         """The name on the command line and in the ledger, such as `mean`."""
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
-        """Raise whatever can be known to be wrong before anything is charged: `InvalidInput`, or `TooLarge`."""
+        """Raise whatever can be known to be wrong before anything is charged or drawn.
+
+        Parameters
+        ----------
+        domain : Domain
+            The public columns.
+        cost : Cost
+            What the estimate may cost: `PureDP`, `ApproxDP` or `ZCDP`.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Raises
+        ------
+        InvalidInput
+            For a column or a cost that this statistic cannot take.
+        TooLarge
+            For what never fits in memory.
+        """
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
-        """Draw, within the cost, which is charged by now. No table makes it fail, not an empty one nor one record."""
+        """Draw, within the cost, which is charged by now.
+
+        No table makes it fail, not an empty one nor one record.
+
+        Parameters
+        ----------
+        private : PrivateColumns
+            The columns behind their budget: each draw spends first.
+        cost : Cost
+            As `check` had it.
+
+        Returns
+        -------
+        EstimateResult
+            The value, its interval and what was measured for them, all of it public.
+        """
 
     def error_bound(
         self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float
     ) -> float | None:
-        """e such that with probability 1 - β the error is at most e, on every table of at least so many records.
+        """How far off the value may be, on every table of at least so many records.
 
-        The error is |value - truth|, the largest of several, in the unit that the class says: of the value, or in
-        ranks. Infinite where the theorem promises nothing; None where no theorem is about all tables.
+        Parameters
+        ----------
+        domain, cost, neighbours
+            As `check` had them.
+        records : float
+            The number of records n, at least.
+        beta : float
+            The probability with which the value may be further off.
+
+        Returns
+        -------
+        float or None
+            e such that with probability 1 - β |value - truth| is at most e, for the largest of several values, in the
+            unit that the class says: of the value, or in ranks. Infinite where the theorem promises nothing; None where
+            no theorem is about all tables.
         """
 
 

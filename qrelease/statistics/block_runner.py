@@ -44,10 +44,12 @@ def load(text: str) -> Callable[[Mapping[str, Floats]], float]:
 
 def _answer(function: Callable[[Mapping[str, Floats]], Any], block: bytes, seconds: float, size: int) -> float:
     """The answer of one block, in a fork that is killed after so many seconds."""
+    with np.load(io.BytesIO(block), allow_pickle=False) as arrays:  # here, as a fork copies each page that it touches
+        frame = {name: arrays[name] for name in arrays.files}
     read, write = os.pipe()
     child = os.fork()
     if not child:
-        _run(function, block, write, seconds, size)
+        _run(function, frame, write, seconds, size)
     os.close(write)
     ready, _, _ = select.select([read], [], [], seconds)
     found = os.read(read, 8) if ready else b""
@@ -57,7 +59,9 @@ def _answer(function: Callable[[Mapping[str, Floats]], Any], block: bytes, secon
     return float(struct.unpack("<d", found)[0]) if len(found) == 8 else math.nan
 
 
-def _run(function: Callable[[Mapping[str, Floats]], Any], block: bytes, write: int, seconds: float, size: int) -> None:
+def _run(
+    function: Callable[[Mapping[str, Floats]], Any], frame: dict[str, Floats], write: int, seconds: float, size: int
+) -> None:
     """The child; it ends here whatever happens."""
     try:
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
@@ -66,9 +70,7 @@ def _run(function: Callable[[Mapping[str, Floats]], Any], block: bytes, write: i
         os.dup2(silent, 0)  # where the blocks come in that follow
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        with np.load(io.BytesIO(block), allow_pickle=False) as arrays:
-            found = float(function({name: arrays[name] for name in arrays.files}))
-        os.write(write, struct.pack("<d", found))
+        os.write(write, struct.pack("<d", float(function(frame))))
     finally:
         os._exit(0)
 

@@ -12,8 +12,13 @@ STATISTICS: Final = {
     "sum": ("sums", "Sum", "of values clipped to low..high"),
     "mean": ("mean", "Mean", "of values clipped to low..high"),
     "textbook-mean": ("mean", "TextbookMean", "a noisy sum over a noisy count; origin=middle or zero"),
-    "clipped-mean": ("clipped_mean", "ClippedMean", "of values clipped to two private quantiles"),
-    "sparse-vector-mean": ("clipped_mean", "SparseVectorMean", "of values clipped to a bound by sparse vector"),
+    "clipped-mean": ("clipped_mean", "ClippedMean", "of values clipped to two bounds by sparse vector"),
+    "quantile-mean": ("clipped_mean", "QuantileMean", "of values clipped to two private quantiles"),
+    "sparse-vector-mean": (
+        "clipped_mean",
+        "SparseVectorMean",
+        "of values clipped to one bound by sparse vector, as in the notes",
+    ),
     "quantile": ("quantile", "Quantile", "q, by default the median"),
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
     "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
@@ -36,6 +41,10 @@ STATISTICS: Final = {
     "independence-test": ("chi_squared", "IndependenceTest", "of a column and second=COLUMN"),
     "fit-test": ("chi_squared", "FitTest", "of a column and shares=1/2/3, one a cell"),
     "uniformity-test": ("uniformity", "UniformityTest", "whether the two-valued columns a/b/c are fair coins"),
+    "gaussian-mean-test": (
+        *("uniformity", "GaussianMeanTest"),
+        "whether columns a/b/c have means=1/2/3, covariance=4/9/1, one variance a column",
+    ),
     "efficient-tester": ("uniformity", "EfficientTester", "the same for a distance=D, constants=proved or printed"),
     "lipschitz-tester": ("lipschitz", "LipschitzTester", "the same for a pure epsilon and few columns; distance=D"),
     "adassp": (
@@ -102,7 +111,7 @@ def _value(key: str, text: str) -> Any:
         return text
     if text in ("yes", "no"):
         return text == "yes"
-    if key in ("qs", "shares"):
+    if key in ("qs", "shares", "means", "covariance"):
         return tuple(float(_number(part)) for part in text.split("/"))
     return text if text.isalpha() else _number(text)
 

@@ -41,8 +41,8 @@ from qrelease.statistics.private_columns import PrivateColumns, moves
 SIMULATED: Final = 999
 """Tables that the null distribution is made of: the least p-value is one over a thousand."""
 
-_MOST_CELLS: Final = 1 << 16
-_LEAST_RECORDS: Final = 1.0
+_MAX_CELLS: Final = 1 << 16
+_MIN_RECORDS: Final = 1.0
 
 
 @final
@@ -67,7 +67,7 @@ class NoisyCounts:
         noisy, law = private.measure(what, exact, moves(private.neighbours), cost)
         shape = [private.domain[name].size for name in names]
         n = private.public_records
-        records = max(float(noisy.sum()), _LEAST_RECORDS) if n is None else float(n)
+        records = max(float(noisy.sum()), _MIN_RECORDS) if n is None else float(n)
         return cls(noisy.reshape(shape), law, calibrated(moves(private.neighbours), cost)[1], records)
 
     def simulated(self, shares: Floats, times: int, seed: int = 0) -> Ints:
@@ -234,12 +234,15 @@ def _check_cells(domain: Domain, names: tuple[str, ...]) -> None:
     for name in names:
         if domain[name].size < 2:
             raise InvalidInput(f"column {name!r} has one cell only: there is nothing to test")
-    if domain.cells(domain.axes(names)) > _MOST_CELLS:
-        raise InvalidInput(f"a test is of at most {_MOST_CELLS:,} cells, got {domain.cells(domain.axes(names)):,}")
+    if domain.cells(domain.axes(names)) > _MAX_CELLS:
+        raise InvalidInput(f"a test is of at most {_MAX_CELLS:,} cells, got {domain.cells(domain.axes(names)):,}")
 
 
 def _share_bound(cells: int, records: float, cost: Cost, neighbours: Neighbours, beta: float) -> float:
-    """Of |(n_c + a)/(n + b) − n_c/n| ≤ (|a| + |b|)/(n + b), b the sum of all the noise, or 0 where n is public."""
+    """How far off the share of a cell may be, at most.
+
+    |(n_c + a)/(n + b) − n_c/n| ≤ (|a| + |b|)/(n + b), where b is the sum of all the noise, or 0 where n is public.
+    """
     law, _ = calibrated(moves(neighbours), cost)
     public = neighbours is Neighbours.REPLACE_ONE
     each = law.largest_of(cells, beta if public else beta / 2)

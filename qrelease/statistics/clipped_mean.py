@@ -22,7 +22,7 @@ from qrelease.noise.sparse_vector import AboveThreshold, SparseVector
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
-from qrelease.statistics.mean import SumsPlan, result_of, two_sums
+from qrelease.statistics.mean import ClippedSums, result_of, two_sums
 from qrelease.statistics.private_columns import PrivateColumns, moves, rule_of
 from qrelease.statistics.quantile import check_cells, choose_quantile, loss_bound
 
@@ -77,7 +77,7 @@ class ClippedMean:
         grid.codes(None, None)
         looking, rest = split(currency(cost), _LOOKING)
         self._outside(grid, looking, neighbours, BETA)
-        SumsPlan(grid.cells - 1, grid, neighbours).law(rest)
+        ClippedSums(grid.cells - 1, grid, neighbours).law(rest)
 
     def _outside(self, grid: Grid, cost: PureDP | ZCDP, neighbours: Neighbours, beta: float) -> int:
         """α of both bounds, with probability 1 - β."""
@@ -159,7 +159,7 @@ class QuantileMean:
         *bounds, sums = _shares(cost)
         for share in bounds:
             selection_epsilon(share, rule_of(share))
-        SumsPlan(grid.cells - 1, grid, neighbours).law(sums)
+        ClippedSums(grid.cells - 1, grid, neighbours).law(sums)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
@@ -194,7 +194,7 @@ def _error(grid: Grid, outside: int, cost: PureDP | ZCDP, neighbours: Neighbours
     if records <= 0:
         return math.inf
     biased = 2 * outside * (grid.high - grid.low) / records
-    error = biased + SumsPlan(grid.cells - 1, grid, neighbours).error(records, cost, beta / 2)
+    error = biased + ClippedSums(grid.cells - 1, grid, neighbours).error(records, cost, beta / 2)
     return error if error < grid.high - grid.low else math.inf
 
 
@@ -326,6 +326,6 @@ class SparseVectorMean:
 
 
 def _thirds(cost: Cost) -> tuple[PureDP, ...]:
-    """Of the bound, the sum and the count; `InvalidInput` for another cost than a pure ε."""
+    """The costs of the bound, of the sum and of the count; `InvalidInput` for another cost than a pure ε."""
     check_cost(cost, PureDP)
     return split(PureDP(cost.to_json()["epsilon"]), [1, 1, 1])

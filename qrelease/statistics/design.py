@@ -21,7 +21,7 @@ UNIT: Final = 1 << 10
 """What 1 is in whole numbers: features and targets are from -UNIT to UNIT."""
 
 _MAX_INDICATOR_CELLS: Final = 32  # ordered columns with more cells are one number, all others one indicator a cell
-_MOST_FEATURES: Final = 1 << 12
+_MAX_FEATURES: Final = 1 << 12
 
 
 class CellReader(Protocol):
@@ -60,8 +60,8 @@ class Design:
         if not isinstance(names, tuple) or not names or len(set(names)) < len(names) or target in names:
             raise InvalidInput(f"features must be a tuple of different columns without {target!r}, got {names!r}")
         design = cls(domain, target, names)
-        if design.width > _MOST_FEATURES:
-            raise InvalidInput(f"a regression has at most {_MOST_FEATURES:,} features, got {design.width:,}")
+        if design.width > _MAX_FEATURES:
+            raise InvalidInput(f"a regression has at most {_MAX_FEATURES:,} features, got {design.width:,}")
         return design
 
     @cached_property

@@ -83,7 +83,20 @@ class Estimate:
 
     @classmethod
     def of(cls, result: EstimateResult, **facts: Any) -> Estimate:
-        """A result with the facts of its charge; its lists are tuples, as those that `load` makes are."""
+        """An estimate, of a statistic's result and the facts of its charge.
+
+        Parameters
+        ----------
+        result : EstimateResult
+            What the statistic found.
+        **facts
+            The other attributes of `Estimate`, by name.
+
+        Returns
+        -------
+        Estimate
+            Equal to what `load` gives after `save`: lists are tuples.
+        """
         held = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "records"}
         made = cls(**held, confidence=1 - BETA, **facts)
         return cls.from_json(json.loads(json.dumps(made.to_json(), allow_nan=False)))
@@ -113,7 +126,12 @@ class Estimate:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write `path`.json and `path`.html, new files, where a suffix of `path` itself does not count.
+        """Write the estimate to two new files, `path`.json and `path`.html.
+
+        Parameters
+        ----------
+        path : str or Path
+            Without a suffix; one that it has is replaced.
 
         Raises
         ------
@@ -130,7 +148,23 @@ class Estimate:
 
     @classmethod
     def load(cls, path: str | Path) -> Estimate:
-        """The estimate that `save` wrote to `path`.json; `InvalidInput` for another file."""
+        """Read the estimate that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            As `save` had it: `path`.json is read.
+
+        Returns
+        -------
+        Estimate
+            Equal to the one that was saved.
+
+        Raises
+        ------
+        InvalidInput
+            For a file that is no estimate of this version.
+        """
         file = Path(path).with_suffix(".json")
         try:
             return cls.from_json(json.loads(file.read_text(encoding="utf-8")))
@@ -139,7 +173,23 @@ class Estimate:
 
     @classmethod
     def from_json(cls, held: dict[str, Any]) -> Estimate:
-        """What `to_json` wrote; raises `ValueError`, `TypeError` or `KeyError` for anything else."""
+        """The estimate that `to_json` described.
+
+        Parameters
+        ----------
+        held : dict
+            The content of the file.
+
+        Returns
+        -------
+        Estimate
+            Equal to the one that was described.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            For anything that `to_json` does not write.
+        """
         parts = {name: _listed(value) for name, value in held.items()}
         if parts.pop("format") != FORMAT:
             raise ValueError("another format")

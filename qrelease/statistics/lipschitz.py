@@ -49,12 +49,12 @@ from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.uniformity import check_signs, signs_of
 
 _FAILURE: Final = 0.01
-_MOST_COUNTS: Final = 1 << 22
-_MOST_KINDS: Final = 1 << 6
+_MAX_COUNTS: Final = 1 << 22
+_MAX_KINDS: Final = 1 << 6
 
 
 @dataclass(frozen=True)
-class Round:
+class LipschitzRound:
     """One release of T̂; public."""
 
     reach: int
@@ -63,7 +63,7 @@ class Round:
 
     @property
     def scale(self) -> Fraction:
-        """Of its Laplace noise."""
+        """The scale of its Laplace noise."""
         return Fraction(self.lipschitz) / Fraction(self.cost.epsilon)
 
 
@@ -85,7 +85,7 @@ class Plan:
 
     @cached_property
     def null(self) -> float:
-        """t."""
+        """t, which rows under the null exceed with probability `_FAILURE` at most, by Cantelli's inequality."""
         n = self.records
         return math.sqrt(2 * self.dimension * n * max(n - 1, 0) * (1 - _FAILURE) / _FAILURE)
 
@@ -93,23 +93,23 @@ class Plan:
     def listed(self) -> bool:
         """Whether all tables can be listed."""
         kinds = 1 << self.dimension
-        return kinds <= _MOST_KINDS and kinds * math.comb(self.records + kinds - 1, kinds - 1) <= _MOST_COUNTS
+        return kinds <= _MAX_KINDS and kinds * math.comb(self.records + kinds - 1, kinds - 1) <= _MAX_COUNTS
 
-    def noise_reach(self, held: Round) -> float:
-        """r of a round."""
+    def noise_reach(self, held: LipschitzRound) -> float:
+        """r: how far the noise of a round goes, but for its part of the probability of failure."""
         return Noise("discrete Laplace", float(held.scale)).reach(_FAILURE / len(self.costs))
 
     @cached_property
-    def rounds(self) -> tuple[Round, ...]:
+    def rounds(self) -> tuple[LipschitzRound, ...]:
         """By what Δ may be when the rounds before have not rejected."""
         n, d = self.records, self.dimension
-        found: list[Round] = []
+        found: list[LipschitzRound] = []
         reach = n * d
         for cost in self.costs:
             if found and self.listed:
                 most = n * d + self.null + 2 * self.noise_reach(found[-1])
                 reach = min(reach, math.ceil(math.sqrt(d * most)))
-            found.append(Round(reach, lipschitz_constant(n, d, reach), cost))
+            found.append(LipschitzRound(reach, lipschitz_constant(n, d, reach), cost))
         return tuple(found)
 
 
@@ -149,7 +149,7 @@ def _kinds(dimension: int) -> Ints:
     return np.asarray(2 * (codes >> np.arange(dimension) & 1) - 1, np.int64)
 
 
-def extended(counts: Ints, dimension: int, held: Round) -> int:
+def extended(counts: Ints, dimension: int, held: LipschitzRound) -> int:
     """T̂ of a table that has so many rows of each kind, (2^d,): the least over all tables in C(Δ)."""
     records = int(counts.sum())
     lengths, reaches = _described(records, dimension)
@@ -192,8 +192,8 @@ class LipschitzTester:
     """Whether rows of two-valued columns are uniform: accepts, or rejects, for a pure ε. Its n is public.
 
     For few columns and records: where the tables are too many to be listed it is Laplace noise on T.
-    `UniformityTest` is better nearly everywhere; this is the text's, mended. What it promises (`error_bound`) is the
-    least α at which rows under the null are accepted with probability 1 - β, β above 2/100.
+    This is the text's, mended; `UniformityTest` keeps a level at any size, and takes (ε, δ) too. What it promises
+    (`error_bound`) is the least α at which rows under the null are accepted with probability 1 - β, β above 2/100.
 
     Attributes
     ----------

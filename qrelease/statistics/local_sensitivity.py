@@ -22,7 +22,7 @@ from qrelease.statistics.grid import Grid, Numbers, exact_dot
 _FINE: Final = 1 << 16
 """Units of a mean a step."""
 
-_SAFE: Final = 1 << 40
+_MAX_CELLS: Final = 1 << 40
 
 EXACT_DISTANCES: Final = 128
 """Up to so many changes the local sensitivity of a Winsorised mean is exact; its time grows with their cube."""
@@ -30,23 +30,79 @@ EXACT_DISTANCES: Final = 128
 
 @runtime_checkable
 class LocallyStable(Protocol):
-    """A function f of a column, and A(x, k)."""
+    """A function f of a column, with A(x, k): how far one more change moves f after k changes of the table x, at most.
+
+    `SmoothSensitivity` and `ProposeTestRelease` release any object with these members. A(x, k) is a maximum over all
+    tables that differ from x in at most k records.
+    """
 
     @property
     def name(self) -> str:
         """The function's name, such as `median`."""
 
     def check(self, grid: Grid, neighbours: Neighbours) -> None:
-        """`InvalidInput` for a column, or a relation, that it is not made for."""
+        """Raise for a column, or a relation, that the function is not made for.
+
+        Parameters
+        ----------
+        grid : Grid
+            The column's values.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Raises
+        ------
+        InvalidInput
+            It names the column.
+        """
 
     def units(self, records: int) -> int:
-        """How many units are one step of the grid: public, so 1, or a function of n where n is public."""
+        """How many units one step of the grid is divided into, so that f is a whole number.
+
+        Parameters
+        ----------
+        records : int
+            The number of records n where that is public; it decides nothing where it is private.
+
+        Returns
+        -------
+        int
+            Public: 1, or a function of n where n is public.
+        """
 
     def value(self, found: Numbers, neighbours: Neighbours) -> int:
-        """f(x), in units."""
+        """f(x). Private.
+
+        Parameters
+        ----------
+        found : Numbers
+            The values of the column, and how often each occurs.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Returns
+        -------
+        int
+            In units.
+        """
 
     def sensitivities(self, found: Numbers, most: int, neighbours: Neighbours) -> Ints:
-        """A(x, 0), …, A(x, most), in units; none below the one before it."""
+        """A(x, 0), …, A(x, most). Private.
+
+        Parameters
+        ----------
+        found : Numbers
+            The values of the column, and how often each occurs.
+        most : int
+            The largest k.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Returns
+        -------
+        ndarray of int, shape (most + 1,)
+            In units; none is below the one before it.
+        """
 
 
 def window_sensitivities(found: Numbers, low: int, high: int, most: int) -> Ints:
@@ -269,7 +325,7 @@ class StableMean:
         """See `LocallyStable`."""
         if neighbours is Neighbours.REPLACE_ONE and grid.missing:
             raise InvalidInput(f"column {grid.name!r} may have missing values: take add-remove neighbours")
-        if grid.cells > _SAFE:
+        if grid.cells > _MAX_CELLS:
             raise InvalidInput(f"column {grid.name!r} has too many values for a mean: at most 2^40")
 
     def units(self, records: int) -> int:

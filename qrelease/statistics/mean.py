@@ -52,7 +52,7 @@ class TwoSums:
 
     @property
     def width(self) -> int:
-        """w, in steps."""
+        """The width of the clipping, in steps."""
         return self.high - self.low
 
     @property
@@ -99,7 +99,7 @@ def two_sums(
     """Measure A and B at a cost: the sums of the distances to both bounds; A alone where that gives B too."""
     width = high - low
     up = found.total(low, high) - low * found.n
-    plan = SumsPlan(width, grid, private.neighbours)
+    plan = ClippedSums(width, grid, private.neighbours)
     if plan.one:
         noisy, law = private.measure("sum of the distances to the lower bound", np.array([up]), plan.moved(cost), cost)
         sums = TwoSums(grid, low, high, int(noisy[0]), width * found.n - int(noisy[0]), law, one=True)
@@ -113,7 +113,7 @@ def two_sums(
 
 @final
 @dataclass(frozen=True)
-class SumsPlan:
+class ClippedSums:
     """What is public of measuring the sums of a clipping of so many steps."""
 
     width: int
@@ -179,7 +179,7 @@ class Mean:
         """See `Statistic`."""
         grid = Grid.of(domain, self.column)
         low, high = grid.codes(self.low, self.high)
-        SumsPlan(high - low, grid, neighbours).law(cost)
+        ClippedSums(high - low, grid, neighbours).law(cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
@@ -192,7 +192,7 @@ class Mean:
         """See `Statistic`; in the unit of values."""
         grid = Grid.of(domain, self.column)
         low, high = grid.codes(self.low, self.high)
-        return SumsPlan(high - low, grid, neighbours).error(records, cost, beta)
+        return ClippedSums(high - low, grid, neighbours).error(records, cost, beta)
 
 
 def result_of(sums: TwoSums, measured: tuple[Measured, ...], beta: float, **choices: float) -> EstimateResult:

@@ -22,19 +22,90 @@ class NoiseSource(Protocol):
     """Integer noise, and a choice by scores. `ExactNoise` samples them; tests enumerate them."""
 
     def noise(self, law: Noise, parameter: Fraction, size: int) -> Ints:
-        """Independent draws, (size,): `parameter` is the scale b of a Laplace law, the variance σ² of a Gaussian."""
+        """Independent draws of noise.
+
+        Parameters
+        ----------
+        law : Noise
+            Their distribution.
+        parameter : Fraction
+            The scale b of a Laplace distribution, or the variance σ² of a Gaussian.
+        size : int
+            How many.
+
+        Returns
+        -------
+        ndarray of int, shape (size,)
+            The draws.
+        """
 
     def cauchy(self, scale: Fraction) -> int:
-        """One draw of P(z) ∝ 1/(scale² + z²) on the integers, as `noise.cauchy` has it."""
+        """One draw of P(z) ∝ 1/(scale² + z²) on the integers, as `noise.cauchy` has it.
+
+        Parameters
+        ----------
+        scale : Fraction
+            The scale.
+
+        Returns
+        -------
+        int
+            The draw.
+        """
 
     def choose(self, scores: Ints, epsilon: Fraction, sensitivity: int, rule: Rule, *, monotone: bool) -> int:
-        """The index of a large score, (k,) integers, as `noise.selection` has it."""
+        """The index of a large score, as `noise.selection` has it.
+
+        Parameters
+        ----------
+        scores : ndarray of int, shape (k,)
+            Private whole numbers.
+        epsilon : Fraction
+            What the choice costs.
+        sensitivity : int
+            The most that a neighbour moves a score by.
+        rule : {"exponential", "permute-and-flip"}
+            How it is drawn.
+        monotone : bool
+            Whether a neighbour moves all scores in the same direction.
+
+        Returns
+        -------
+        int
+            From 0 to k - 1.
+        """
 
     def labels(self, size: int, below: int) -> Ints:
-        """Independent labels 0..below - 1, (size,), each about equally likely; no privacy rests on how nearly."""
+        """Independent labels, each about equally likely; no privacy rests on how nearly.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+        below : int
+            They are from 0 to this - 1.
+
+        Returns
+        -------
+        ndarray of int, shape (size,)
+            The labels.
+        """
 
     def stream(self, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
-        """A sparse vector stream, made of these arguments and the entropy."""
+        """A stream of the sparse vector technique.
+
+        Parameters
+        ----------
+        kind : callable
+            Which one, such as `SparseVector`.
+        *arguments, **options
+            What it takes beside the entropy.
+
+        Returns
+        -------
+        object of that kind
+            It answers one query after another.
+        """
 
 
 @final

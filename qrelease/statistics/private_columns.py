@@ -81,6 +81,19 @@ class PrivateColumns:
     `measure`, `perturb`, `perturb_widely`, `choose`, `choose_apart` and `stream` spend before they draw, and write down
     what they spent. `numbers`, `codes`, `count` and `counts` return private numbers, which are released through those.
 
+    Parameters
+    ----------
+    _table : Source
+        The private records.
+    neighbours : Neighbours
+        Which tables the promise compares.
+    filter : Filter
+        What may be spent, and what was.
+    noise : NoiseSource
+        What is drawn.
+    spends : list of Spend
+        The parts of the cost so far, in the order of the draws.
+
     Examples
     --------
     >>> from qrelease import Entropy
@@ -115,21 +128,63 @@ class PrivateColumns:
         return moves(self.neighbours)
 
     def numbers(self, name: str) -> Numbers:
-        """The values of one column and how often each stands. Private."""
+        """The values of one column and how often each occurs. Private.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        Numbers
+            Points of the column's grid, and their counts.
+        """
         return numbers(self._table, Grid.of(self.domain, name))
 
     def codes(self, name: str) -> Ints:
-        """The code of each record's value of a column, (n,) int64; -1 where it is missing. Private."""
+        """The point of the column's grid that each record has. Private.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Steps above the first point; -1 where the value is missing.
+        """
         return codes(self._table, Grid.of(self.domain, name))
 
     def cells(self, name: str) -> Ints:
-        """The cell of each record in a column of any kind, (n,) int64; the missing cell is one of them. Private."""
+        """The cell of each record in a column of any kind. Private.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Codes; the missing cell is one of them.
+        """
         return self._table.codes(self.domain.axis(name)).astype(np.int64)
 
     def sums(self, weights: Sequence[Ints]) -> Ints:
-        """Σ over records of a number for the value of each column, in the order of the domain, (d,). Private.
+        """Sums over the records of a weight that the value of each column has. Private.
 
-        weights  by column, one whole number for each value of its grid; a missing one adds nothing
+        Parameters
+        ----------
+        weights : sequence of ndarray of int
+            For each column of the domain, in its order, a whole number for each value of its grid; a missing value adds
+            nothing.
+
+        Returns
+        -------
+        ndarray of int, shape (d,)
+            One sum for each column.
         """
         kept = self._table.points or (None,) * len(weights)
         plain = iter(self._table.counts([(axis,) for axis, points in enumerate(kept) if points is None]))
@@ -141,40 +196,140 @@ class PrivateColumns:
         return len(self._table)
 
     def counts(self, names: tuple[str, ...]) -> Ints:
-        """How many records are in each cell of the marginal on some columns, in C order of the names. Private."""
+        """How many records are in each cell of a marginal. Private.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Its columns.
+
+        Returns
+        -------
+        ndarray of int, shape (cells,)
+            Flat, in C order of the names.
+        """
         return self._table.counts([tuple(self.domain.axis(name) for name in names)])[0]
 
     def spend(self, what: str, cost: Cost) -> None:
         """Take a cost from the charge, for the draw that follows, and write it down.
 
-        Raises `BudgetExceeded` where the charge does not cover it: then nothing may be drawn.
+        Parameters
+        ----------
+        what, cost
+            As in `Private.spend`.
+
+        Raises
+        ------
+        BudgetExceeded
+            As there: then nothing may be drawn.
         """
         self.filter.spend(cost)
         self.spends.append(Spend(what, cost))
 
     def measure(self, what: str, exact: Ints, sensitivity: int, cost: Cost) -> tuple[Ints, Noise]:
-        """Integers, (k,), with independent noise; and its law.
+        """Whole numbers with independent noise.
 
-        sensitivity  how far all of them move between neighbours: Δ₁ for a `PureDP`, else Δ₂², a whole number
+        Parameters
+        ----------
+        what : str
+            What is measured, in words; public.
+        exact : ndarray of int, shape (k,)
+            Private whole numbers.
+        sensitivity : int
+            How far all of them move between neighbours: Δ₁ for a `PureDP`, else Δ₂².
+        cost : Cost
+            What all of them cost together.
+
+        Returns
+        -------
+        tuple of ndarray of int, shape (k,), and Noise
+            The noisy numbers, and the distribution of their noise.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
         """
         law, parameter = calibrated(sensitivity, cost)
         self.spend(what, cost)
         return exact + self.noise.noise(law, parameter, len(exact)), law
 
     def perturb(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
-        """An integer with discrete Laplace noise of a scale that may be private: the caller proves the cost."""
+        """A whole number with discrete Laplace noise of a scale that may be private: the caller proves the cost.
+
+        Parameters
+        ----------
+        what : str
+            What is measured, in words; public.
+        exact : int
+            The private number.
+        scale : Fraction
+            The scale of the noise.
+        cost : Cost
+            What the caller's proof says that it costs.
+
+        Returns
+        -------
+        int
+            The noisy number.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        """
         self.spend(what, cost)
         return exact + int(self.noise.noise(Noise("discrete Laplace", float(scale)), scale, 1)[0])
 
     def perturb_widely(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
-        """As `perturb`, with discrete Cauchy noise."""
+        """A whole number with discrete Cauchy noise of a scale that may be private: the caller proves the cost.
+
+        Parameters
+        ----------
+        what, exact, scale, cost
+            As in `perturb`.
+
+        Returns
+        -------
+        int
+            The noisy number.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        """
         self.spend(what, cost)
         return exact + self.noise.cauchy(scale)
 
     def choose(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, *, monotone: bool = False) -> int:
-        """The index of a large score, (k,) integers, each moved by at most `sensitivity` between neighbours.
+        """The index of a large score.
 
-        By permute-and-flip under pure ε and by the exponential mechanism under zCDP, each the better one there.
+        It is drawn by permute-and-flip under pure ε and by the exponential mechanism under zCDP, each the better one
+        there.
+
+        Parameters
+        ----------
+        what : str
+            What is chosen, in words; public.
+        scores : ndarray of int, shape (k,)
+            Private whole numbers, one for each candidate.
+        sensitivity : int
+            The most that a neighbour moves a score by.
+        cost : PureDP or ZCDP
+            What the choice costs.
+        monotone : bool
+            Whether one record more moves all scores in the same direction, which is half as dear.
+
+        Returns
+        -------
+        int
+            From 0 to k - 1.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
         """
         rule = rule_of(cost)
         epsilon = selection_epsilon(cost, rule)
@@ -184,10 +339,27 @@ class PrivateColumns:
     def choose_apart(
         self, what: str, scores: Sequence[Ints], sensitivities: Sequence[int], cost: PureDP | ZCDP
     ) -> list[int]:
-        """One index for each list of scores, for one cost, as `choose`: no two lists may depend on the same record.
+        """One index for each list of scores, for one cost: no two lists may depend on the same record.
 
-        A neighbour moves the scores of one list, by at most its sensitivity; or those of two, where a record is
-        replaced, by at most half of theirs each.
+        Parameters
+        ----------
+        what, cost
+            As in `choose`.
+        scores : sequence of ndarray of int
+            A list of private scores for each choice.
+        sensitivities : sequence of int
+            For each list, the most that a neighbour moves its scores by. A neighbour moves the scores of one list, or,
+            where a record is replaced, those of two, by at most half as much each.
+
+        Returns
+        -------
+        list of int
+            One index for each list.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
         """
         rule = rule_of(cost)
         epsilon = selection_epsilon(cost, rule)
@@ -196,7 +368,29 @@ class PrivateColumns:
         return [self.noise.choose(part, epsilon, moved, rule, monotone=False) for part, moved in given]
 
     def stream(self, what: str, cost: Cost, kind: Callable[..., Kind], *arguments: Any, **options: Any) -> Kind:
-        """A sparse vector stream of some kind, such as `SparseVector`, made of the cost and the other arguments."""
+        """A stream of the sparse vector technique.
+
+        Parameters
+        ----------
+        what : str
+            What is asked, in words; public.
+        cost : Cost
+            What all of the stream costs.
+        kind : callable
+            Which one, such as `SparseVector`.
+        *arguments, **options
+            What it takes beside the cost.
+
+        Returns
+        -------
+        object of that kind
+            It answers one query after another.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        """
         self.spend(what, cost)
         return self.noise.stream(kind, cost, *arguments, **options)
 

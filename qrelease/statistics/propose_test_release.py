@@ -36,7 +36,7 @@ _BEYOND: Final = 40
 """Scales of the test's noise past its threshold at which distances are cut off."""
 
 _MAX_DISTANCE: Final = 1 << 17
-_MOST_RECORDS: Final = 1 << 24
+_MAX_RECORDS: Final = 1 << 24
 
 
 def threshold(epsilon: float, delta: float) -> int:
@@ -97,11 +97,11 @@ class ProposeTestRelease:
         self.of.check(grid, neighbours)
         if positive("bound", self.bound) >= grid.high - grid.low:
             raise InvalidInput(f"the bound must be below the range of column {self.column!r}, got {self.bound:g}")
-        if self.of.units(_MOST_RECORDS) == 1 and self.bound < grid.step:
+        if self.of.units(_MAX_RECORDS) == 1 and self.bound < grid.step:
             raise InvalidInput(f"the bound must be at least a step of column {self.column!r}, got {self.bound:g}")
         if _most(test) > _MAX_DISTANCE or 1 / Fraction(test.epsilon) > MAX_SCALE:
             raise InvalidInput(f"a test of distances needs a larger epsilon than {cost}")
-        if self._units(grid, _MOST_RECORDS) / Fraction(release.epsilon) > MAX_SCALE:
+        if self._units(grid, _MAX_RECORDS) / Fraction(release.epsilon) > MAX_SCALE:
             raise InvalidInput(f"the noise for a bound of {self.bound:g} is beyond 2^50 at {cost}")
 
     def _units(self, grid: Grid, records: int) -> int:
@@ -145,7 +145,7 @@ class ProposeTestRelease:
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; in the unit of values, of what is not refused, and the same for every n."""
         grid = Grid.of(domain, self.column)
-        unit = self.bound if self.of.units(_MOST_RECORDS) > 1 else math.floor(self.bound / grid.step) * grid.step
+        unit = self.bound if self.of.units(_MAX_RECORDS) > 1 else math.floor(self.bound / grid.step) * grid.step
         error = unit / _shares(cost)[1].epsilon * math.log(2 / beta)
         return error if error < grid.high - grid.low else math.inf
 
@@ -160,5 +160,5 @@ def _shares(cost: Cost) -> tuple[ApproxDP, PureDP]:
 
 
 def _most(test: ApproxDP) -> int:
-    """Where distances are cut off."""
+    """The distance beyond which distances are not told apart."""
     return threshold(test.epsilon, test.delta) + math.ceil(_BEYOND / test.epsilon)

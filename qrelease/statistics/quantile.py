@@ -62,7 +62,7 @@ def losses(found: Numbers, q: Fraction, cells: Ints, offset: int = 0) -> Ints:
 
 
 def loss_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
-    """Δ of `losses`."""
+    """How far one record moves any of the `losses`."""
     a, b = q.numerator, q.denominator
     return b if neighbours is Neighbours.REPLACE_ONE else max(a, b - a)
 

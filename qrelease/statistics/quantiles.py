@@ -109,7 +109,7 @@ class RecursiveQuantiles:
             selection_epsilon(share, rule_of(share))
 
     def _shares(self, cost: Cost) -> tuple[PureDP | ZCDP, ...]:
-        """One for each depth."""
+        """A share of the cost for each depth."""
         return split(currency(cost), [1] * len(self.qs).bit_length())
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -159,7 +159,7 @@ class RecursiveQuantiles:
 
 
 def _places(grid: Grid) -> int:
-    """S, a power of 2."""
+    """The number of places that each value is spread over, a power of 2."""
     return 1 << min(max(_SPREAD_CELLS // grid.cells, 1), _MAX_PLACES).bit_length() - 1
 
 
@@ -237,7 +237,7 @@ class TreeQuantiles:
         self._law(Grid.of(domain, self.column), cost, neighbours)
 
     def _shares(self, grid: Grid, cost: Cost) -> tuple[PureDP | ZCDP, ...]:
-        """One for each level."""
+        """A share of the cost for each level."""
         return split(currency(cost), [1] * _levels(grid.cells))
 
     def _law(self, grid: Grid, cost: Cost, neighbours: Neighbours) -> Noise:

@@ -105,9 +105,19 @@ def symmetric(upper: Ints, width: int) -> Floats:
 @final
 @dataclass(frozen=True)
 class FunctionalMechanism:
-    """Linear or logistic regression from an objective of degree 2 with noisy coefficients: pure ε, the text's form.
+    """Linear or logistic regression from an objective of degree 2 with noisy coefficients, under pure ε.
 
-    Value, attributes and promise are those of `AdaSSP`; with `positive` the loss is the logistic one's polynomial.
+    With `positive` the loss is the polynomial that approximates the logistic one. The value and the promise are those
+    of `AdaSSP`.
+
+    Parameters
+    ----------
+    target : str
+        The column that is predicted.
+    features : tuple of str, optional
+        The columns that it is predicted from; by default all others.
+    positive : str, optional
+        The category of the target that counts as 1, for a logistic regression; without it the regression is linear.
 
     Examples
     --------
@@ -257,7 +267,23 @@ class NoisyDescent:
         self.law(design, steps[0], neighbours)
 
     def costs(self, cost: Cost) -> tuple[ZCDP, ZCDP | None, tuple[ZCDP, ...]]:
-        """The costs of the number of records, of the second moments, and of each epoch: their sum is the whole."""
+        """How the cost is divided: their sum is the whole.
+
+        Parameters
+        ----------
+        cost : Cost
+            What the estimate may cost.
+
+        Returns
+        -------
+        tuple of ZCDP, ZCDP or None, and tuple of ZCDP
+            For the number of records, for the second moments, and for each epoch.
+
+        Raises
+        ------
+        InvalidInput
+            For a pure ε.
+        """
         spent = currency(cost)
         if isinstance(spent, PureDP):
             raise InvalidInput(f"noisy-descent needs a rho, or a delta beside its epsilon, got {cost}")
@@ -268,12 +294,38 @@ class NoisyDescent:
         return counting, metric, split(rest, [1] * self.epochs)
 
     def gradient_bound(self, design: Design) -> int:
-        """b in whole numbers: the largest length of a gradient, which is a slope times a row."""
+        """The largest length of one record's gradient, which is a slope times a row.
+
+        Parameters
+        ----------
+        design : Design
+            The rows as whole numbers.
+
+        Returns
+        -------
+        int
+            In units of the whole-number gradients that are summed.
+        """
         share = min(self.clip, 1.0) if self.loss != "linear" else self.clip
         return max(1, math.floor(share * math.isqrt(design.square))) * SLOPE
 
     def law(self, design: Design, cost: ZCDP, neighbours: Neighbours) -> Noise:
-        """The distribution of the noise on a gradient."""
+        """The distribution of the noise on a sum of gradients.
+
+        Parameters
+        ----------
+        design : Design
+            The rows as whole numbers.
+        cost : ZCDP
+            What one sum costs.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Returns
+        -------
+        Noise
+            In the units of `gradient_bound`.
+        """
         return calibrated(moves(neighbours) ** 2 * self.gradient_bound(design) ** 2, cost)[0]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -368,7 +420,7 @@ class RegressionRecords:
         return cls(rows.astype(np.float64), targets, bound // np.maximum(long, 1), loss, bound)
 
     def only(self, chosen: Ints) -> RegressionRecords:
-        """Some of the records."""
+        """The same problem for some of the records."""
         return RegressionRecords(self.rows[chosen], self.targets[chosen], self.slopes[chosen], self.loss, self.bound)
 
     def gradient(self, weights: Ints) -> Ints:
@@ -433,7 +485,7 @@ class _Descent:
 
     @property
     def solution(self) -> Floats:
-        """The average."""
+        """The average of the points of the second half of the steps."""
         return self._sum / max(self._done - self._steps // 2, 1)
 
 

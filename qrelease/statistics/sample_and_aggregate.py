@@ -149,7 +149,18 @@ class SampleAndAggregate:
         return self._median(private, answers, cost)
 
     def answers(self, private: PrivateColumns) -> Ints:
-        """The answers of all blocks, in steps, (k,). Private."""
+        """The answers of all blocks. Private.
+
+        Parameters
+        ----------
+        private : PrivateColumns
+            The columns.
+
+        Returns
+        -------
+        ndarray of int, shape (k,)
+            One for each block, in steps of the grid of answers.
+        """
         grids = [Grid.of(private.domain, name) for name in self.columns]
         codes = np.stack([private.codes(name) for name in self.columns])
         block = private.noise.labels(codes.shape[1], self.blocks)

@@ -42,7 +42,7 @@ from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.local_sensitivity import LocallyStable, Median
 from qrelease.statistics.private_columns import PrivateColumns
 
-_LEAST: Final = 2.0**-10
+_MIN_SENSITIVITY: Final = 2.0**-10
 """c, in units, under Laplace noise."""
 
 _MARGIN: Final = 1 + 2.0**-41
@@ -50,7 +50,7 @@ _MIN_BETA: Final = 2.0**-20
 _MAX_DISTANCE: Final = 1 << 17
 """Distances at which A is asked for at most."""
 
-_MOST_RECORDS: Final = 1 << 24
+_MAX_RECORDS: Final = 1 << 24
 """The noise of a function whose unit depends on n is in the samplers' range up to so many records."""
 
 _LOG_STEPS: Final = 64
@@ -72,7 +72,7 @@ class Smoothing:
 
     @classmethod
     def of(cls, cost: Cost) -> Smoothing:
-        """For a cost."""
+        """How S is smoothed, and which noise is drawn, for a cost."""
         check_cost(cost, PureDP, ApproxDP)
         epsilon = cost.to_json()["epsilon"]
         delta = cost.to_json().get("delta", 0.0)
@@ -82,8 +82,8 @@ class Smoothing:
         if exact < _MIN_BETA:
             raise InvalidInput(f"smooth sensitivity needs a larger epsilon than {epsilon:g}")
         if delta:
-            return cls(exact, _LEAST, epsilon, "Laplace")
-        return cls(exact, max(_LEAST, epsilon / 2), epsilon, "Cauchy")
+            return cls(exact, _MIN_SENSITIVITY, epsilon, "Laplace")
+        return cls(exact, max(_MIN_SENSITIVITY, epsilon / 2), epsilon, "Cauchy")
 
     def distances(self, widest: int) -> int:
         """The largest k that matters where A is at most `widest` units."""
@@ -95,7 +95,7 @@ class Smoothing:
         return max(float((decay * sensitivities).max()) * _MARGIN, self.least)
 
     def scale(self, smooth: float) -> Fraction:
-        """b."""
+        """b = 2S/ε, the scale of the noise."""
         return 2 * Fraction(smooth) / Fraction(self.epsilon)
 
     def reach(self, scale: float, beta: float) -> float:
@@ -153,7 +153,7 @@ class SmoothSensitivity:
         grid = Grid.of(domain, self.column)
         self.of.check(grid, neighbours)
         smoothing = Smoothing.of(_shares(cost)[0])
-        if smoothing.scale(float(grid.cells * self.of.units(_MOST_RECORDS))) > MAX_SCALE:
+        if smoothing.scale(float(grid.cells * self.of.units(_MAX_RECORDS))) > MAX_SCALE:
             raise InvalidInput(f"column {self.column!r} has too many values for noise at epsilon {smoothing.epsilon:g}")
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

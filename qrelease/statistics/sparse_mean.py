@@ -226,7 +226,25 @@ class PeelingMean:
         self.parts(cost, neighbours)
 
     def parts(self, cost: Cost, neighbours: Neighbours) -> tuple[ZCDP, tuple[ZCDP, ...], Fraction]:
-        """Cost of the number of records, of each round and of the values, and λ."""
+        """How a cost is divided.
+
+        Parameters
+        ----------
+        cost : Cost
+            What the estimate may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Returns
+        -------
+        tuple of ZCDP, tuple of ZCDP, and Fraction
+            The costs of the number of records, and of each round and last of the values; and λ, the scale of the noise.
+
+        Raises
+        ------
+        InvalidInput
+            For a cost that the proof does not cover.
+        """
         if isinstance(cost, ApproxDP) and cost.delta > 0:
             exact = Fraction(5 * Fraction(cost.epsilon) ** 2 / 24) / Fraction(math.log(1 / cost.delta) * (1 + 2**-40))
             rho = round_down(exact)

@@ -51,7 +51,7 @@ SIMULATED: Final = 999
 
 _CLIPPING_PROBABILITY: Final = 1e-3  # the probability that a row is clipped under the null
 _SHARES: Final = (1.0, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # of the first round
-_MOST_CELLS: Final = 1 << 20
+_MAX_CELLS: Final = 1 << 20
 _FRACTION: Final = 1 << 10  # parts of a half step that a mean is rounded to
 _WEIGHT: Final = 1 << 20  # the largest entry of a whitening matrix in whole numbers
 
@@ -114,7 +114,7 @@ class Rounds:
         return moved if isinstance(self.second, PureDP) else moved**2
 
     def best(self, records: float) -> float:
-        """a."""
+        """a, the weight of C that makes the variance of V least; see the module."""
         law = self.second_law(records)
         if law is None:
             return 0.0
@@ -321,8 +321,8 @@ class GaussianMeanTest:
         """The mean, (d,), in parts of half steps, and whole numbers in proportion to Σ^{−1/2}, (d, d)."""
         if not isinstance(self.means, tuple) or len(self.means) != len(frame):
             raise InvalidInput(f"give as many means as columns, {len(frame)}")
-        if max(grid.cells for grid in frame.grids) > _MOST_CELLS:
-            raise InvalidInput(f"a column of a Gaussian test has at most {_MOST_CELLS:,} values")
+        if max(grid.cells for grid in frame.grids) > _MAX_CELLS:
+            raise InvalidInput(f"a column of a Gaussian test has at most {_MAX_CELLS:,} values")
         middles = np.array([grid.value((grid.cells - 1) / 2) for grid in frame.grids])
         means = (np.array([real("a mean", m) for m in self.means]) - middles) / frame.half_steps
         given = np.array(self.covariance, dtype=np.float64)
@@ -335,7 +335,7 @@ class GaussianMeanTest:
             raise InvalidInput("covariance must be positive definite, and not nearly singular")
         root = (vectors / np.sqrt(values)) @ vectors.T
         whole = np.rint(root / np.abs(root).max() * _WEIGHT).astype(np.int64)
-        return np.rint(np.clip(means, -_MOST_CELLS, _MOST_CELLS) * _FRACTION).astype(np.int64), whole
+        return np.rint(np.clip(means, -_MAX_CELLS, _MAX_CELLS) * _FRACTION).astype(np.int64), whole
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
@@ -509,23 +509,23 @@ class ProvedConstants:
 
     @staticmethod
     def clip(n: float, d: int, sigma: float) -> int:
-        """τ."""
+        """τ: a row is bad where its product with the noisy sum is beyond this."""
         return math.ceil(1.5 * d + math.sqrt(2 * d * (n + sigma**2) * math.log(2 * n / _CLIPPING_PROBABILITY)))
 
     @staticmethod
     def bad(cost: ApproxDP) -> int:
-        """m."""
+        """m, the number of bad rows above which the test rejects."""
         return math.ceil(math.log(1 / cost.delta) / cost.epsilon * (1 + 2**-40))
 
     @classmethod
     def moved(cls, d: int, clip: int, sigma: float, second: ApproxDP, third: ApproxDP) -> int:
-        """S."""
+        """S: how far one record moves T, given the noisy sum, at most."""
         t = sigma * math.sqrt(2 * d * math.log(4 / third.delta)) * (1 + 2**-40) + d / 2
         return 4 * (clip + math.ceil(t) + 2 * d + 2 * cls.bad(second) * d)
 
 
 def _printed_delta(n: float, d: int, epsilon: float, delta: float) -> float:
-    """Δ of the text."""
+    """Δ, the sensitivity that is printed in the text."""
     logs = math.log(1 / delta)
     terms = d * math.log(d / delta) + d * logs**2 / (n * epsilon**2)
     terms += math.sqrt(n * d * math.log(d / delta) * math.log(n / delta))

@@ -93,8 +93,8 @@ class TruncatedMean:
         """See `Statistic`."""
         frame = Frame.of(private.domain, self.columns)
         reach = self._reach(frame)
-        rows = np.clip(frame.rows(private), -reach, reach)
-        sums = self._plan(reach, cost, private.neighbours).measure(private, "sum of clipped vectors, and count", rows)
+        exact, plan = frame.clipped_sums(private, reach), self._plan(reach, cost, private.neighbours)
+        sums = plan.measure(private, "sum of clipped vectors, and count", *exact)
         ends = sums.intervals(reach, BETA)
         return EstimateResult(
             frame.values(sums.mean(reach)),
@@ -175,14 +175,16 @@ class VectorMean:
         plan = _Plan.of(len(frame), cost, private.neighbours)
         rows = frame.rows(private) * _UNIT // frame.reach
         box = np.full(len(frame), _UNIT)
-        coarse = plan.first.measure(private, "sum of vectors, and count, for a centre", rows)
+        coarse = plan.first.measure(private, "sum of vectors, and count, for a centre", rows.sum(axis=0), len(rows))
         centre = np.rint(coarse.mean(box)).astype(np.int64)
         away = rows - centre
         shells, law = private.measure(
             "how many vectors in each shell", plan.shells(away), moves(private.neighbours), plan.rho[1]
         )
         radius = plan.radius(shells)
-        sums = plan.last(radius).measure(private, "sum of clipped vectors, and count", shortened(away, radius))
+        short = shortened(away, radius)
+        what = "sum of clipped vectors, and count"
+        sums = plan.last(radius).measure(private, what, short.sum(axis=0), len(short))
         ball = np.full(len(frame), radius)
 
         def back(z: Floats) -> tuple[float, ...]:
@@ -238,7 +240,7 @@ class _Plan:
         return Weighed(self.dimension * _UNIT**2, self.dimension, moves(self.neighbours), self.rho[0])
 
     def last(self, radius: int) -> Weighed:
-        """The sum in the ball."""
+        """The last release: the sum of the vectors clipped to the ball."""
         return Weighed(radius**2, self.dimension, moves(self.neighbours), self.rho[2])
 
     @property

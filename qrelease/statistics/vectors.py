@@ -14,7 +14,7 @@ from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, PureDP
-from qrelease.statistics.grid import Grid
+from qrelease.statistics.grid import Grid, exact_dot
 from qrelease.statistics.private_columns import PrivateColumns
 
 _MAX_CELLS: Final = 1 << 20
@@ -80,6 +80,19 @@ class Frame:
             complete &= column >= 0
         return np.stack([2 * c[complete] - (g.cells - 1) for g, c in zip(self.grids, codes, strict=True)], axis=1)
 
+    def clipped_sums(self, private: PrivateColumns, reach: Ints) -> tuple[Ints, int]:
+        """The sum of `rows`, each coordinate clipped to ±reach, (d,), and their number. Private.
+
+        Where no value is missing it is counted column by column, in memory that does not grow with the records.
+        """
+        if self.missing:
+            rows = np.clip(self.rows(private), -reach, reach)
+            return rows.sum(axis=0), len(rows)
+        found = [private.numbers(grid.name) for grid in self.grids]
+        steps = [np.clip(2 * f.values - (f.cells - 1), -r, r) for f, r in zip(found, reach.tolist(), strict=True)]
+        sums = [exact_dot(z, f.counts) for z, f in zip(steps, found, strict=True)]
+        return np.array(sums, np.int64), private.count()
+
 
 @final
 @dataclass(frozen=True)
@@ -102,14 +115,14 @@ class Weighed:
 
     @property
     def weight(self) -> int:
-        """w."""
+        """w, the weight of the number of records beside the coordinates."""
         pure = isinstance(self.cost, PureDP)
         length = self.length if pure else math.sqrt(self.length)
         return max(1, round(length / math.pow(self.dimension, 2 / 3 if pure else 3 / 4)))
 
     @property
     def sensitivity(self) -> int:
-        """Δ₁ or Δ₂²."""
+        """How far one record moves all that is released: Δ₁ under pure ε, else Δ₂²."""
         if isinstance(self.cost, PureDP):
             return self.moves * (self.length + self.weight)
         return self.moves**2 * (self.length + self.weight**2)
@@ -119,9 +132,9 @@ class Weighed:
         """The distribution of the noise on each coordinate."""
         return calibrated(self.sensitivity, self.cost)[0]
 
-    def measure(self, private: PrivateColumns, what: str, rows: Ints) -> Sums:
-        """The noisy sum of vectors, (m, d) of length at most L each, and their noisy number."""
-        exact = np.append(rows.sum(axis=0), np.int64(self.weight) * np.int64(len(rows)))
+    def measure(self, private: PrivateColumns, what: str, total: Ints, records: int) -> Sums:
+        """The noisy sum of vectors of length at most L each, from the exact one, (d,), and their noisy number."""
+        exact = np.append(total, np.int64(self.weight) * np.int64(records))
         noisy, law = private.measure(what, exact, self.sensitivity, self.cost)
         return Sums(noisy[:-1], int(noisy[-1]), self.weight, law)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
+from qrelease.evaluation.quality.private_score import MarginalScores
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -62,11 +63,15 @@ class Case:
         return f"{self.statistic!r} {self.cost!r}"
 
 
+PUBLIC = Table(DOMAIN, (np.arange(30) % 21, np.arange(30) % 5, np.arange(30) % 2))
+
 CASES = [
     Case(Mean("x"), refusals=(Mean("none"), Mean("x", 5, 5), Mean("x", 0.5))),
     Case(TextbookMean("x", 2, 10), refusals=(TextbookMean("x", origin="left"),)),
     Case(Mean("x", 0, 19), ZCDP(0.1)),
     Case(TextbookMean("x", origin="zero"), ApproxDP(0.5, 1e-6)),
+    Case(MarginalScores(PUBLIC)),
+    Case(MarginalScores(PUBLIC), ApproxDP(1.0, 1e-6)),
     Case(Sum("x", 0, 10), refusals=(Sum("none"),)),
     Case(ClippedMean("x"), refusals=(ClippedMean("none"),)),
     Case(ClippedMean("x"), ApproxDP(1.0, 1e-6)),

@@ -8,6 +8,9 @@ from qrelease.apps.cli import main
 from qrelease.errors import InvalidInput
 from qrelease.statistics.catalogue import STATISTICS, parse
 from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.uniformity import GaussianMeanTest
+from tests.statistics.conformance import CASES
+from tests.statistics.more_cases import MORE
 
 
 @pytest.fixture
@@ -58,8 +61,20 @@ def test_every_name_is_a_statistic_of_that_name():
         "fit-test": ",shares=1/2",
         "efficient-tester": ",distance=0.5",
         "lipschitz-tester": ",distance=0.5",
+        "gaussian-mean-test": ",means=1,covariance=4",
     }
     for name in STATISTICS:
         assert parse(f"{name}:age{needed.get(name, '')}").name == name
     with pytest.raises(InvalidInput, match="needs one more of bound"):
         parse("propose-test-release:age")
+
+
+def test_every_statistic_of_the_conformance_suite_has_a_text_and_the_other_way_round():
+    held = {type(case.statistic).__name__ for case in (*CASES, *MORE)} - {"MarginalScores"}  # `qrelease score`
+    assert {made for _, made, _ in STATISTICS.values()} == held
+
+
+def test_a_list_of_numbers_is_a_tuple():
+    assert parse("gaussian-mean-test:a/b,means=1/-2.5,covariance=4/9") == GaussianMeanTest(
+        ("a", "b"), (1.0, -2.5), (4.0, 9.0)
+    )

@@ -13,7 +13,14 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import compare
 from qrelease.privacy.costs import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.filters import Filter
-from qrelease.statistics.lipschitz import LipschitzTester, Plan, Round, extended, lipschitz_constant, run_rounds
+from qrelease.statistics.lipschitz import (
+    LipschitzRound,
+    LipschitzTester,
+    Plan,
+    extended,
+    lipschitz_constant,
+    run_rounds,
+)
 from qrelease.statistics.uniformity import signs_of
 from tests.statistics.doors import door, outcome
 from tests.statistics.test_uniformity import names, signs, table
@@ -45,7 +52,7 @@ def test_it_is_t_where_rows_are_near_and_lipschitz_everywhere(n, d):
     for reach in range(d, n * d + 1):
         if not any(farthest(rows) <= reach for rows in tables):
             continue
-        held = Round(reach, lipschitz_constant(n, d, reach), PureDP(1.0))
+        held = LipschitzRound(reach, lipschitz_constant(n, d, reach), PureDP(1.0))
         found = [extended(counted(rows), d, held) for rows in tables]
         for rows, value in zip(tables, found, strict=True):
             assert farthest(rows) > reach or value == squared(rows)

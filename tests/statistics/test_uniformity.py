@@ -10,10 +10,11 @@ from scipy import stats
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import compare
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, split
 from qrelease.statistics import uniformity
 from qrelease.statistics.uniformity import EfficientTester, GaussianMeanTest, UniformityTest
-from tests.statistics.doors import door
+from tests.statistics.doors import DrawsAt, door, outcome
 
 COST = ApproxDP(1.0, 1e-6)
 REPLACE = Neighbours.REPLACE_ONE
@@ -157,3 +158,27 @@ def test_what_the_efficient_tester_cannot_know_is_refused():
         EfficientTester(names(3), 0.5).check(domain, PureDP(1.0), REPLACE)
     with pytest.raises(InvalidInput, match="two values"):
         UniformityTest(("a",)).check(Domain.coded({"a": 3}), COST, REPLACE)
+
+
+# --- exactly, on tables of one column ----------------------------------------------------------------------------
+
+
+def of_one(test, cost):
+    """The exact audit of the tests of one column, of a row that is replaced by the other one."""
+
+    def seen(result):
+        return tuple(m.value for m in result.measured)
+
+    pair = [Table(Domain.coded({"x": 2}), (np.array(rows),)) for rows in ([0, 0, 1], [0, 1, 1])]
+    return compare(*(outcome(test, t, cost, REPLACE, 1e-5, seen, least=1e-9) for t in pair), cost)
+
+
+@pytest.mark.parametrize(
+    "test", [UniformityTest(("x",)), GaussianMeanTest(("x",), (0.5,), (1.0,))], ids=lambda t: t.name
+)
+def test_a_test_of_uniform_rows_costs_what_it_says(test):
+    """A row that is replaced moves a sum of signs by 2: all of ε. The mistake: by 1, as it moves a sum of bits."""
+    found = of_one(test, PureDP(1.0))
+    assert not found.convicted
+    assert found.epsilon > 0.99
+    assert of_one(DrawsAt(PureDP(2.0), test), PureDP(1.0)).convicted

@@ -1,6 +1,7 @@
 """Means of vectors: what a record moves, what is promised, and the printed noise, which is too little."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.conversions import gaussian_delta
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean, shortened
+from qrelease.statistics.vectors import Frame
 from tests.statistics.doors import door
 
 D = 12
@@ -67,6 +69,23 @@ def test_one_record_moves_a_truncated_sum_by_its_sensitivity_and_no_more(cost, n
         assert moved <= sensitivity
         worst = max(worst, moved / sensitivity)
     assert worst > 0.7  # under replace-one the count does not move, and its weight is part of the sensitivity
+
+
+@pytest.mark.parametrize("radius", [None, 11.0])
+def test_sums_column_by_column_are_those_of_the_rows(radius):
+    """A record that misses a value leaves all sums, which columns alone would not tell."""
+    whole, _ = table(400)
+    some = Domain(tuple(replace(a, missing=("?",), ordered=True) for a in whole.domain))
+    holes = [np.where(np.arange(400) % 30 == i, 200, c) for i, c in enumerate(whole.columns)]
+    for records, left in ((whole, 400), (Table(some, tuple(holes)), sum(i % 30 >= D for i in range(400)))):
+        statistic, frame = TruncatedMean(COLUMNS, radius), Frame.of(records.domain, COLUMNS)
+        reach = np.full(D, 199 if radius is None else 22)
+        private = door(records, ZCDP(0.5))
+        total, count = frame.clipped_sums(private, reach)
+        assert count == left
+        assert total.tolist() == np.clip(frame.rows(private), -reach, reach).sum(axis=0).tolist()
+        ((exact, _),), _ = vectors(statistic, records, ZCDP(0.5), Neighbours.ADD_REMOVE)
+        assert exact[:-1].tolist() == total.tolist()
 
 
 def test_vectors_are_cut_to_the_ball_in_whole_numbers():
