@@ -73,7 +73,7 @@ class Lock:
         return identity(self._path) == _told_by(os.fstat(self._descriptor))
 
     def free(self) -> None:
-        """Give it back, once."""
+        """Give the lock back; to be called once."""
         with suppress(OSError):
             _give_back(self._descriptor)  # also of the copies that children of a fork have
         os.close(self._descriptor)

@@ -1,8 +1,8 @@
 """Work on slices of arrays, on all cores, and memory that suits vector instructions."""
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, TypeVar
 
@@ -42,6 +42,21 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
     if len(items) == 1 or cores() == 1:
         return [work(item) for item in items]
     return [*pool(os.getpid()).map(work, items)]
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, each worked out on another core while the one before it is used."""
+    if cores() == 1:
+        yield from items
+        return
+    threads, end = pool(os.getpid()), object()
+    coming = threads.submit(next, items, end)
+    try:
+        while (item := coming.result()) is not end:
+            coming = threads.submit(next, items, end)
+            yield item  # type: ignore[misc]
+    finally:  # what the items are made from may be closed next
+        wait([coming])
 
 
 def cores() -> int:

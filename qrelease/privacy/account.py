@@ -29,9 +29,9 @@ Kind = Literal["epsilon", "rho", "gaussian", "laplace", "selection"]
 
 _ORDERS: Final = tuple(1 + 2.0 ** (i / 8) for i in range(-64, 97))  # α − 1 from 1/256 to 4096
 _MARGIN: Final = 2.0**-36  # above the roundings of a few hundred float operations, as a share of their sizes
-_MOST_SUMS: Final = 1 << 21  # privacy losses that the optimal composition lists
-_LEAST: Final = 2.0**-1000  # of an ε that is searched for
-_MOST_EPSILON: Final = 700.0  # e^ε is a float up to there
+_MAX_SUMS: Final = 1 << 21  # privacy losses that the optimal composition lists
+_MIN_EPSILON: Final = 2.0**-1000  # of an ε that is searched for
+_MAX_EPSILON: Final = 700.0  # e^ε is a float up to there
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +296,8 @@ def _advanced(parts: Sequence[Part], delta: float) -> Cost:
     known = _pure(parts)
     slack = round_down(_slack(known, delta))
     epsilons = [(float(e), k) for e, _, k in known]
-    if max(e for e, _ in epsilons) > _MOST_EPSILON:
-        raise _NotApplicableError(f"an epsilon is above {_MOST_EPSILON:g}")
+    if max(e for e, _ in epsilons) > _MAX_EPSILON:
+        raise _NotApplicableError(f"an epsilon is above {_MAX_EPSILON:g}")
     spread = math.sqrt(-2 * math.log(slack) * math.fsum(k * e * e for e, k in epsilons))
     drift = math.fsum(k * e * math.expm1(e) for e, k in epsilons)
     return ApproxDP((spread + drift) * (1 + _MARGIN), delta)
@@ -317,7 +317,7 @@ def _optimal(parts: Sequence[Part], delta: float) -> Cost:
     if len(sizes) == 1:
         ((epsilon, k),) = sizes.items()
         return ApproxDP(optimal_composition(PureDP(round_up(epsilon)), k, slack).epsilon, delta)
-    if math.prod(k + 1 for k in sizes.values()) > _MOST_SUMS:
+    if math.prod(k + 1 for k in sizes.values()) > _MAX_SUMS:
         raise _NotApplicableError("too many different epsilons for an exact sum")
     losses, probabilities = np.zeros(1), np.ones(1)
     for epsilon, k in sizes.items():
@@ -332,7 +332,7 @@ def _optimal(parts: Sequence[Part], delta: float) -> Cost:
     reach = float(sum(e * k for e, k in sizes.items()))
     size = 1 + mechanisms * (2 * math.log(mechanisms + 1)) + reach  # of the exponents that are rounded
     low, high = 0.0, reach * (1 + _MARGIN)
-    while high - low > 2.0**-40 * high and high > _LEAST:
+    while high - low > 2.0**-40 * high and high > _MIN_EPSILON:
         middle = (low + high) / 2
         first = int(np.searchsorted(losses, middle, side="right"))
         gains = -np.expm1(middle - losses[first:])
@@ -347,7 +347,7 @@ def _concentrated(parts: Sequence[Part], delta: float) -> Cost:
     if any(part.rho is None for part in parts):
         raise _NotApplicableError("some of the parts have a delta of their own")
     rho = sum((part.rho * part.times for part in parts if part.rho is not None), Fraction(0))
-    return ApproxDP(max(zcdp_epsilon(round_up(rho), delta), _LEAST), delta)
+    return ApproxDP(max(zcdp_epsilon(round_up(rho), delta), _MIN_EPSILON), delta)
 
 
 def _renyi(parts: Sequence[Part], delta: float) -> Cost:
@@ -359,7 +359,7 @@ def _renyi(parts: Sequence[Part], delta: float) -> Cost:
         return divergences * (1 + _MARGIN) + float(zcdp_offset(Fraction(order), delta))
 
     found = min(map(epsilon, _ORDERS))
-    return ApproxDP(max(found * (1 + _MARGIN), _LEAST), delta)
+    return ApproxDP(max(found * (1 + _MARGIN), _MIN_EPSILON), delta)
 
 
 def _gaussian(parts: Sequence[Part], delta: float) -> Cost:
@@ -371,7 +371,7 @@ def _gaussian(parts: Sequence[Part], delta: float) -> Cost:
         low, high = high, 2 * high
         if high > 1e9:
             raise _NotApplicableError("so little noise promises nothing")
-    while high - low > 2.0**-40 * high and high > _LEAST:
+    while high - low > 2.0**-40 * high and high > _MIN_EPSILON:
         middle = (low + high) / 2
         low, high = (low, middle) if gaussian_delta(ratio, 1.0, middle) <= delta else (middle, high)
     return ApproxDP(high, delta)
@@ -390,7 +390,7 @@ def _numerical(parts: Sequence[Part], delta: float) -> Cost:
             whole = times if whole is None else whole + times
     if whole is None:
         raise InvalidInput("account needs at least one part, got none")
-    return ApproxDP(max(whole.epsilon(delta), _LEAST), delta)
+    return ApproxDP(max(whole.epsilon(delta), _MIN_EPSILON), delta)
 
 
 def shares(total: ApproxDP, k: int) -> list[Total]:
@@ -427,7 +427,7 @@ def shares(total: ApproxDP, k: int) -> list[Total]:
     if total.epsilon <= 1:
         thumb = PureDP(total.epsilon / (2 * math.sqrt(-2 * k * math.log(slack))) * (1 - _MARGIN))
     low, high = 0.0, total.epsilon
-    while high - low > 2.0**-30 * high and high > _LEAST:
+    while high - low > 2.0**-30 * high and high > _MIN_EPSILON:
         middle = (low + high) / 2
         fits = optimal_composition(PureDP(middle), k, slack).epsilon <= total.epsilon
         low, high = (middle, high) if fits else (low, middle)
@@ -532,4 +532,4 @@ def _added(costs: Sequence[Cost], delta: float | None) -> Cost:
 
 def _converted(cost: Cost, delta: float) -> Iterator[ApproxDP]:
     if isinstance(cost, ZCDP):
-        yield ApproxDP(max(zcdp_epsilon(cost.rho, delta), _LEAST), delta)
+        yield ApproxDP(max(zcdp_epsilon(cost.rho, delta), _MIN_EPSILON), delta)

@@ -77,7 +77,7 @@ def by_token(store: Store, token: str) -> AnalystRow | None:
 
 
 def add(store: Store, name: str, token: str, budget: str, tally: str) -> None:
-    """One more analyst, of a new name."""
+    """Add an analyst of a new name."""
     if not store.has("registry"):
         store.add_tables("analysts")
     count = len(analysts(store)) + 1 if store.execute(_REGISTRY).fetchone() else 1

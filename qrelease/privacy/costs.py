@@ -33,7 +33,23 @@ class Neighbours(enum.Enum):
 
     @classmethod
     def parse(cls, value: "str | Neighbours") -> "Neighbours":
-        """The relation of that name, or the relation itself; `InvalidInput` for anything else."""
+        """The relation of a name.
+
+        Parameters
+        ----------
+        value : str or Neighbours
+            `add-remove` or `replace-one`, or the relation itself.
+
+        Returns
+        -------
+        Neighbours
+            The relation.
+
+        Raises
+        ------
+        InvalidInput
+            For anything else.
+        """
         try:
             return cls(value)
         except ValueError:

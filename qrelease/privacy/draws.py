@@ -21,7 +21,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import digest_of
 
-MOST_BYTES = 1 << 29
+MAX_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be resumed, and is paid for anew."""
 
 _RECORD = b'{"release": '  # how the answer begins of a charge whose release was made
@@ -135,7 +135,7 @@ class Draws:
             kept = self._kept(asked)
         if kept is None:
             new = draw()
-            if self._keeping and len(new) > MOST_BYTES:
+            if self._keeping and len(new) > MAX_BYTES:
                 self._give_up()
             if not self._keeping:  # what is drawn after it may depend on it, and is not kept without it
                 return new

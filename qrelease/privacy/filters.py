@@ -230,7 +230,7 @@ def spent(total: Cost, tally: Tally) -> Cost | None:
 
 
 def _epsilon(tally: Tally) -> Fraction:
-    """Of all spends, fixed in advance."""
+    """The ε of all spends, at the δ that was fixed in advance."""
     if tally.account is None:
         return tally.epsilon
     return tally.epsilon + Fraction(zcdp_epsilon(round_up(tally.rho), round_down(tally.account.delta)))

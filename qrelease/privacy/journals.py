@@ -15,7 +15,7 @@ class Budget(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where its rows are."""
+        """The rows of the ledger."""
         ...
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -86,7 +86,7 @@ class SharedJournal:
         return self._ledger.store.in_writing
 
     def transaction(self) -> AbstractContextManager[None]:
-        """That of the ledger."""
+        """A transaction of the ledger."""
         return self._ledger.transaction()
 
     def check_kept(self) -> None:

@@ -20,8 +20,9 @@ that pays as it goes has a `SharedJournal`, which several processes may go on wi
 The file is one SQLite database in WAL mode with full synchronous commits. One row of it holds the exact
 running sums, so a charge costs the same at the first as at the millionth. Digests bind that row and chain the
 entries, so that damage is noticed; they do not stop a person who means to forge a ledger. A copy of the file
-is a second budget: keep backups, never spend from two copies. While it is open, its last commits are in the
-`-wal` file next to it: move or copy a ledger only when it is closed everywhere.
+is a second budget: keep backups, never spend from two copies. What was charged is in the file when the charge
+returns, whatever becomes of the `-wal` next to it; but the last second of a server's charges may be in that alone, and
+what is charged while another connection reads an earlier state.
 
 A ledger that is charged for a table keeps keyed digests of it (`Ledger.rows_of`): what is charged later for other
 records under the same name is said to the data holder. They stay in the file.
@@ -56,6 +57,11 @@ class Ledger:
 
     Made by `Ledger.open`; closed by `close` or on leaving a `with`. What is refused for want of budget is
     `BudgetExceeded`; every trouble with the file or the server is a `LedgerError`.
+
+    Parameters
+    ----------
+    store : Store
+        Where the rows are kept: `Ledger.open` makes it.
 
     Examples
     --------
@@ -146,7 +152,23 @@ class Ledger:
 
     @staticmethod
     def exists(path: str | os.PathLike[str] | LedgerUrl) -> bool:
-        """Whether there is a ledger in that file, or anything under its name; or on that server."""
+        """Whether there is a ledger, or anything else, at a place.
+
+        Parameters
+        ----------
+        path : path or LedgerUrl
+            A file, or `postgresql://user@host/database?schema=…`.
+
+        Returns
+        -------
+        bool
+            True also for a file that is no ledger: `open` would refuse it.
+
+        Raises
+        ------
+        LedgerError
+            Where the server cannot be reached.
+        """
         url = LedgerUrl.of(path)
         if url is None:
             return Path(cast("str | os.PathLike[str]", path)).exists()
@@ -185,7 +207,18 @@ class Ledger:
         return self._person
 
     def check_unit(self, person: str | None) -> None:
-        """`LedgerError` where its costs are not those of a person by this column; or, for None, not of one record."""
+        """Raise where the ledger's budget is of another unit than the records that are to be charged to it.
+
+        Parameters
+        ----------
+        person : str or None
+            The column that says whose records they are; None where the unit is one record.
+
+        Raises
+        ------
+        LedgerError
+            Where the ledger counts what persons by another column, or single records, are charged.
+        """
         if person == self._person:
             return
         told = ("one record" if p is None else f"a person by {p!r}" for p in (self._person, person))
@@ -195,10 +228,20 @@ class Ledger:
         )
 
     def key_for(self, name: str) -> bytes:
-        """A secret key of 32 bytes for one purpose: the same for the same name, and unrelated to that of another.
+        """A secret key for one purpose: the same for the same name, and unrelated to that of another.
 
         It is made of the ledger's own key, which does not leave the file, so it outlives this process as the ledger
         does.
+
+        Parameters
+        ----------
+        name : str
+            The purpose.
+
+        Returns
+        -------
+        bytes, length 32
+            Not to be shown.
         """
         with self._store.writing():
             own = fingerprints.key(self._store)
@@ -262,9 +305,19 @@ class Ledger:
             return fingerprints.known_key(self._store) is not None
 
     def rows_of(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> TableDigests:
-        """What `charge` and `session` take for a table: its keyed digests, by the ledger's own key. Not to be shown.
+        """The keyed digests of a table, by which `charge` and `session` know it again.
 
         A ledger of an older format goes over to the present one.
+
+        Parameters
+        ----------
+        fingerprint : callable
+            From a key of the ledger to two digests, of the schema and of the records, as `Table.fingerprint`.
+
+        Returns
+        -------
+        TableDigests
+            Not to be shown.
         """
         with self._store.reading():
             key = fingerprints.known_key(self._store)
@@ -274,7 +327,18 @@ class Ledger:
         return TableDigests(*fingerprint(key))
 
     def notice(self, rows: TableDigests) -> str | None:
-        """What the holder of the data should know before a charge for a table: that its records changed; else None."""
+        """What the holder of the data should know before a charge for a table: that its records have changed.
+
+        Parameters
+        ----------
+        rows : TableDigests
+            The table, as `rows_of` gives it.
+
+        Returns
+        -------
+        str or None
+            None where they are the records of the last charge under the same schema, or the first under it.
+        """
         with self._store.reading():
             named = [r for r in fingerprints.records(self._store) if r.rows != UNKNOWN]
         alike = [r for r in named if r.schema == rows.schema]
@@ -291,7 +355,18 @@ class Ledger:
         return None
 
     def knows(self, key: str | None) -> bool:
-        """Whether a charge was made, or a session opened, under that key."""
+        """Whether a charge was made, or a session opened, under a key.
+
+        Parameters
+        ----------
+        key : str or None
+            The key; None is known to no ledger.
+
+        Returns
+        -------
+        bool
+            True also where the charge's answer is not stored yet.
+        """
         with self._store.reading():
             return key is not None and self._store.with_key(checked_text("key", key)) is not None
 
@@ -309,9 +384,17 @@ class Ledger:
         fingerprints.note(self._store, head.entries + 1, known.id, _now(), rows)
 
     def check_session(self, key: str | None, rows: TableDigests, *, changed_rows: bool = False) -> None:
-        """`LedgerError` if the session of that key was opened for another table, and may not have been; see `session`.
+        """Raise where a session was opened for another table, so that it is said before any other work is done.
 
-        So it can be told before anything else is.
+        Parameters
+        ----------
+        key, rows, changed_rows
+            As `session` takes them.
+
+        Raises
+        ------
+        LedgerError
+            Where the session of that key was opened for another table, and `changed_rows` is not given.
         """
         if key is None:
             return
@@ -400,10 +483,29 @@ class Ledger:
         return Charge(known.id, cost, label, str(known.key), known.time, answer, fresh=False)
 
     def store_answer(self, charge: Charge, answer: bytes) -> bytes:
-        """Store the answer of a charge durably and return what is stored; show nobody anything but that.
+        """Store the answer of a charge durably; show nobody anything but what is returned.
 
         The first answer stored is the answer: if another process was faster with the same key, its bytes
         come back.
+
+        Parameters
+        ----------
+        charge : Charge
+            What paid for the answer.
+        answer : bytes
+            The answer.
+
+        Returns
+        -------
+        bytes
+            What is stored.
+
+        Raises
+        ------
+        InvalidInput
+            For an answer that is not bytes.
+        LedgerError
+            For a charge that this ledger does not have.
         """
         if not isinstance(answer, bytes):
             raise InvalidInput(f"an answer must be bytes, got {type(answer).__name__}")
@@ -417,7 +519,18 @@ class Ledger:
         return answer if stored is None else stored
 
     def journal(self, charge: Charge) -> Journal:
-        """What was written down under a charge, to be read and continued."""
+        """What was written down under a charge, to be read and continued.
+
+        Parameters
+        ----------
+        charge : Charge
+            A charge of this ledger.
+
+        Returns
+        -------
+        Journal
+            Its entries so far, and the way to append to them.
+        """
         with self._store.reading():
             found = self._store.journal(charge.id)
         return Journal(self._store, charge, tuple(found))
@@ -442,13 +555,22 @@ class Ledger:
         key : str, optional
             Names it: with the key of one that was opened before, which must have had the same cap and label, the caller
             goes on with it, while others may too. Without a key it is a new one.
-        rows : optional
+        rows : TableDigests, optional
             The table that it is about, as `charge` takes it.
+        changed_rows : bool
+            That a session may go on although it was opened for another table.
+
+        Returns
+        -------
+        SharedJournal
+            What the session has bought so far, and the way to buy more.
 
         Raises
         ------
         InvalidInput
             For a cap that the total could never hold.
+        LedgerError
+            For a key of a charge, or of a session with another cap, label or table.
         """
         check_cost(cap)
         label, key = checked_text("label", label), checked_text("key", os.urandom(16).hex() if key is None else key)
@@ -485,8 +607,17 @@ class Ledger:
         - ε to (ε, δ): what was spent holds without δ, what comes adds the δ.
         - A zCDP total is raised only while nothing is spent.
 
-        The proof is in `qrelease.privacy.filters`. `InvalidInput` if the new total is not larger, or is a zCDP total
-        after the first spend.
+        The proof is in `qrelease.privacy.filters`.
+
+        Parameters
+        ----------
+        total : PureDP, ApproxDP or ZCDP
+            The new total.
+
+        Raises
+        ------
+        InvalidInput
+            Where it is not larger, or is a zCDP total after the first spend.
         """
         check_cost(total)
         with self._store.writing():

@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
     @property
     def rows(self) -> TableDigests:
-        """The table."""
+        """The digests of the table that it was for."""
         return TableDigests(self.schema, self.records)
 
 

@@ -1,7 +1,9 @@
 """A ledger in one file of SQLite, the `Database` that is embedded: transactions, locks and a look at what it is.
 
-The file is in WAL mode and every commit is followed by an fsync. Before a fork it is closed, and opened again on the
-next use; of a fork inside a transaction, it is closed for good to the child.
+The file is in WAL mode, so that readers and writers do not wait for each other, and every commit is followed by an
+fsync. What was committed is then taken over from the log into the file, so that a file that is parted from its log
+forgets nothing but what another connection that reads an earlier state kept it from taking over. Before a fork it is
+closed, and opened again on the next use; of a fork inside a transaction, it is closed for good to the child.
 """
 
 import ctypes
@@ -25,6 +27,7 @@ from qrelease.privacy.ledger_tables import TABLES
 _APPLICATION, _FORMAT = 0x71724C67, 5  # "qrLg" and the version, in the header of the file
 _FORMAT_WITHOUT_FINGERPRINTS = 4  # the version that has all but these
 _LOG_PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `LedgerFile.hurry` makes room for
+_PATIENCE = 1.0  # seconds for those who read the file as it was before, or take the log over themselves
 
 _PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT_WITHOUT_FINGERPRINTS}"
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
@@ -57,6 +60,8 @@ class LedgerFile:
         self.place = None if path is None else str(path)
         self.guard = Guard()
         self.undone = 0
+        self._hurried = False
+        self._held_up = False
         self._file = None if path is None else Path(os.path.realpath(path))  # SQLite keeps its log beside that
         self._identity: tuple[int, int] | None = None
         self._logs: list[tuple[int, int] | None] = []
@@ -152,7 +157,8 @@ class LedgerFile:
 
         A log that grows takes two writes a commit, since the file system has to write down its new length. So it is
         made as long as it may get, by zeros behind its end, which SQLite takes for no frames and overwrites in time;
-        and what is in it goes over into the file itself in few of the commits, or better in a `tidy`.
+        and what is in it goes over into the file itself in few of the commits, or better in a `tidy`: until then the
+        file alone does not have it.
         """
         if self.path is None:
             return
@@ -164,11 +170,28 @@ class LedgerFile:
             os.fsync(log.fileno())
         with self._locked(), system_errors(self.path):
             self._live().execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            self._hurried = True
 
     def tidy(self) -> None:
         """Take over what is in the write-ahead log into the file, so that it need not be done while somebody waits."""
         with self._locked(), system_errors(self.path):
-            self._live().execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Take over what was committed into the file, so that it has that without its log.
+
+        Nothing fails by it: what is not taken over for those who read, for those who write without a pause, or for a
+        full disk, is durable in the log, and is taken over with the next commit. It waits for them once, and not again
+        until they are gone.
+        """
+        until = time.monotonic() + (0.0 if self._held_up else _PATIENCE)
+        with suppress(sqlite3.Error):
+            while True:
+                busy, pages, taken = self._live().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                self._held_up = bool(busy) or pages != taken
+                if not self._held_up or time.monotonic() > until:
+                    return
+                time.sleep(0.002)
 
     def has(self, table: str) -> bool:
         """Whether there is a table of that name; inside a transaction."""
@@ -217,6 +240,8 @@ class LedgerFile:
             finally:
                 if self._pid == os.getpid() and connection.in_transaction:
                     connection.execute("ROLLBACK")
+            if write and self.path is not None and not self._hurried:
+                self._take_over()
 
     def _live(self) -> sqlite3.Connection:
         if self._closed:

@@ -123,7 +123,8 @@ def check_own_log(path: Path) -> None:
     """`LedgerError` where a log lies in the folder of a ledger and what it belongs to does not: perhaps its own.
 
     A ledger that was renamed while it was open, or after a process was killed, left its log under the old name, with
-    charges that SQLite would forget without a word. One that has a log under its own name was not renamed.
+    charges of a server's last second that SQLite would forget without a word. One that has a log under its own name was
+    not renamed.
     """
     file = Path(os.path.realpath(path))
     with suppress(OSError):

@@ -46,7 +46,7 @@ class Rows(Protocol):
         """The next row, None at the end."""
 
     def fetchall(self) -> list[Any]:
-        """All that are left."""
+        """The rows that are left."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -75,15 +75,15 @@ class Database(Protocol):
 
     @property
     def place(self) -> str | None:
-        """Where it is."""
+        """The file or server, for messages; None in memory."""
 
     @property
     def guard(self) -> Guard:
-        """The lock."""
+        """The lock of the connection, and which thread is inside."""
 
     @property
     def undone(self) -> int:
-        """How many."""
+        """The number of transactions that came to nothing, or whose outcome is unknown."""
 
     def transaction(self, *, write: bool) -> AbstractContextManager[None]:
         """One transaction; not inside another of this thread."""
@@ -396,6 +396,6 @@ def digest_of(*values: object) -> str:
 
 
 def journal_digest(last: str, charge: int, number: int, entry: object) -> str:
-    """As `digest_of` these and the entry's own: the same text, spelled out here, since a journal may be long."""
+    """The digest that `digest_of` gives for these; its text is spelled out here, since a journal may be long."""
     content = sha256(entry).hexdigest() if isinstance(entry, bytes) else ""
     return sha256(f"('{last}', {charge}, {number}, '{content}')".encode()).hexdigest()

@@ -14,8 +14,8 @@ from qrelease._util.validate import natural, positive, positive_probability, rea
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import ApproxDP, PureDP, check_cost
 
-_LEAST_DELTA, _ROUNDING, _ROUNDING_EACH = 1e-12, 1e-13, 1e-15
-_LEAST_RATIO, _LARGEST_RATIO = 1e-6, 10
+_MIN_DELTA, _ROUNDING, _ROUNDING_EACH = 1e-12, 1e-13, 1e-15
+_MIN_RATIO, _LARGEST_RATIO = 1e-6, 10
 
 _Number = TypeVar("_Number", int, float)
 
@@ -91,15 +91,15 @@ class PrivacyLoss:
 
     @property
     def _least_delta(self) -> float:
-        return max(_LEAST_DELTA, 2 * self._rounding)
+        return max(_MIN_DELTA, 2 * self._rounding)
 
 
 def _apart(sensitivity: _Number, name: str, noise: float) -> tuple[_Number, float]:
     """Both, where the library's tables of losses can hold their ratio."""
     scale = positive(name, noise)
-    if not _LEAST_RATIO <= sensitivity / scale <= _LARGEST_RATIO:
+    if not _MIN_RATIO <= sensitivity / scale <= _LARGEST_RATIO:
         raise InvalidInput(
-            f"sensitivity / {name} must be from {_LEAST_RATIO} to {_LARGEST_RATIO}, got {sensitivity} / {scale}"
+            f"sensitivity / {name} must be from {_MIN_RATIO} to {_LARGEST_RATIO}, got {sensitivity} / {scale}"
         )
     return sensitivity, scale
 

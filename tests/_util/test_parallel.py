@@ -78,3 +78,30 @@ def test_no_outcome_depends_on_the_number_of_cores(on, dtype):
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_items_that_are_made_ahead_come_in_order_and_with_their_error(on, cores):
+    on(cores)
+    made, closed = [], False
+
+    def items():
+        nonlocal closed
+        try:
+            for number in range(4):
+                made.append(threading.current_thread() is threading.main_thread())
+                yield number
+            raise LookupError
+        finally:
+            closed = True
+
+    coming = parallel.ahead(items())
+    assert [next(coming) for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(LookupError):
+        next(coming)
+    assert closed
+    assert made == [cores == 1] * 4
+    early = parallel.ahead(items())
+    assert next(early) == 0
+    early.close()
+    assert len(made) <= 6  # and no more than one beyond the one that was taken
