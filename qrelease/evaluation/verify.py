@@ -35,7 +35,7 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import sums
-from qrelease.release.answer_table import MOST_ANSWERS, NUMBERS
+from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
 from qrelease.release.reader import has_its_id, read
@@ -78,9 +78,9 @@ _MAX_DIGITS = 9  # of a number of groups
 
 _SAME = 1e-7  # a relative difference of scales: the standard deviation for an (ε, δ) is found to ten digits
 
-_FAR_TOTAL = 8.0  # half-widths of its error bar that a total may be from what was measured
+_MAX_TOTAL_OFF = 8.0  # half-widths of its error bar that a total may be from what was measured
 
-_FAR_COUNT = 8.0  # standard deviations that a synthetic table may be from what it was drawn from
+_MAX_COUNT_OFF = 8.0  # standard deviations that a synthetic table may be from what it was drawn from
 
 
 @final
@@ -388,7 +388,7 @@ def _total(release: Release) -> Check:
     total = release.synopsis.total
     if math.isnan(widths):
         return Check("total", None, f"the number of records, {total:,.0f}, was not measured")
-    good = abs(total - max(noisy, 0.0)) <= _FAR_TOTAL * widths + 1
+    good = abs(total - max(noisy, 0.0)) <= _MAX_TOTAL_OFF * widths + 1
     measured = f"{noisy:,.1f} ± {widths:,.1f} were measured"
     return Check("total", good, f"it stands for {total:,.1f} records, and {measured}")
 
@@ -408,7 +408,7 @@ def _answers(release: Release, folder: Path, named: Mapping[str, str] | None) ->
     """Whether the file of answers has the answers that the manifest gives."""
     file = next((f for f in (folder / "answers.csv", folder / "answers.parquet") if f.is_file()), None)
     if file is None:
-        few = named is None and len(release.workload) <= MOST_ANSWERS
+        few = named is None and len(release.workload) <= MAX_ANSWERS
         why = "there is no file of answers" + (", and mostly there is one" if few else "; the manifest gives each")
         return Check("answers", None, why)
     close = 1e-6 * max(1.0, release.synopsis.total)
@@ -504,7 +504,7 @@ def _records(release: Release, folder: Path) -> Check:
     for axis, (name, shares) in enumerate(zip(release.domain.names, _shares(release), strict=True)):
         expected = np.clip(shares, 0.0, 1.0)
         counts = np.bincount(table.columns[axis], minlength=len(expected))
-        far = np.abs(counts - n * expected) - _FAR_COUNT * np.sqrt(n * expected * (1 - expected)) - _FAR_COUNT
+        far = np.abs(counts - n * expected) - _MAX_COUNT_OFF * np.sqrt(n * expected * (1 - expected)) - _MAX_COUNT_OFF
         if (far > 0).any():
             label = release.domain.attributes[axis].labels[int(far.argmax())]
             return Check("synthetic records", False, f"{name} = {label} is far from what the manifest gives")

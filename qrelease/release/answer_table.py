@@ -24,7 +24,7 @@ from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column
 
-MOST_ANSWERS: Final = 1_000_000
+MAX_ANSWERS: Final = 1_000_000
 """The most answers that are written by default."""
 
 if TYPE_CHECKING:

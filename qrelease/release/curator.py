@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import Any, final
 
 from qrelease.data.domain import Domain
-from qrelease.data.schema import domain_from_json, domain_to_json, to_toml
+from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.mechanisms.base import (
@@ -25,7 +25,6 @@ from qrelease.mechanisms.base import (
     PayingMechanism,
     check_parts,
     parameters,
-    plain,
 )
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.measured_values import check_values
@@ -38,6 +37,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
+from qrelease.release.learned_schema import Learned
 from qrelease.release.manifest import named
 from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
@@ -116,43 +116,6 @@ class Paid:
 
 
 @final
-@dataclass(frozen=True)
-class Learned:
-    """A schema that was completed from the records. Public, as what it cost is paid. Made by `Curator.learn`.
-
-    Attributes
-    ----------
-    domain
-        With all bins and categories: what `Table.viewed` takes.
-    charge
-        What paid for it.
-    spends
-        The parts of its cost, one for each column that was learned.
-
-    Examples
-    --------
-    >>> import qrelease as qr
-    >>> hours = qr.Attribute("hours", "number", within=(0, 99), step=1, learn=4)
-    >>> table = qr.Table(qr.Domain((hours,)), ([40] * 700,))
-    >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
-    >>> print(curator.learn(qr.PureDP(0.5)).spends[0].cost)
-    epsilon=0.5
-    """
-
-    domain: Domain
-    charge: Charge
-    spends: tuple[Spend, ...]
-
-    def to_toml(self) -> str:
-        """The completed schema as a file that `schema.load` reads, with what each part cost as comments."""
-        head = (
-            f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
-        )
-        notes = {spend.what.rpartition(" of ")[2]: f"learned, for {spend.cost} of that charge" for spend in self.spends}
-        return to_toml(self.domain, head, notes)
-
-
-@final
 class Curator:
     """The private table, its budget and the source of noise: the only door to private counts.
 
@@ -201,6 +164,13 @@ class Curator:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
         self._unit = Unit.of(ledger.neighbours, table.domain)
+        joined = getattr(getattr(table, "persons", None), "joined", False)
+        if joined and self._unit.counts_once and self._unit.public_records:
+            raise InvalidInput(
+                "records with the columns of their parents under replace-one: how many parents have children is"
+                " private, and where each parent counts once it would be told; take add-remove, or"
+                ' weights = "records" in [person]'
+            )
 
     def _check_records(self, what: str) -> None:
         """`InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
@@ -320,7 +290,18 @@ class Curator:
         return Learned(domain_from_json(json.loads(found)), charge, spends)
 
     def has_learned(self, cost: Cost) -> bool:
-        """Whether `learn` at this cost was paid for before, and is free."""
+        """Whether `learn` at this cost was paid for before, and is free.
+
+        Parameters
+        ----------
+        cost : PureDP or ApproxDP
+            What `learn` would be given.
+
+        Returns
+        -------
+        bool
+            Always False with an insecure seed, and for a ledger in memory.
+        """
         if self._ledger.store.place is None or is_insecure(self._entropy):
             return False
         return self._ledger.knows(self._learning_key(cost))
@@ -383,7 +364,26 @@ class Curator:
         again: bool = False,
         changed_rows: bool = False,
     ) -> Paid:
-        """The first half of `release`: check and charge; for who stores the release before it counts as made."""
+        """The first half of `release`: check and charge.
+
+        It is for callers who store the release themselves before it counts as made: `Paid.release` draws it, and
+        `Paid.finish` says that it is stored.
+
+        Parameters
+        ----------
+        mechanism, workload, cost, again, changed_rows
+            As in `release`.
+
+        Returns
+        -------
+        Paid
+            The charge, from which the release is made.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidInput, TooLarge, OutOfMemory, LedgerError
+            As `release` does, before the charge.
+        """
         self._check(mechanism, workload, cost)
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
@@ -404,11 +404,33 @@ class Curator:
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
 
     def has_paid(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> bool:
-        """Whether a release of these arguments was paid for and not finished: `pay` goes on with it for free."""
+        """Whether a release of these arguments was paid for and not finished, so that `pay` goes on with it for free.
+
+        Parameters
+        ----------
+        mechanism, workload, cost
+            As in `release`.
+
+        Returns
+        -------
+        bool
+            Always False with an insecure seed, for a ledger in memory, and for a mechanism from outside the package.
+        """
         return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
 
     def check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
-        """Raise whatever `release` would before its charge, of what its arguments are: nothing is charged or drawn."""
+        """Raise what `release` would raise of these arguments before its charge; nothing is charged or drawn.
+
+        Parameters
+        ----------
+        mechanism, workload, cost
+            As in `release`.
+
+        Raises
+        ------
+        InvalidInput, TooLarge, OutOfMemory, LedgerError
+            As `release` does.
+        """
         self._check(mechanism, workload, cost)
         self._table.check_bounded()
 
@@ -497,7 +519,7 @@ class Curator:
         with unit.explained():
             statistic.check(domain, of_a_record, neighbours)
         self._table.check_bounded()
-        described = {f.name: plain(getattr(statistic, f.name)) for f in fields(statistic)}  # type: ignore[arg-type]
+        described = statistic.to_json() if hasattr(statistic, "to_json") else parameters(statistic)
         if not changed_rows:
             self._warn()
         records = len(self._table) if self._unit.public_records else None  # not before that was told
@@ -586,9 +608,19 @@ class Curator:
         return mechanism.open(private, unit.of_a_record(cost), self._ledger.journal(charge))
 
     def check_session(self, key: str | None, *, changed_rows: bool = False) -> None:
-        """`LedgerError` where a session of that key was opened on other records; nothing is charged.
+        """Raise where a session was opened on other records; nothing is charged.
 
-        changed_rows  that it may have been
+        Parameters
+        ----------
+        key : str or None
+            The session's name in the ledger; None is a new session, of which nothing is wrong.
+        changed_rows : bool
+            That the records may be others: then nothing is raised.
+
+        Raises
+        ------
+        LedgerError
+            Where the session of that key was opened on other records.
         """
         if self._ledger.names_tables:
             self._ledger.check_session(key, self._fingerprint(), changed_rows=changed_rows)

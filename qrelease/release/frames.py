@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.data.attribute import Attribute
+from qrelease.data.decoding import decode
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 
@@ -51,7 +52,7 @@ def columns_of(
 
 def _column(attribute: Attribute, codes: npt.NDArray[np.integer[Any]], rng: np.random.Generator) -> Column:
     """The values of synthetic codes (n,): whole numbers, floats, dates or texts, by the kind of the attribute."""
-    values = attribute.decode(codes, rng)
+    values = decode(attribute, codes, rng)
     missing = codes == attribute.values if attribute.missing else None
     if attribute.kind == "category":
         return Column(values, missing)

@@ -39,7 +39,7 @@ _FINEST_BITS = 20
 
 @final
 @dataclass(frozen=True)
-class Weighted:
+class WeightedCounts:
     """Weighted counts of each group.
 
     values      (groups, F); NaN where nothing was measured
@@ -50,7 +50,7 @@ class Weighted:
     deviations: Floats
 
 
-def weighted_counts(question: NumericQuestion, weights: Floats, bars: Bars, *, running: bool = False) -> Weighted:
+def weighted_counts(question: NumericQuestion, weights: Floats, bars: Bars, *, running: bool = False) -> WeightedCounts:
     """Σ over the cells of the question's column of weights (F, m) times the records of each group there.
 
     Parameters
@@ -74,11 +74,11 @@ def weighted_counts(question: NumericQuestion, weights: Floats, bars: Bars, *, r
         group = _explicit(question, scaled, running=running)
     if group is None:
         nothing = np.full((question.groups, len(weights)), np.nan)
-        return Weighted(nothing, nothing)
+        return WeightedCounts(nothing, nothing)
     values, halves = bars(Workload(question.domain, (group,)))
     values = np.where(np.isnan(halves), np.nan, values)
     found, widths = (_in_order(question, part, len(weights), group) * largest for part in (values, halves))
-    return Weighted(found, widths / NORMAL)
+    return WeightedCounts(found, widths / NORMAL)
 
 
 def _in_order(question: NumericQuestion, flat: Floats, functionals: int, group: Group) -> Floats:
@@ -103,7 +103,7 @@ def _integer_rows(rows: Floats) -> IntegerRows:
 
 
 def _product(question: NumericQuestion, weights: Floats, *, running: bool) -> Group | None:
-    """As a product of one family a column; None where a condition is no product."""
+    """The functional as a product of one family for each column; None where its condition is no product."""
     domain = question.domain
     sides = {} if question.predicate is None else _sides(question.predicate)
     met = {} if question.met is None else _sides(question.met)
@@ -145,11 +145,11 @@ def _sides(predicate: Predicate) -> dict[int, Mask] | None:
     return dict(zip(predicate.axes, sides, strict=True))
 
 
-def between_groups(question: NumericQuestion, weights: Floats, groups: Sequence[int], bars: Bars) -> Weighted:
+def between_groups(question: NumericQuestion, weights: Floats, groups: Sequence[int], bars: Bars) -> WeightedCounts:
     """Weighted counts over several groups at once, as one "group": weights (F, len(groups), m)."""
     nothing = np.full((1, len(weights)), np.nan)
     if len(weights) * question.domain.cells(question.axes) > MAX_ENTRIES:
-        return Weighted(nothing, nothing)
+        return WeightedCounts(nothing, nothing)
     largest = np.abs(weights).max(axis=(1, 2))
     largest[largest == 0] = 1.0
     kept, by, column = _placed(question, weights.shape[2])
@@ -159,11 +159,11 @@ def between_groups(question: NumericQuestion, weights: Floats, groups: Sequence[
         rows[:, member] += weights[:, place][:, column[member]] / largest[:, None]
     values, halves = bars(Workload(question.domain, (Group(question.axes, _integer_rows(rows)),)))
     values = np.where(np.isnan(halves), np.nan, values)
-    return Weighted((values * largest)[None], (halves * largest / NORMAL)[None])
+    return WeightedCounts((values * largest)[None], (halves * largest / NORMAL)[None])
 
 
 def _explicit(question: NumericQuestion, weights: Floats, *, running: bool) -> Group:
-    """As explicit rows over the marginal, (groups · F, cells)."""
+    """The functionals as explicit rows over the marginal, (groups · F, cells)."""
     kept, by, column = _placed(question, weights.shape[1])
     groups = np.arange(question.groups)[:, None, None]
     member = groups >= by if running else groups == by
@@ -172,7 +172,7 @@ def _explicit(question: NumericQuestion, weights: Floats, *, running: bool) -> G
 
 
 def _placed(question: NumericQuestion, cells: int) -> tuple[Mask, Any, Any]:
-    """Of each cell of the marginal: whether it counts, its group, and its cell of the column."""
+    """For each cell of the marginal: whether it counts, its group, and its cell of the column."""
     domain, axes = question.domain, question.axes
     shape = [domain.shape[a] for a in axes]
     codes = dict(zip(axes, np.indices(shape).reshape(len(axes), math.prod(shape)), strict=True))

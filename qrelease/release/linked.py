@@ -25,7 +25,7 @@ from qrelease.release import writer
 from qrelease.release.release import Release
 
 _POOL: Final = 4
-_LEAST_POOL, _MOST_POOL = 1 << 16, 1 << 21
+_MIN_POOL, _MAX_POOL = 1 << 16, 1 << 21
 """Synthetic children that those of all parents are taken from, for each that is wanted; at least, and at most."""
 
 Rows = Sequence[npt.NDArray[np.integer[Any]]]
@@ -57,7 +57,7 @@ class LinkedRelease:
         number = self.parents.domain.axis(CHILDREN)
         of = np.repeat(np.arange(len(parents[0])), parents[number])
         shared = [a.name for a in self.parents.domain if a.name != CHILDREN]
-        wanted = int(min(max(_POOL * len(of), _LEAST_POOL), _MOST_POOL))
+        wanted = int(min(max(_POOL * len(of), _MIN_POOL), _MAX_POOL))
         pool = self.children.codes(wanted, rng) if len(of) else [np.zeros(0, np.int64)] * len(self.children.domain)
         asked = [np.asarray(parents[self.parents.domain.axis(name)]) for name in shared]
         given = [np.asarray(pool[self.children.domain.axis(name)]) for name in shared]

@@ -72,7 +72,7 @@ def written(release: Release, digest: str | None) -> dict[str, Any]:
 
 
 def described(release: Release, digest: str | None) -> dict[str, Any]:
-    """All but the synopsis."""
+    """The manifest of a release, without its synopsis."""
     names = release.domain.names
     return {
         "format": FORMAT,

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 NUMBERS_FILE: Final = "numbers.csv"
 
 COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n", "note")
-"""`value` and its interval are what to publish: of a mean and a ratio, shrunk to what groups have in common."""
+"""`value` and its interval are what to publish: of means, ratios, variances and counts, shrunk to what groups have in
+common."""
 
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:

@@ -122,7 +122,7 @@ def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | 
 
 
 def _of_sums(found: NumberTable) -> Numbers:
-    """As the door shows them: without an interval where the values were clipped."""
+    """The numbers of a table of sums; without an interval where the values were clipped."""
     question = found.question
     parts = (found.model, found.model_low, found.model_high, found.value, found.low, found.high, found.count)
     value, low, high, unbiased, *apart, n = (
@@ -209,7 +209,7 @@ class _Answering:
         return np.asarray(self.counts.sum(axis=1))
 
     def _made(self, value: Floats, low: Floats, high: Floats, unbiased: Floats) -> Numbers:
-        """Of one number a group, or of several."""
+        """The answer, of arrays with one number for each group, or several."""
         a, b, c, d = (part.reshape(self.question.groups, -1) for part in (value, low, high, unbiased))
         return Numbers(self.question, a, b, c, d, np.broadcast_to(self._n[:, None], a.shape), ~np.isnan(b))
 
@@ -378,7 +378,7 @@ def percent_of_total(release: Release, found: Numbers) -> Numbers:
     return replace(found, value=value, low=ends[0], high=ends[1], unbiased=unbiased, apart=(low, high))
 
 
-_FEW: Final = 5.0
+_MIN_SIZE_DEVIATIONS: Final = 5.0
 """Standard deviations that a group's number of records must be from 0, for the difference of two means as one linear
 number."""
 
@@ -409,7 +409,7 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
     else:
         counted = weighted_counts(question, np.stack([every, low, high]), bars)
         numbers_of = counted.values[places, 0]
-        if not (numbers_of > _FEW * counted.deviations[places, 0]).all():
+        if not (numbers_of > _MIN_SIZE_DEVIATIONS * counted.deviations[places, 0]).all():
             return _apart(release, found, first, second)
         means = counted.values[places, 1:] / numbers_of[:, None]
         # Lowest for the first and highest for the second group, and the other way round.

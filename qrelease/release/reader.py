@@ -76,7 +76,7 @@ def load(path: str | os.PathLike[str]) -> Release:
 
 
 def read(path: str | os.PathLike[str], *, checked: bool) -> Release:
-    """As `load`; `checked`: whether it has to agree with its own hashes."""
+    """Read a release, as `load` does; `checked` says whether it has to agree with its own hashes."""
     file, folder = Path(path), Path(path).is_dir()
     file = file / MANIFEST if folder else file
     try:

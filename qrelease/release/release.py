@@ -262,15 +262,48 @@ class Release:
         return as_frame(numbers.table(self, asked, options), frame)
 
     def sum(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
-        """Sums of a column by group, as `table` gives them."""
+        """Sums of a column by group.
+
+        Parameters
+        ----------
+        column, by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, with intervals, in the unit of the column.
+        """
         return self.table(NumericQuestion(self.domain, "sum", column, by, where), frame=frame)
 
     def mean(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
-        """Means of a column by group, as `table` gives them."""
+        """Means of a column by group.
+
+        Parameters
+        ----------
+        column, by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, with intervals, in the unit of the column.
+        """
         return self.table(NumericQuestion(self.domain, "mean", column, by, where), frame=frame)
 
     def variance(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
-        """Variances of a column by group, as `table` gives them."""
+        """Variances of a column by group.
+
+        Parameters
+        ----------
+        column, by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, with intervals, in the unit of the column squared.
+        """
         return self.table(NumericQuestion(self.domain, "variance", column, by, where), frame=frame)
 
     def quantile(
@@ -282,12 +315,38 @@ class Release:
         *,
         frame: Frame = "pandas",
     ) -> Any:
-        """Quantiles of a column by group, as `table` gives them; the median by default."""
+        """Quantiles of a column by group.
+
+        Parameters
+        ----------
+        column, by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+        probabilities : float or sequence of float
+            Which quantiles; the median by default.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group and probability, in the unit of the column.
+        """
         wanted = tuple(probabilities) if isinstance(probabilities, Sequence) else (probabilities,)
         return self.table(NumericQuestion(self.domain, "quantile", column, by, where, wanted), frame=frame)
 
     def ratio(self, condition: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
-        """Which share of each group meets a condition, as `table` gives it."""
+        """Which share of each group meets a condition.
+
+        Parameters
+        ----------
+        condition : str
+            In the language of conditions.
+        by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, fractions.
+        """
         return self.table(NumericQuestion(self.domain, "ratio", "", by, where, threshold=condition), frame=frame)
 
     def difference(
@@ -367,11 +426,21 @@ class Release:
         return asked
 
     def error_bars(self, workload: Workload | None = None) -> tuple[Floats, Floats]:
-        """Unbiased noisy answers (k,) and half-widths (k,) of their 95 % error bars; NaN where nothing was measured.
+        """Unbiased noisy answers, and their 95 % error bars.
 
         A synopsis that is an `Estimator` answers from all measurements together. Else each query is answered from the
         measurement that gives it with the least variance: of the same queries, of a marginal that contains its columns,
         or of the number of records where it asks for just that.
+
+        Parameters
+        ----------
+        workload : Workload, optional
+            k queries; by default those of the release.
+
+        Returns
+        -------
+        tuple of ndarray of float, each of shape (k,)
+            Answers and half-widths, as counts; NaN where nothing was measured.
         """
         asked = self._asked(workload)
         if isinstance(self.synopsis, Estimator):
@@ -379,11 +448,20 @@ class Release:
         return measured(asked, self.measurements)
 
     def model_bars(self, workload: Workload | None = None) -> Floats:
-        """Half-widths (k,) of the 95 % error bars around the release's own answers: those to publish, one for each.
+        """Half-widths of the 95 % error bars around the release's own answers: those to publish.
 
         They count what a model smooths over as well as the noise, see `error_bars.published`. Those of the method
-        `error_bars` are around the unbiased answers, and count the noise alone. NaN only where not even the number of
-        records was measured.
+        `error_bars` are around the unbiased answers, and count the noise alone.
+
+        Parameters
+        ----------
+        workload : Workload, optional
+            k queries; by default those of the release.
+
+        Returns
+        -------
+        ndarray of float, shape (k,)
+            Counts; NaN only where not even the number of records was measured.
         """
         asked = self._asked(workload)
         answers, (noisy, widths) = self.synopsis.answer(asked), self.error_bars(asked)
@@ -440,23 +518,50 @@ class Release:
         return _given(columns_of(self.domain, self.codes(rows, rng), rng), frame)
 
     def codes(self, rows: int | None, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
-        """Synthetic records as codes, one array (rows,) a column; see `synthetic`."""
+        """Synthetic records as codes.
+
+        Parameters
+        ----------
+        rows : int or None
+            How many; None is about as many as the table has.
+        rng : Generator
+            Ordinary randomness: the release is public.
+
+        Returns
+        -------
+        sequence of ndarray of int, each of shape (rows,)
+            One for each column.
+
+        Raises
+        ------
+        InvalidInput
+            As `synthetic` does.
+        """
         return synthetic.codes(self, rows, rng)
 
     def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:
-        """A weighted table: its rows as typed columns, {name: (r,)}, and how many records each stands for, (r,).
+        """A weighted table: rows, and how many records each stands for.
 
         Whole records cannot hold what a histogram says of a cell that expects a third of one; weights can. A universe
         of at most `rows` cells is written out, all but those of less than a millionth of a record; of a larger one it
-        is the records that were fitted, or else so many synthetic ones, of which equal ones are one row. The weights
-        sum to the (noisy) number of records.
+        is the records that were fitted, or else so many synthetic ones, of which equal ones are one row.
 
         Parameters
         ----------
         rows : int, optional
             2²⁰ by default.
+        seed : int, optional
+            Of ordinary randomness.
 
-        Raises what `synthetic` does.
+        Returns
+        -------
+        tuple of dict of ndarray and ndarray of float, shape (r,)
+            Typed columns by name, each of shape (r,), and the weights, whose sum is the (noisy) number of records.
+
+        Raises
+        ------
+        InvalidInput
+            As `synthetic` does.
         """
         rng = generator(self.insecure_seed if seed is None else seed)
         codes, weights = self.weighted_codes(rows, rng)
@@ -465,7 +570,25 @@ class Release:
     def weighted_codes(
         self, rows: int | None, rng: np.random.Generator
     ) -> tuple[Sequence[npt.NDArray[np.integer[Any]]], Floats]:
-        """A weighted table as codes, one array (r,) a column, and weights (r,); see `weighted`."""
+        """A weighted table as codes, see `weighted`.
+
+        Parameters
+        ----------
+        rows : int or None
+            As in `weighted`.
+        rng : Generator
+            Ordinary randomness: the release is public.
+
+        Returns
+        -------
+        tuple of sequence of ndarray of int and ndarray of float, shape (r,)
+            One array (r,) for each column, and the weights.
+
+        Raises
+        ------
+        InvalidInput
+            As `synthetic` does.
+        """
         return synthetic.weighted_codes(self, rows, rng)
 
     @property
@@ -496,7 +619,7 @@ class Release:
         weighted : bool
             Whether the synthetic table is the one of `weighted`, with a last column `weight`.
         answers : bool, optional
-            Whether the answers are written; by default where they are at most `writer.MOST_ANSWERS`. A release that was
+            Whether the answers are written; by default where they are at most `writer.MAX_ANSWERS`. A release that was
             saved without them gives every answer all the same, and can be saved with them later.
         format : {"csv", "parquet"}
             Of the two tables: `synthetic` and `answers`, with this suffix.

@@ -2,7 +2,7 @@
 
 `synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits); a weighted table has
                  a further column `weight`, the number of records that a row stands for
-`answers.csv`    every query of the workload as a tidy table, see `answer_table`. More than `MOST_ANSWERS` are written
+`answers.csv`    every query of the workload as a tidy table, see `answer_table`. More than `MAX_ANSWERS` are written
                  only if that is asked for: a loaded release gives every one of them
 `numbers.csv`    the answers to questions about numbers, a line for each group (where any were asked)
 `release.json`   the manifest: everything a third party needs to check the promise and to answer further queries
@@ -42,7 +42,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.sampling import generator
 from qrelease.release import sums
-from qrelease.release.answer_table import MOST_ANSWERS, answer_parts
+from qrelease.release.answer_table import MAX_ANSWERS, answer_parts
 from qrelease.release.frames import Column, as_arrow, columns_of
 from qrelease.release.manifest import (
     ARRAYS,
@@ -156,7 +156,7 @@ def save(
     """Write the files of a release into an existing folder, with `rows` synthetic records (see `Release.synthetic`).
 
     weighted  whether the table is that of `Release.weighted`
-    answers   whether the answers are written, by default where they are at most `MOST_ANSWERS`
+    answers   whether the answers are written, by default where they are at most `MAX_ANSWERS`
     format    of both tables
 
     Returns which files there are not, and why: a table that is too large takes nothing else with it.
@@ -190,7 +190,7 @@ def save(
 
 def answers_left_out(release: Release, answers: bool | None = None) -> str | None:
     """Why the answers are not written, and how to get them; None where they are."""
-    if len(release.workload) <= MOST_ANSWERS if answers is None else answers:
+    if len(release.workload) <= MAX_ANSWERS if answers is None else answers:
         return None
     why = f"it would have {len(release.workload):,} lines; --answers writes it" if answers is None else "not wanted"
     return f"{why}; the release gives each answer that is asked for"
@@ -292,7 +292,7 @@ def _write_parquet(file: Path, parts: Iterable[Mapping[str, Column]]) -> None:
 
 
 def _write_values(measurements: Iterable[Measurement], file: Path) -> str:
-    """As `numpy.save` would, without a copy of them all; the file's SHA-256."""
+    """Write an array as `numpy.save` would, without a copy of it; the file's SHA-256."""
     count = sum(len(m.values) for m in measurements)
     with file.open("wb") as out:
         header = {"descr": NUMBERS.str, "fortran_order": False, "shape": (count,)}

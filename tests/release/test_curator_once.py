@@ -1,6 +1,7 @@
 """Persons who count once: all tables of three of them with up to three records each, and what is said and refused."""
 
 from functools import cache, partial
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -391,3 +392,51 @@ def test_what_is_wrong_is_told(entry, said):
     attributes = [{"name": "a", "kind": "coded", "codes": 2}]
     with pytest.raises(InvalidInput, match=said):
         domain_from_json({"attribute": attributes, "person": {"column": "who", "at_most": 3, **entry}})
+
+
+# --- records with the columns of their parents
+
+_ONCE = Person("id", 2, weights="persons")
+_PARENT = Domain((Attribute("parent", "coded", codes=2, missing=("",)),), person=_ONCE)
+_CHILD = Domain((Attribute("child", "coded", codes=2),), person=_ONCE)
+_CHILDREN = [children for n in range(4) for children in combinations_with_replacement((0, 1), n)]
+_FAMILIES = list(product((None, 0, 1), _CHILDREN))
+
+
+def joined(*families):
+    """Children with the column of their parent; some have no row of a parent, and some parents no children."""
+    rows = [(f"p{i}", parent) for i, (parent, _) in enumerate(families) if parent is not None]
+    children = [(f"p{i}", child) for i, (_, own) in enumerate(families) for child in own]
+    tables = (
+        Table.of_persons(domain, [np.array([value for _, value in table], int)], [who for who, _ in table])
+        for domain, table in ((_PARENT, rows), (_CHILD, children))
+    )
+    return next(parents := tables), next(parents)
+
+
+def counts_of(*families):
+    parents, children = joined(*families)
+    kept = children.joined(parents).bounded(b"key")
+    return kept.counts([(0, 1)])[0] / 2**kept.weight_bits
+
+
+@pytest.mark.parametrize("least", [1, 0])
+def test_a_family_moves_no_more_than_a_record_where_it_has_a_child(least):
+    """All pairs: one that has no child moves the number of persons, so replace-one is refused for all."""
+    seen = [counts_of((1, (0, 1)), family) for family in _FAMILIES if len(family[1]) >= least]
+    moved = [one - other for one, other in product(seen, seen)]
+    assert max(np.abs(m).sum() for m in moved) == 2
+    assert max(abs(m.sum()) for m in moved) == (not least)
+
+
+def test_parents_who_count_once_are_not_replaced():
+    parents, children = joined(*_FAMILIES)
+    table = children.joined(parents)
+    for cut in (table, table.ordered(table.domain)):
+        refused = pytest.raises(InvalidInput, match="how many parents have children is private")
+        with Ledger.open(None, PureDP(1.0), neighbours="replace-one", person="id") as ledger, refused:
+            Curator(cut, ledger)
+        with Ledger.open(None, PureDP(1.0), person="id") as ledger:
+            Curator(cut, ledger)
+    with Ledger.open(None, PureDP(1.0), neighbours="replace-one", person="id") as ledger:
+        Curator(children, ledger)

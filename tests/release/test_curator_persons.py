@@ -17,7 +17,7 @@ from qrelease.evaluation.audit.doors import command_door, curator_door
 from qrelease.evaluation.audit.observed import compared
 from qrelease.evaluation.evaluate import evaluate
 from qrelease.evaluation.planning import plan
-from qrelease.evaluation.quality.private_score import private_scores
+from qrelease.evaluation.quality.private_score import MarginalScores
 from qrelease.evaluation.verify import verify
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
@@ -160,13 +160,6 @@ def test_a_ledger_of_records_takes_no_persons_and_the_other_way_round(tmp_path):
     with Ledger.open(tmp_path / "persons.ledger") as ledger:
         assert (ledger.person, ledger.neighbours) == ("who", ADD)
         assert "of persons by who" in repr(ledger)
-
-
-def test_what_is_proved_for_one_record_a_person_is_refused_for_several():
-    with budget(PureDP(1.0)) as ledger:
-        with pytest.raises(InvalidInput, match="a private score is of a table with one record a person"):
-            private_scores(TABLE, TABLE, ledger, PureDP(1.0))
-        assert ledger.spent is None
 
 
 # --- estimates
@@ -505,7 +498,7 @@ def test_a_schema_is_not_learned_nor_a_score_drawn_where_the_charge_could_be_und
         with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
             curator.learn(PureDP(0.1))
         with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
-            private_scores(scored, scored, ledger, PureDP(0.5))
+            Curator(scored, ledger).estimate(MarginalScores(scored), PureDP(0.5))
         assert ledger.spent is None
         texts = Attribute("c", "category", learn=3)
         with pytest.raises(InvalidInput, match="does not have the texts"):

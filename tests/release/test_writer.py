@@ -27,7 +27,7 @@ from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import reader, writer
-from qrelease.release.answer_table import MOST_ANSWERS
+from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.curator import Curator
 
 
@@ -168,12 +168,12 @@ def test_many_noisy_answers_have_a_file_of_their_own(mechanism, tmp_path: Path) 
 
 
 def test_very_many_answers_are_written_only_if_asked_for(tmp_path: Path) -> None:
-    domain = Domain.coded({"a": MOST_ANSWERS + 1})
+    domain = Domain.coded({"a": MAX_ANSWERS + 1})
     table, asked = Table(domain, (np.arange(500),)), Workload.marginals(domain, 1)
     with Ledger.open(None, PureDP(1.0)) as ledger:
         large = Curator(table, ledger, Entropy.insecure(0)).release(Laplace(), asked, PureDP(1.0))
     (tmp_path / "large").mkdir()
-    assert f"{MOST_ANSWERS + 1:,} lines" in writer.save(large, tmp_path / "large", rows=10)["answers.csv"]
+    assert f"{MAX_ANSWERS + 1:,} lines" in writer.save(large, tmp_path / "large", rows=10)["answers.csv"]
     assert not (tmp_path / "large" / "answers.csv").exists()
     assert "unless <code>--answers</code> asks for it" in (tmp_path / "large" / "report.html").read_text()
     release = released()

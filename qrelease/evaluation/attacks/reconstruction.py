@@ -21,12 +21,12 @@ from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, bas
 from qrelease.evaluation.attacks.extras import load_cvxpy
 from qrelease.evaluation.attacks.results import NotPrivate
 
-MOST_EXHAUSTED = 20
+MAX_EXHAUSTED = 20
 """People whose 2ⁿ candidates are all tried."""
 
 _CANDIDATE_BLOCK = 1 << 12  # candidates at a time
 
-_LEAST_DEVIATION = 1e-6
+_MIN_DEVIATION = 1e-6
 """The least standard deviation of an answer that least squares reckons with: exact answers have none."""
 
 _TOLERANCE = 1e-6
@@ -142,7 +142,7 @@ def least_squares(subsets: Bools, said: Answered) -> Floats:
     share = _share(asked, values) if said.share is None else said.share
     if not 0 < share < 1:
         return np.full(subsets.shape[1], share)
-    damping = max(said.spread, _LEAST_DEVIATION) / np.sqrt(share * (1 - share))
+    damping = max(said.spread, _MIN_DEVIATION) / np.sqrt(share * (1 - share))
     narrow = asked.astype(np.float32)  # half the memory to pass over, and exact
     sums = LinearOperator(
         narrow.shape,
@@ -163,7 +163,7 @@ def linear_programme(subsets: Bools, said: Answered) -> Floats:
     asked, values = _answered(subsets, said)
     bits = cvxpy.Variable(subsets.shape[1], bounds=[0, 1])
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.norm_inf(asked @ bits - values)))
-    problem.solve(solver=cvxpy.HIGHS, highs_options={"solver": "ipm"})
+    problem.solve(solver=cvxpy.HIGHS, highs_options={"solver": "ipm", "output_flag": False})  # else it names itself
     return np.asarray(bits.value, np.float64)
 
 
@@ -174,8 +174,8 @@ def exhaustive(subsets: Bools, said: Answered) -> Floats:
     2003, Theorem 1). `InvalidInput` for more than 20 people.
     """
     people = subsets.shape[1]
-    if people > MOST_EXHAUSTED:
-        raise InvalidInput(f"all candidates are tried for at most {MOST_EXHAUSTED} people, got {people:,}")
+    if people > MAX_EXHAUSTED:
+        raise InvalidInput(f"all candidates are tried for at most {MAX_EXHAUSTED} people, got {people:,}")
     asked, values = _answered(subsets, said)
     best, least = np.zeros(people), np.inf
     for first in range(0, 1 << people, _CANDIDATE_BLOCK):
@@ -189,8 +189,8 @@ def exhaustive(subsets: Bools, said: Answered) -> Floats:
 
 def all_subsets(people: int) -> Bools:
     """Every question there is about some people, (2ⁿ - 1, n). `InvalidInput` for more than 20."""
-    if people > MOST_EXHAUSTED:
-        raise InvalidInput(f"all subsets are asked of at most {MOST_EXHAUSTED} people, got {people:,}")
+    if people > MAX_EXHAUSTED:
+        raise InvalidInput(f"all subsets are asked of at most {MAX_EXHAUSTED} people, got {people:,}")
     return (np.arange(1, 1 << people)[:, None] >> np.arange(people) & 1).astype(np.bool_)
 
 

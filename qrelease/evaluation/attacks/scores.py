@@ -55,7 +55,7 @@ Score = Callable[[Observation], float]
 
 
 class Attack(Protocol):
-    """A way to score."""
+    """A way to tell whether a target is in the table, from what was published."""
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class Tracing:
     name: str = "tracing"
 
     def learn(self, runs: Sequence[Observation]) -> Score:
-        """Nothing: a formula."""
+        """A score by a formula: nothing is learned from the runs."""
         workload = runs[0].published.workload
         shares = _shares(self.population, workload)
 
@@ -101,7 +101,7 @@ class ModelLikelihood:
     name: str = "likelihood"
 
     def learn(self, runs: Sequence[Observation]) -> Score:
-        """Nothing: a formula."""
+        """A score by a formula: nothing is learned from the runs."""
         domain = self.population.domain
         whole_record = Workload.marginals(domain, [list(domain.names)])
         shares = _shares(self.population, whole_record)
@@ -129,7 +129,7 @@ class NearestNeighbour:
     name: str = "nearest"
 
     def learn(self, runs: Sequence[Observation]) -> Score:
-        """Nothing: a distance."""
+        """A score by a distance: nothing is learned from the runs."""
 
         def score(run: Observation) -> float:
             synopsis = run.published.synopsis

@@ -44,7 +44,7 @@ _FOREIGN_LOGS: Final = frozenset(["asyncio", "numba"])
 
 _ATTACKED_RECORDS: Final = ((0, 0), (1, 2), (1, 1), (0, 2)) * 10
 
-_MOST_OWNED: Final = 4
+_MAX_OWNED: Final = 4
 """Records of one person at most, where neighbouring tables differ by a whole one."""
 
 
@@ -129,14 +129,17 @@ def neighbouring(neighbours: Neighbours, least: int = SMALLEST_TABLE) -> list[tu
     return [(table_of(_ATTACKED_RECORDS[:n]), table_of([*_ATTACKED_RECORDS[: n - 1], (0, 1)])) for n in sizes]
 
 
-def neighbouring_persons(neighbours: Neighbours, at_most: int) -> list[tuple[Table, Table]]:
+def neighbouring_persons(
+    neighbours: Neighbours, at_most: int, weights: str = "records", distinct: tuple[str, ...] = ()
+) -> list[tuple[Table, Table]]:
     """Neighbouring tables of persons of one to four records each: with one person more, or one replaced.
 
-    at_most  records of each that are kept
+    at_most            records of each that are kept
+    weights, distinct  how they count, and in what they differ, as of a `Person`
     """
-    whose = [f"p{person}" for person in range(len(_ATTACKED_RECORDS)) for _ in range(1 + person % _MOST_OWNED)]
+    whose = [f"p{person}" for person in range(len(_ATTACKED_RECORDS)) for _ in range(1 + person % _MAX_OWNED)]
     owned = list(zip(_ATTACKED_RECORDS, whose, strict=False))
-    within = Domain(domain().attributes, person=Person("who", at_most))
+    within = Domain(domain().attributes, person=Person("who", at_most, weights=weights, distinct=distinct))
 
     def table(persons: int, *more: tuple[Sequence[int], str]) -> Table:
         names = {f"p{person}" for person in range(persons)}
@@ -147,7 +150,7 @@ def neighbouring_persons(neighbours: Neighbours, at_most: int) -> list[tuple[Tab
     sizes = (1, 2, 3, 12)
     if neighbours is Neighbours.ADD_REMOVE:
         return [(table(n), table(n + 1)) for n in (0, *sizes)]
-    other = [((0, 1), "other")] * _MOST_OWNED
+    other = [((0, 1), "other")] * _MAX_OWNED
     return [(table(n), table(n - 1, *other)) for n in sizes]
 
 
@@ -176,16 +179,17 @@ def compared(
     pairs
         Neighbouring tables; by default `neighbouring`, or `neighbouring_persons`.
     at_most
-        Records of a person that are kept, where neighbours are whole persons; None where they are records.
+        Records of a person that are kept, where the neighbours of the default are whole persons, else records.
     """
     if pairs is None:
         pairs = neighbouring(neighbours) if at_most is None else neighbouring_persons(neighbours, at_most)
-    relation = Unit(neighbours, at_most).relation  # of records, by which fields are noisy
+    unit = Unit.of(neighbours, pairs[0][0].domain)
+    relation = unit.relation  # of records, by which fields are noisy
     seen = cache(lambda table: [door(table, neighbours, seed) for seed in range(seeds)])
     found: list[Difference] = []
     paths: set[str] = set()
     for first, second in pairs:
-        label = f"{Unit(neighbours, at_most)}, {len(first)} and {len(second)} records"
+        label = f"{unit}, {len(first)} and {len(second)} records"
         for one, two in zip(seen(first), seen(second), strict=True):
             paths |= {*one, *two}
             found += _apart(label, one, two, mechanism, relation)
@@ -262,7 +266,7 @@ def listening(seen: dict[str, object]) -> Iterator[None]:
 
 
 def account(ledger: Ledger) -> Iterator[tuple[str, object]]:
-    """What the ledger says."""
+    """What can be seen in the ledger, by name: what was spent, and each charge."""
     yield "ledger/spent", str(ledger.spent)
     yield from flat([(str(entry.cost), entry.label) for entry in ledger.history()], "ledger/charges")
 

@@ -74,6 +74,7 @@ _SCRIPT: Final[tuple[tuple[str, str, object], ...]] = (
     ("GET", "/v1/history", None),
     ("GET", "/v1/synthetic?rows=3", None),
     ("GET", "/v1/synthetic?rows=0", None),
+    ("GET", "/v1/dummy?rows=3", None),
     ("GET", "/v1/history/99", None),
     ("GET", "/health", None),
     ("GET", "/nowhere", None),

@@ -17,7 +17,7 @@ from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.copies import part
 
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 """Cells of a column that a model is trained to foretell."""
 
 _ROWS = 10_000  # of each table, that a model is trained or tested on
@@ -148,5 +148,5 @@ def _effects(table: Table, x: Floats) -> Floats:
             found.append(x[:, a] / max(attribute.size - 1, 1))
             continue
         common = np.argsort(-np.bincount(x[:, a].astype(np.int64), minlength=attribute.size), kind="stable")
-        found += [(x[:, a] == c).astype(np.float64) for c in common[:MOST_CLASSES][1:]]
+        found += [(x[:, a] == c).astype(np.float64) for c in common[:MAX_CLASSES][1:]]
     return np.column_stack(found) if found else np.zeros((len(x), 1))

@@ -1,4 +1,4 @@
-"""The k-marginal score of a public table against the private one, for a charge: for those who may not see the truth.
+"""The k-marginal scores of a public table against the private one, for a charge: for those who may not see the truth.
 
 Let x be the private counts of a marginal, n their number, y the m public records' counts, and c a public number of
 records. Then
@@ -11,31 +11,31 @@ the noise is calibrated to (Dwork & Roth 2014, Thm 3.6; Canonne, Kamath & Steink
 
 Where neighbours have as many records, c = n is public, and U / (m n |S|) is the mean L1 distance d of the densities.
 Else c is a noisy count, which is paid for first. As |x/c - y/m| and |x/n - y/m| differ by |x/c - x/n|, which sums to
-|n/c - 1| over a marginal, d is then off by at most that besides: both errors are in the figure that is told.
+|n/c - 1| over a marginal, d is then off by at most that besides: both errors are in the interval that is told.
+
+Where a person has several records, all of this is of those that are kept of each.
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
 from qrelease._util.typing import Axes
+from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.evaluation.quality.marginals import BEST, counts_of, sets_of
-from qrelease.mechanisms.private_data import Private
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.quality.marginals import BEST, sets_of
 from qrelease.noise.calibration import calibrated, currency
-from qrelease.noise.distributions import CONFIDENCE, Noise
-from qrelease.noise.entropy import Entropy, WordSource, is_insecure
-from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
-from qrelease.privacy.filters import Filter
-from qrelease.privacy.ledger import Ledger
+from qrelease.noise.distributions import Noise
+from qrelease.privacy.costs import Cost, Neighbours, PureDP, split
 from qrelease.release.synthetic import MAX_ROWS
+from qrelease.statistics.base import BETA, EstimateResult, Measured, Value, spelled
+from qrelease.statistics.private_columns import PrivateColumns, moves
 
 SETS: Final = 200
 """Sets of columns of one size whose distances are averaged."""
@@ -46,110 +46,46 @@ ORDERS: Final = (1, 2, 3)
 COUNTING: Final = 0.1
 """The share of the cost that buys the number of records, where it is private."""
 
+_MAX_RECORDS: Final = 1 << 36
+"""A noisy number of records is cut there, lest its products leave 64 bits."""
 
-_MOST_RECORDS: Final = 1 << 36  # a noisy number of records is cut there, lest its products leave 64 bits
-
-
-@final
-@dataclass(frozen=True)
-class PrivateScore:
-    """A noisy k-marginal score: public.
-
-    score   of 1000; noise may take it beyond
-    error   half the width of an interval that has the exact score with probability 95 % at least
-    """
-
-    columns: int
-    sets: int
-    score: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.columns}-marginal score: {self.score:.1f} ± {self.error:.1f} of 1000, over {self.sets:,} sets"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain types."""
-        return {"columns": self.columns, "sets": self.sets, "score": self.score, "error_95": self.error}
+_MAX_DISTANCE: Final = 1 << 62
+"""U is cut there, for the same reason: that moves no two tables apart. Only where billions of records lie elsewhere
+than the public ones is it reached."""
 
 
 @final
 @dataclass(frozen=True)
-class PrivateScores:
-    """The scores that one charge bought; `insecure`: whether the noise protects nobody."""
+class _Shares:
+    """What the number of records may cost, if it costs anything, and what each score may."""
 
-    scores: tuple[PrivateScore, ...]
-    cost: Cost
-    insecure: bool
+    counting: Cost | None
+    scores: list[Cost]
 
-    def __str__(self) -> str:
-        mark = ["INSECURE: the noise did not come from the system's entropy and protects nobody"] * self.insecure
-        return "\n".join([*mark, *map(str, self.scores), f"charged: {self.cost:.6g}"])
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain types."""
-        scores = [score.to_json() for score in self.scores]
-        return {"scores": scores, "cost": self.cost.to_json(), "insecure": self.insecure}
+    @classmethod
+    def of(cls, cost: Cost, neighbours: Neighbours, scores: int) -> _Shares:
+        spent, counting = currency(cost), None
+        if neighbours is not Neighbours.REPLACE_ONE:
+            counting, spent = split(spent, [COUNTING, 1 - COUNTING])
+        return cls(counting, list(split(spent, [1.0] * scores)))
 
 
-def statistic(private: Table, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
-    """U, see the module. Private."""
-    found = 0
-    for axes in sets:
-        x, y = counts_of([private, public], axes)
-        found += int(np.abs(len(public) * x - records * y).sum())
-    return found
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class MarginalScores:
+    """The 1-, 2- and 3-marginal scores of public records against the private ones, of 1000 each.
 
-
-def sensitivity(public: Table, sets: tuple[Axes, ...], neighbours: Neighbours) -> int:
-    """How far one record moves U, at most."""
-    return len(public) * len(sets) * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
-
-
-def _noise(
-    public: Table, sets: tuple[Axes, ...], neighbours: Neighbours, cost: PureDP | ZCDP
-) -> tuple[Noise, Fraction]:
-    moved = sensitivity(public, sets, neighbours)
-    return calibrated(moved if isinstance(cost, PureDP) else moved**2, cost)
-
-
-def private_scores(
-    table: Table,
-    public: Table,
-    ledger: Ledger,
-    cost: Cost,
-    *,
-    entropy: WordSource | None = None,
-    changed_rows: bool = False,
-) -> PrivateScores:
-    """The noisy 1-, 2- and 3-marginal scores of a public table, for one charge.
+    Their error is in points of the score. Noise may take a score beyond 1000.
 
     Parameters
     ----------
-    table : Table
-        The private records.
-    public : Table
-        Synthetic records over the same universe, public: such as a release charged to the same ledger.
-    ledger : Ledger
-        The budget of the private records.
-    cost : PureDP, ApproxDP or ZCDP
-        Of all scores together.
-    entropy : Entropy, optional
-        Where the noise comes from: the operating system, by default.
-    changed_rows : bool
-        That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
-        charge.
+    public
+        Synthetic records over the same columns, public: such as those of a release charged to the same ledger.
 
-    Returns
-    -------
-    PrivateScores
-        Public; each with its error.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger does not cover the cost. Nothing is charged then.
-    InvalidInput
-        For tables over two universes, a public table without records, and a cost too small for the samplers.
+    References
+    ----------
+    The score is that of NIST's Collaborative Research Cycle, (2 - mean L1 distance) * 500; its noise is by Dwork & Roth
+    2014, Theorem 3.6, and Canonne, Kamath & Steinke 2020, Theorem 14.
 
     Examples
     --------
@@ -159,53 +95,122 @@ def private_scores(
     ...     curator = qr.Curator(adult, ledger)
     ...     release = curator.release(qr.Laplace(), qr.Workload.marginals(adult.domain, k=2), qr.PureDP(1.0))
     ...     synthetic = qr.Table.from_frame(release.synthetic(10_000, frame="pandas"), adult.domain)
-    ...     found = private_scores(adult, synthetic, ledger, qr.PureDP(1.0))
-    >>> [bool(score.score > 900) for score in found.scores]
+    ...     found = curator.estimate(qr.MarginalScores(synthetic), qr.PureDP(1.0))
+    >>> [bool(score > 900) for score in found.value.values()]
     [True, True]
     """
-    check_cost(cost)
-    table.domain.check_decided()
-    if table.domain.at_most is not None:
-        raise InvalidInput(
-            "a private score is of a table with one record a person, and here each has at most"
-            f" {table.domain.at_most:,}: make it one by [person.derive] in the schema"
+
+    public: Table
+    name: ClassVar[str] = "marginal-scores"
+
+    def __repr__(self) -> str:
+        return f"MarginalScores({len(self.public):,} public records)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its number of records alone, for the public table may be large."""
+        return {"public": {"records": len(self.public)}}
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
+        """See `Statistic`."""
+        domain.check_decided()
+        if _of_bins(self.public.domain) != _of_bins(domain):
+            raise InvalidInput("the synthetic table is over another universe than the private one")
+        if not len(self.public):
+            raise InvalidInput("the synthetic table has no records")
+        if len(self.public) > MAX_ROWS:
+            raise InvalidInput(
+                f"there may be {MAX_ROWS:,} synthetic records, got {len(self.public):,}: take a sample of them"
+            )
+        for axes in [axes for sets in _sets(domain) for axes in sets]:
+            self.public.check_counts([axes])  # the private records are counted in the same cells, after the charge
+        self._laws(domain, cost, neighbours)
+
+    def _laws(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> tuple[Noise | None, list[Noise]]:
+        """The noise of the number of records, if it is private, and of each U."""
+        sets = _sets(domain)
+        shares = _Shares.of(cost, neighbours, len(sets))
+        counting = None if shares.counting is None else calibrated(1, shares.counting)[0]
+        moved = [sensitivity(self.public, s, neighbours) for s in sets]
+        return counting, [_calibrated(m, part) for m, part in zip(moved, shares.scores, strict=True)]
+
+    def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
+        """See `Statistic`."""
+        sets = _sets(private.domain)
+        shares = _Shares.of(cost, private.neighbours, len(sets))
+        measured, reach, beta = [], 0.0, BETA / len(sets)
+        records = private.count()
+        if shares.counting is not None:
+            noisy, counting = private.measure("count the records", np.array([records]), 1, shares.counting)
+            measured.append(Measured("records", int(noisy[0]), spelled(counting)))
+            records, reach, beta = int(noisy[0]), counting.reach(BETA / 2), beta / 2
+        near = min(max(records, 1), _MAX_RECORDS)
+        value, interval, spread = dict[str, Value](), list[tuple[float, float]](), 0.0
+        for each, part in zip(sets, shares.scores, strict=True):
+            exact = distance(private, self.public, near, each)
+            moved = sensitivity(self.public, each, private.neighbours)
+            what = f"distance of {len(each)} marginals on {len(each[0])}"
+            noisy, law = private.measure(what, np.array([exact]), _moved(moved, part), part)
+            unit = len(self.public) * near * len(each)
+            score = (2.0 - int(noisy[0]) / unit) * BEST / 2
+            error = (law.reach(beta) / unit + reach / near) * BEST / 2
+            value[f"{len(each[0])}-marginal"] = score
+            interval.append((score - error, score + error))
+            spread = max(spread, math.sqrt(law.variance) / unit * BEST / 2)
+            measured.append(Measured(what, int(noisy[0]), spelled(law)))
+        return EstimateResult(
+            value,
+            tuple(interval),
+            f"all scores are within the reach of the noise, beta {BETA:g}",
+            f"the scores of 1000, each over at most {SETS} sets of columns",
+            tuple(measured),
+            typical=spread,
+            records=max(records - reach, 0.0),
+            unit="points of 1000",
         )
-    ledger.check_unit(table.person_column)
-    if public.domain != table.domain.of_rows:
-        raise InvalidInput("the synthetic table is over another universe than the private one")
-    if not len(public):
-        raise InvalidInput("the synthetic table has no records")
-    neighbours, source = ledger.neighbours, Entropy() if entropy is None else entropy
-    columns = len(table.domain)
-    if len(public) > MAX_ROWS:
-        raise InvalidInput(f"there may be {MAX_ROWS:,} synthetic records, got {len(public):,}: take a sample of them")
-    asked = [sets_of(columns, k, SETS) for k in ORDERS if k <= columns]
-    spent = currency(cost)
-    counting = None
-    if neighbours is not Neighbours.REPLACE_ONE:
-        counting, spent = split(spent, [COUNTING, 1 - COUNTING])
-    parts = split(spent, [1.0] * len(asked))
-    noises = [_noise(public, sets, neighbours, part) for sets, part in zip(asked, parts, strict=True)]
-    if counting is not None:
-        calibrated(1, counting)
-    if ledger.store.in_writing:
-        raise LedgerError("scores are not drawn inside a transaction, which could undo their charge")
-    rows = ledger.rows_of(table.fingerprint)
-    notice = None if changed_rows else ledger.notice(rows)
-    if notice:
-        warnings.warn(notice, RowsChangedWarning, stacklevel=2)
-    ledger.charge(cost, f"quality: {len(asked)} k-marginal scores", rows=rows)
-    private = Private(table, neighbours, Filter(currency(cost)), source)
-    records, counted = private.count(counting)
-    near = min(max(round(records), 1), _MOST_RECORDS)
-    beta = (1 - CONFIDENCE) / (1 if counted is None else 2)  # the two errors share what may fail
-    missed = 0.0 if counted is None else counted.noise.reach(beta) / near
-    found = []
-    for sets, part, (law, parameter) in zip(asked, parts, noises, strict=True):
-        private.spend(f"score {len(sets)} marginals", part)
-        draw = discrete_laplace if law.law == "discrete Laplace" else discrete_gaussian
-        noisy = statistic(table, public, near, sets) + int(draw(parameter, 1, source)[0])
-        unit = len(public) * near * len(sets)
-        score = (2.0 - noisy / unit) * BEST / 2
-        found.append(PrivateScore(len(sets[0]), len(sets), score, (law.reach(beta) / unit + missed) * BEST / 2))
-    return PrivateScores(tuple(found), cost, is_insecure(source))
+
+    def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """See `Statistic`; in points of a score, of all scores at once. Infinite for tables too small to be counted."""
+        counting, laws = self._laws(domain, cost, neighbours)
+        off = 0.0 if counting is None else counting.reach(beta / 2)
+        least = min(records, _MAX_RECORDS) - off
+        if least < 1:
+            return math.inf
+        share = (beta if counting is None else beta / 2) / len(laws)
+        units = [len(self.public) * least * len(sets) for sets in _sets(domain)]
+        worst = max(law.reach(share) / unit for law, unit in zip(laws, units, strict=True))
+        return (worst + off / least) * BEST / 2
+
+
+def sensitivity(public: Table, sets: tuple[Axes, ...], neighbours: Neighbours) -> int:
+    """How far one record moves U, at most."""
+    return len(public) * len(sets) * moves(neighbours)
+
+
+def distance(private: PrivateColumns, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
+    """U, see the module. Private."""
+    names, found = private.domain.names, 0
+    for axes in sets:
+        x = private.counts(tuple(names[a] for a in axes))
+        (y,) = public.counts([axes])
+        found += int(np.abs(len(public) * x - records * y).sum())
+    return min(found, _MAX_DISTANCE)
+
+
+def _sets(domain: Domain) -> list[tuple[Axes, ...]]:
+    """The sets of columns of each score."""
+    return [sets_of(len(domain), k, SETS) for k in ORDERS if k <= len(domain)]
+
+
+def _moved(most: int, cost: Cost) -> int:
+    """Of one number: Δ₁ for pure ε, else Δ₂²."""
+    return most if isinstance(cost, PureDP) else most**2
+
+
+def _calibrated(most: int, cost: Cost) -> Noise:
+    return calibrated(_moved(most, cost), cost)[0]
+
+
+def _of_bins(domain: Domain) -> Domain:
+    """The cells of a domain alone: whose records they are, and where in its bin a number lies, does not matter."""
+    plain = (replace(a, within=(), step=Fraction(0), shape=()) if a.within else a for a in domain)
+    return replace(domain.of_rows, attributes=tuple(plain))

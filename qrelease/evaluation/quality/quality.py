@@ -22,7 +22,7 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality.associations import correlations, cramers_v, ordered, overlap, regression
 from qrelease.evaluation.quality.copies import Copies, copies, part
 from qrelease.evaluation.quality.marginals import distances, score, sets_of
-from qrelease.evaluation.quality.models import MOST_CLASSES, LearnedColumn, Told, learned, missing, told_apart
+from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, missing, told_apart
 from qrelease.evaluation.results import NOTICE
 
 SETS: Final[dict[int, int]] = {1: 200, 2: 500, 3: 500, 4: 100, 5: 100}
@@ -304,7 +304,7 @@ def _associations(
 
 
 def _regressed(real: Table, others: Sequence[Table], target: int) -> Regressed | None:
-    """None for a column that has no order, or nothing to be explained by."""
+    """How well the tables agree on a regression of one column on the others; None where there can be none."""
     columns = ordered(real.domain)
     if target not in columns or len(columns) < 2:
         return None
@@ -339,8 +339,8 @@ def _models(
     found = []
     for target in targets:
         name, size = real.domain.names[target], real.domain.shape[target]
-        if not 2 <= size <= MOST_CLASSES:
-            skipped.append(f"foretelling {name}: it has {size:,} cells, and models are for 2 to {MOST_CLASSES}")
+        if not 2 <= size <= MAX_CLASSES:
+            skipped.append(f"foretelling {name}: it has {size:,} cells, and models are for 2 to {MAX_CLASSES}")
             continue
         one = learned(first, second, synthetic, independent, target, rng)
         if one is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qrelease._util.texts import readable
-from qrelease.inference.measurement import Measurement
+from qrelease.inference.measurement import Measurement, as_stored
 from qrelease.inference.synopsis import MISSED, Fitted
 from qrelease.noise.distributions import CONFIDENCE
 from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
@@ -25,7 +25,7 @@ from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spe
 from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Vectors
 from qrelease.queries.workload import Workload
-from qrelease.release.answer_table import MOST_ANSWERS
+from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.report.figures import figures
 from qrelease.release.report.numbers import numbers
 from qrelease.release.report.svg import bar, count, text
@@ -261,7 +261,7 @@ def _answers(release: Release) -> str:
     if not groups:
         return ""
     workload, whole = Workload(release.domain, groups[:_ANSWERS]), sum(g.queries.count for g in groups)
-    found = release.synopsis.answer(workload), release.model_bars(workload), *release.error_bars(workload)
+    found = release.synopsis.answer(workload), as_stored(release.model_bars(workload)), *release.error_bars(workload)
     rows = [
         (text(query), _with_bar(value, bar), "" if math.isnan(error) else _with_bar(noisy, error))
         for query, value, bar, noisy, error in islice(zip(workload.texts(), *found, strict=True), _ANSWERS)
@@ -297,7 +297,7 @@ def _bars(release: Release) -> str:
     for order in orders:
         groups = [g for g in release.workload.groups if len(g.axes) == order]
         some = Workload(release.domain, tuple(groups[:: -(-len(groups) // _GROUPS)]))
-        answers, widths = release.synopsis.answer(some), release.model_bars(some)
+        answers, widths = release.synopsis.answer(some), as_stored(release.model_bars(some))
         known = widths[~np.isnan(widths)]
         if not len(known):
             continue
@@ -339,7 +339,7 @@ def _misfit(release: Release) -> str:
 def _files(release: Release) -> str:
     """How to get the answers that are not in a file."""
     asked = len(release.workload)
-    if asked <= MOST_ANSWERS:
+    if asked <= MAX_ANSWERS:
         return ""
     return (
         f"<p>There are {asked:,} answers, so no file of them is written unless <code>--answers</code> asks for it; in"

@@ -105,6 +105,13 @@ def test_the_linear_programme_beats_noise_that_is_bounded():
         assert reconstruct(publisher, secret, subsets, linear_programme).recovered >= 0.95
 
 
+def test_the_solver_prints_nothing(capfd):
+    """What a command prints begins with a notice, and as JSON has nothing else in it."""
+    secret, subsets = np.arange(20) % 2 == 0, questions(20, 80, np.random.default_rng(0))
+    assert reconstruct(Exact(secret), secret, subsets, linear_programme).recovered == 1.0
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("base", [1, 2, 4])
 def test_all_subsets_leave_at_most_4e_bits_in_doubt(base):
     """Dinur & Nissim 2003, Theorem 1, with E half of the base; and rounding a lot leaves some."""

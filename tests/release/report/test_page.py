@@ -31,6 +31,7 @@ from qrelease.queries.oracles import PredicateOracle
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from qrelease.release.reader import load
 from qrelease.release.report.page import html
 from qrelease.release.report.svg import count, text
 
@@ -100,6 +101,16 @@ def test_the_same_release_gives_the_same_page():
     release = mwem(entropy=Entropy.insecure(1))
     assert html(release) == html(release)
     assert html(release) == html(mwem(entropy=Entropy.insecure(1)))
+
+
+def test_a_release_that_is_loaded_has_the_same_page(tmp_path):
+    """Its error bars are stored to four digits: here the others decide how the median is printed, 6.4 or 6.5."""
+    made = released(MaxEnt(), Workload.marginals(PEOPLE, 2), ApproxDP(1.0, 1e-9))
+    bars = np.full(len(made.workload), 6.44996)
+    made = replace(made, synopsis=replace(made.synopsis, widths=bars))
+    made.save(tmp_path / "release")
+    assert "± 6.5" in html(made)
+    assert html(load(tmp_path / "release")) == html(made)
 
 
 def test_a_seed_is_unmissable_and_its_absence_is_not_mentioned():

@@ -1,0 +1,48 @@
+"""A schema that was completed from private records, for a charge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from qrelease.data.domain import Domain
+from qrelease.data.schema import to_toml
+from qrelease.privacy.costs import Spend
+from qrelease.privacy.ledger_entries import Charge
+
+
+@final
+@dataclass(frozen=True)
+class Learned:
+    """A schema that was completed from the records. Public, as what it cost is paid. Made by `Curator.learn`.
+
+    Attributes
+    ----------
+    domain
+        With all bins and categories: what `Table.viewed` takes.
+    charge
+        What paid for it.
+    spends
+        The parts of its cost, one for each column that was learned.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> hours = qr.Attribute("hours", "number", within=(0, 99), step=1, learn=4)
+    >>> table = qr.Table(qr.Domain((hours,)), ([40] * 700,))
+    >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
+    >>> print(curator.learn(qr.PureDP(0.5)).spends[0].cost)
+    epsilon=0.5
+    """
+
+    domain: Domain
+    charge: Charge
+    spends: tuple[Spend, ...]
+
+    def to_toml(self) -> str:
+        """The completed schema as a file that `schema.load` reads, with what each part cost as comments."""
+        head = (
+            f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
+        )
+        notes = {spend.what.rpartition(" of ")[2]: f"learned, for {spend.cost} of that charge" for spend in self.spends}
+        return to_toml(self.domain, head, notes)
