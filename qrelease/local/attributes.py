@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from qrelease._util.typing import Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
-from qrelease.local.means import CoinServer, MeanServer
+from qrelease.local.means import MeanServer
 from qrelease.local.question_servers import serve_question
-from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate
+from qrelease.local.server import Batch, LocalEstimate, Server
 from qrelease.local.several import Marginals, OneOf, Several
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells
@@ -88,29 +88,6 @@ def _joined(parts: Any) -> Floats:
 @final
 class OneOfServer(SeveralServer[OneOf]):
     """The collector's half of `OneOf`."""
-
-    def as_published(self, batch: Batch, rule: Literal["harmony", "rcp"]) -> LocalEstimate:
-        """The means as they were published: sums times m/n, and not times 1/nⱼ; for comparison with `estimate`.
-
-        Unbiased too, but at the mercy of nⱼ.
-
-        Parameters
-        ----------
-        batch
-            Reports that were read.
-        rule
-            What somebody who was not asked counts: in Harmony the middle of the range, and in RCP a report of 0.
-        """
-        n, m = len(batch), len(self.servers)
-        means, variances = np.empty(m), np.empty(m)
-        for j, (server, part) in enumerate(zip(self.servers, self.split(batch), strict=True)):
-            if not isinstance(server, CoinServer):
-                raise InvalidInput("Harmony and RCP are of coins only")
-            zero = float(server.worths(np.array([0]))[0]) if rule == "rcp" else server.client.steps / 2
-            worths = float(server.step) * (server.worths(part.codes.astype(np.int64)) - zero)
-            means[j] = float(server.client.low) + float(server.step) * zero + worths.sum() * m / n
-            variances[j] = (worths**2).sum() * m**2 / n - (worths.sum() * m / n) ** 2
-        return normal_estimate(means, variances, n)
 
 
 @final

@@ -52,7 +52,7 @@ class CategoryClient(Client):
 
     @property
     def inputs(self) -> int:
-        """k."""
+        """k, the number of categories."""
         return self.k
 
     def place(self, value: object) -> int:
@@ -76,7 +76,7 @@ class KAry(CategoryClient):
 
     @property
     def size(self) -> int:
-        """k."""
+        """The number of reports, k."""
         return self.k
 
     def draw(self, place: int, draws: DeviceDraws) -> int:
@@ -102,7 +102,7 @@ class Unary(CategoryClient):
 
     @property
     def size(self) -> int:
-        """2^k."""
+        """The number of reports, 2^k."""
         return 1 << self.k
 
     @cached_property
@@ -129,7 +129,7 @@ class OptimisedUnary(CategoryClient):
 
     @property
     def size(self) -> int:
-        """2^k."""
+        """The number of reports, 2^k."""
         return 1 << self.k
 
     def draw(self, place: int, draws: DeviceDraws) -> int:
@@ -216,7 +216,7 @@ class Hadamard(CategoryClient):
 
     @property
     def size(self) -> int:
-        """K = blocks · b."""
+        """The number of reports, K = blocks · b."""
         return self.blocks * self.block
 
     def draw(self, place: int, draws: DeviceDraws) -> int:

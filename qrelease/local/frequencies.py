@@ -21,14 +21,15 @@ import numpy.typing as npt
 from qrelease._util.typing import Ints
 from qrelease.errors import TooLarge
 from qrelease.local.categories import CategoryClient, Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
+from qrelease.local.kernels import count_left, support_parts
 from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate, proportion_interval
 
 K = TypeVar("K", bound=CategoryClient)
 
-_MOST_CATEGORIES = 1 << 20
+_MAX_CATEGORIES = 1 << 20
 _BLOCK = 1 << 22  # bits that are worked on at once
-_TABLE_ROWS, _TABLE_COLUMNS = 1 << 12, 1 << 9  # of tables of hash values, at most
-_ROWS = 255  # reports at a time, whose supports are counted in one byte
+_TABLE_ROWS = 1 << 12  # of tables of hash values, at most
+_COUNTS = 1 << 22  # of what is left of reports, at once, or of one category
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class FrequencyServer(Server[K]):
     @property
     @abstractmethod
     def support(self) -> tuple[Fraction, Fraction]:
-        """p and q."""
+        """p and q: the probabilities with which a report supports the true category, and any other one."""
 
     @abstractmethod
     def supports(self, batch: Batch) -> Ints:
@@ -73,8 +74,8 @@ class FrequencyServer(Server[K]):
 
 
 def _check_size(client: CategoryClient) -> None:
-    if client.k > _MOST_CATEGORIES:
-        raise TooLarge(f"shares of {client.k:,} categories do not fit; at most {_MOST_CATEGORIES:,}")
+    if client.k > _MAX_CATEGORIES:
+        raise TooLarge(f"shares of {client.k:,} categories do not fit; at most {_MAX_CATEGORIES:,}")
 
 
 @final
@@ -156,61 +157,41 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
         supports: Ints = np.rint(total.reshape(-1)[: self.client.k]).astype(np.int64)
         return supports
 
-    def supports_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> Ints:
-        """How many reports support each of some categories, (candidates,).
+    def supports_below(self, codes: npt.NDArray[np.uint64], upper: npt.NDArray[np.uint64], parts: int) -> Ints:
+        """How many of the reports (n,) support each category with these upper digits, (upper, parts).
 
-        A hash is a sum over pieces of the digits, and what a piece adds stands in a table by the seed's digits in it.
+        The lowest digits of a category are its part, a number below `parts`, which has as many digits as it takes. A
+        hash is the sum of what the upper and the lowest digits add to it. What the upper ones add is taken off each
+        report: what is left is as many reports about parts alone, for each of `upper`.
         """
-        g, digits, codes = self.client.g, self.client.digits, batch.codes
-        seeds, said = codes // np.uint64(g), codes % np.uint64(g)
-        total = np.zeros(len(categories), np.int64)
-        piece = max(1, int(math.log(_TABLE_ROWS, g)))
-        lengths = [min(piece, digits - start) for start in range(0, digits, piece)]
-        places = []
-        for length in lengths:
-            seeds, own = np.divmod(seeds, np.uint64(g**length))
-            places.append(own.astype(np.int64))
-        for first in range(0, len(categories), _TABLE_COLUMNS):
-            some = slice(first, first + _TABLE_COLUMNS)
-            total[some] = _supporting(_tables(categories[some], g, lengths), places, said, g)
-        return total
+        g, digits = self.client.g, LocalHashing(self.client.epsilon, max(parts, 2)).digits
+        lowest, piece = g**digits, max(1, int(math.log(_TABLE_ROWS, g)))
+        lengths = [min(piece, self.client.digits - start) for start in range(digits, self.client.digits, piece)]
+        powers = np.array([g**length for length in lengths], np.uint64)
+        low = codes // np.uint64(g) % np.uint64(lowest)
+        # In the order of the lowest digits, counts that are added to one after another are near each other.
+        codes = codes[np.argsort(low.astype(np.uint16) if lowest <= 1 << 16 else low, kind="stable")]
+        found = np.empty((len(upper), parts), np.int64)
+        together = max(1, _COUNTS // (lowest * g))
+        for start in range(0, len(upper), together):
+            some = upper[start : start + together]
+            total = np.zeros((lowest, len(some), g), np.int64)
+            count_left(codes, np.uint64(g), np.uint64(lowest), powers, _tables(some, g, lengths), total)
+            for i in range(len(some)):
+                found[start + i] = support_parts(total[:, i].copy(), g, digits, parts)
+        return found
 
-    def estimate_of(self, batch: Batch, categories: npt.NDArray[np.uint64]) -> LocalEstimate:
-        """The shares of some categories only, (candidates,), as `estimate`."""
-        return self.from_supports(self.supports_of(batch, categories), len(batch))
 
-
-def _tables(categories: npt.NDArray[np.uint64], g: int, lengths: Sequence[int]) -> list[npt.NDArray[Any]]:
-    """For each piece of so many digits what it adds to a hash, below g: by the seed's digits in it, and by category."""
-    found, rest = [], categories
-    narrow = np.uint8 if max(len(lengths), 2) * (g - 1) < 256 else np.uint16
-    multiples = np.arange(g)[:, None] * np.arange(g) % g  # of the seed's digit and the category's
-    for length in lengths:
-        table = np.zeros((1, len(categories)), narrow)
-        for _ in range(length):
+def _tables(categories: npt.NDArray[np.uint64], g: int, lengths: Sequence[int]) -> npt.NDArray[np.uint16]:
+    """What pieces of so many digits take off a hash, (pieces, seeds, categories), from 0 to g - 1."""
+    tables = np.zeros((len(lengths), g ** max(lengths), len(categories)), np.uint16)
+    taken, rest = -np.arange(g)[:, None] * np.arange(g) % g, categories  # by the seed's digit and the category's
+    for table, length in zip(tables, lengths, strict=True):
+        for i in range(length):
             rest, digit = np.divmod(rest, np.uint64(g))
-            table = table + multiples.take(digit.astype(np.int64), axis=1).astype(narrow)[:, None]
-            table = np.where(table < g, table, table - narrow(g)).reshape(-1, len(categories))
-        found.append(table)
-    return found
-
-
-def _supporting(
-    tables: Sequence[npt.NDArray[Any]], places: Sequence[npt.NDArray[np.int64]], said: npt.NDArray[np.uint64], g: int
-) -> Ints:
-    """How many of the reports named the hash value of each category, (candidates,)."""
-    total = np.zeros(tables[0].shape[1], np.int64)
-    named = said.astype(tables[0].dtype)[:, None]
-    for start in range(0, len(said), _ROWS):
-        rows = slice(start, start + _ROWS)
-        hashed = tables[0][places[0][rows]]
-        for table, place in zip(tables[1:], places[1:], strict=True):
-            hashed += table[place[rows]]
-        hits = hashed == named[rows]
-        for turn in range(1, len(tables)):  # a sum of p numbers below g is one of p numbers that are equal modulo g
-            hits |= hashed == named[rows] + hashed.dtype.type(turn * g)
-        total += hits.view(np.uint8).sum(axis=0, dtype=np.uint8)
-    return total
+            further = taken.take(digit.astype(np.int64), axis=1)[:, None]
+            table[: g ** (i + 1)] = ((table[: g**i] + further) % g).reshape(-1, len(categories))
+    return tables
 
 
 @final

@@ -7,6 +7,7 @@ from itertools import product
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from qrelease._util.validate import whole
@@ -15,7 +16,7 @@ from qrelease.local.frequencies import LocalHashingServer
 from qrelease.local.server import Batch, LocalEstimate, Server
 from qrelease.local.texts import Text
 
-_MOST_CANDIDATES = 1 << 16
+_MAX_CANDIDATES = 1 << 18
 _MISTAKE = 0.05
 
 
@@ -27,10 +28,11 @@ class TextServer(Server[Text]):
     def _hashing(self) -> LocalHashingServer:
         return LocalHashingServer(self.client.hashing)
 
-    def _levels(self, batch: Batch) -> list[Batch]:
-        size = np.uint64(self.client.hashing.size)
-        level, codes = np.divmod(batch.codes, size)
-        found = [self._hashing.from_codes(codes[level == i]) for i in range(self.client.levels)]
+    def _levels(self, batch: Batch) -> list[npt.NDArray[np.uint64]]:
+        """What was reported by the hash, of each length of prefixes."""
+        codes, size = batch.codes, np.uint64(self.client.hashing.size)
+        level = (codes // size).astype(np.uint16)
+        found = [codes[level == i] - np.uint64(i) * size for i in range(self.client.levels)]
         if not all(len(part) for part in found):
             raise InvalidInput("nobody reported on one of the lengths of prefixes: more reports are needed")
         return found
@@ -52,39 +54,47 @@ class TextServer(Server[Text]):
             Prefixes that are kept of each level.
         """
         whole("most", most, least=1)
-        prefixes, found = [""], None
+        prefixes, found = [""], LocalEstimate({}, ({}, {}), {}, len(batch))
         for level, part in enumerate(self._levels(batch)):
-            candidates = self._extended(prefixes, level)
+            candidates, rows, columns = self._extended(prefixes, level)
             if not candidates:
                 break
-            marks = np.array([self.client.fingerprint(level, c) for c in candidates], np.uint64)
-            found = self._hashing.estimate_of(part, marks)
+            upper = np.array([self.client.beginning(level, p) for p in prefixes], np.uint64)
+            supports = self._hashing.supports_below(part, upper, self.client.parts)[rows, columns]
             least = self._noise(len(part)) * -special.ndtri(_MISTAKE / len(candidates))
-            order = np.argsort(-found.value)[:most]
-            kept = [int(i) for i in order if found.value[i] > least]
-            prefixes = [candidates[i] for i in kept]
-            value = {candidates[i]: float(found.value[i]) for i in kept}
-            ends = [{candidates[i]: float(found.interval[side][i]) for i in kept} for side in (0, 1)]
-            spread = {candidates[i]: float(found.deviation[i]) for i in kept}
-        if not prefixes or found is None:
-            return LocalEstimate({}, ({}, {}), {}, len(batch))
-        return LocalEstimate(value, (ends[0], ends[1]), spread, len(batch))
+            order = np.argsort(-supports, kind="stable")[:most]
+            shares = self._hashing.from_supports(supports[order], len(part))
+            kept = [i for i in range(len(order)) if shares.value[i] > least]
+            prefixes = [candidates[order[i]] for i in kept]
+            value, low, high, deviation = (
+                dict(zip(prefixes, each[kept].tolist(), strict=True))
+                for each in (shares.value, *shares.interval, shares.deviation)
+            )
+            found = LocalEstimate(value, (low, high), deviation, len(batch))
+        return found
 
     def _noise(self, n: int) -> float:
         """The standard deviation of the share of a prefix that nobody has."""
         return float(np.sqrt(float(self._hashing.variance(0)) / n))
 
-    def _extended(self, prefixes: list[str], level: int) -> list[str]:
-        """All texts of this level's length that begin with one of these prefixes; one that has ended stays as it is."""
+    def _extended(self, prefixes: list[str], level: int) -> tuple[list[str], list[int], list[int]]:
+        """All texts of this level's length that begin with one of these prefixes, with which one and by which part.
+
+        One that has ended stays as it is.
+        """
         before = self.client.prefix_length(level - 1) if level else 0
         more = self.client.prefix_length(level) - before
-        if len(prefixes) * (len(self.client.alphabet) + 1) ** more > _MOST_CANDIDATES:
-            raise TooLarge(f"there are more than {_MOST_CANDIDATES:,} candidates: take a smaller step, or keep fewer")
-        found = [p for p in prefixes if len(p) < before]
-        open_ones = [p for p in prefixes if len(p) == before]
-        for count in range(more + 1):
-            found += [p + "".join(c) for p in open_ones for c in product(self.client.alphabet, repeat=count)]
-        return found
+        if len(prefixes) * (len(self.client.alphabet) + 1) ** more > _MAX_CANDIDATES:
+            raise TooLarge(f"there are more than {_MAX_CANDIDATES:,} candidates: take a smaller step, or keep fewer")
+        candidates, rows, columns = [], [], []
+        endings = ["".join(c) for count in range(more + 1) for c in product(self.client.alphabet, repeat=count)]
+        parts = [self.client.part(level, before * self.client.alphabet[0] + ending) for ending in endings]
+        for row, prefix in enumerate(prefixes):
+            grown = len(endings) if len(prefix) == before else 1  # of what has ended, the first alone: nothing more
+            candidates += [prefix + ending for ending in endings[:grown]]
+            rows += [row] * grown
+            columns += parts[:grown]
+        return candidates, rows, columns
 
     @property
     def reach(self) -> float:

@@ -116,7 +116,9 @@ class CoinServer(MeanServer[Coin]):
 
 @dataclass(frozen=True, eq=False)
 class _WindowServer(MeanServer[W]):
-    """With T = wE + G the total weight and M = G + w numbers, E[y] = (M(M - 1)/2 + (E - 1)(wi + w(w - 1)/2))/T.
+    """The mean of values that were reported through a window of w likelier numbers.
+
+    With T = wE + G the total weight and M = G + w numbers, E[y] = (M(M - 1)/2 + (E - 1)(wi + w(w - 1)/2))/T.
 
     So y is worth i = (yT - M(M - 1)/2)/((E - 1)w) - (w - 1)/2 steps.
     """

@@ -66,7 +66,7 @@ class NumberClient(Client):
 
     @property
     def inputs(self) -> int:
-        """steps + 1."""
+        """The number of places: the ends of the steps."""
         return self.steps + 1
 
     def place(self, value: Any) -> int:
@@ -100,7 +100,7 @@ class Coin(NumberClient):
 
     @property
     def size(self) -> int:
-        """2."""
+        """The number of reports, 2."""
         return 2
 
     def weights(self, place: int) -> tuple[int, int]:
@@ -109,7 +109,7 @@ class Coin(NumberClient):
         return (e - one) * (self.steps - place) + one * self.steps, (e - one) * place + one * self.steps
 
     def draw(self, place: int, draws: DeviceDraws) -> int:
-        """The bit."""
+        """Draw the bit that is reported."""
         return draws.pick(self.weights(place))
 
 
@@ -119,12 +119,12 @@ class WindowClient(NumberClient):
 
     @property
     def window(self) -> int:
-        """w, from 1."""
+        """w, how many numbers around the true one are likelier; at least 1."""
         raise NotImplementedError
 
     @property
     def size(self) -> int:
-        """G + w."""
+        """The number of reports, G + w."""
         return self.steps + self.window
 
     def draw(self, place: int, draws: DeviceDraws) -> int:
@@ -149,7 +149,7 @@ class Piecewise(WindowClient):
 
     @cached_property
     def window(self) -> int:
-        """G e^(-ε/2), rounded, from 1."""
+        """w = G e^(-ε/2), rounded, at least 1."""
         return max(1, share_of(self.steps, checked_epsilon(self.epsilon) / 2))
 
 
@@ -162,7 +162,7 @@ class SquareWave(WindowClient):
 
     @cached_property
     def window(self) -> int:
-        """2bG, rounded, from 1. As ε falls to 0, 2b goes to 1."""
+        """w = 2bG, rounded, at least 1. As ε falls to 0, 2b goes to 1."""
         epsilon, e = checked_epsilon(self.epsilon), self.odds
         if epsilon < Fraction(1, 1000):  # the formula is 0/0 there; its series begins 1 - 2ε/3
             return max(1, round(self.steps * (1 - 2 * epsilon / 3)))

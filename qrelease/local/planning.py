@@ -114,7 +114,7 @@ def _clients(epsilon: Fraction, k: int | None, low: float, high: float) -> Itera
 
 
 def _variances(client: Client) -> tuple[float, float]:
-    """Of one report's noise, and of the values themselves, each at most."""
+    """The largest variances of one report's noise, and of the values themselves."""
     server: Any = serve(client)
     if isinstance(server, MeanServer):
         return server.largest_variance, float(server.client.high - server.client.low) ** 2 / 4

@@ -155,7 +155,7 @@ class Server(ABC, Generic[C]):
 
     @final
     def estimate(self, reports: Batch | Iterable[Report]) -> LocalEstimate:
-        """What the reports say.
+        """Estimate what the reports are about.
 
         Parameters
         ----------

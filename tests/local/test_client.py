@@ -185,7 +185,7 @@ def test_terms_tell_mechanisms_apart_and_are_the_same_for_equal_ones():
         KAry(np.float32(1), np.int8(100)),
         Coin(np.int64(1), np.float64(0), 1, np.int16(30_000)),
         Marginals(1, (np.int8(100), np.int8(100)), ((np.int8(0), np.int8(1)),)),
-        Text(1, "ab", np.int8(100), np.int8(50)),
+        Text(1, "ab", np.int8(100), np.int8(10)),
     ],
 )
 def test_parameters_of_numpys_types_do_not_overflow(client):

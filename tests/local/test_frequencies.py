@@ -92,4 +92,9 @@ def test_local_hashing_counts_what_each_category_hashes_to(epsilon, k):
         sum(client.hashed(c // client.g, v) == c % client.g for c in batch.codes.tolist()) for v in some.tolist()
     ]
     assert server.supports(batch)[some].tolist() == by_hand
-    assert server.supports_of(batch, some.astype(np.uint64)).tolist() == by_hand
+    for digits in range(1, client.digits):  # an upper part and a lower one are counted apart
+        upper, part = np.divmod(some, client.g**digits)
+        supports = server.supports_below(batch.codes, upper.astype(np.uint64), client.g**digits)
+        assert supports[range(len(some)), part].tolist() == by_hand
+        few = client.g ** (digits - 1) + 1
+        assert np.array_equal(server.supports_below(batch.codes, upper.astype(np.uint64), few), supports[:, :few])

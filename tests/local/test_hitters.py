@@ -15,7 +15,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 def reports(client, texts, rng):
     """Simulated reports, by the client's own fingerprints."""
     levels = rng.integers(0, client.levels, len(texts))
-    marks = {(i, t): client.fingerprint(i, t) for t in set(texts) for i in range(client.levels)}
+    marks = {(i, t): client.category(i, t) for t in set(texts) for i in range(client.levels)}
     places = np.array([marks[i, t] for i, t in zip(levels.tolist(), texts, strict=True)])
     return levels * client.hashing.size + insecure_reports(client.hashing, places, rng)
 
@@ -46,16 +46,22 @@ def test_a_device_reports_what_is_simulated():
 
 
 def test_too_many_candidates_are_refused():
-    client = Text(1.0, ALPHABET, 8, 4)
-    with pytest.raises(TooLarge, match="smaller step"):
-        serve(client).estimate(serve(client).from_codes(np.array([0, client.size - 1])))
+    with pytest.raises(InvalidInput, match="smaller step"):  # before anybody reports
+        Text(1.0, ALPHABET, 8, 4)
+    client, rng = Text(1.3, "".join(map(chr, range(1, 128))), 4, 2), np.random.default_rng(7)
+    server = serve(client)
+    texts = [chr(20 + i) * 2 for i in range(20)] * 8_000
+    batch = server.from_codes(reports(client, texts, rng))
+    assert 8 <= len(server.find(batch, most=10).value) <= 10
+    with pytest.raises(TooLarge, match="keep fewer"):
+        server.find(batch)
 
 
 def test_liars_about_a_text_move_its_share_no_further_than_is_said():
     client = Text(3.0, "ab", 2)
     server, n, k, draws = serve(client), 1_200, 60, ExactDraws(Entropy.insecure(6))
     codes = np.array([client.draw(client.place("ab"), draws) for _ in range(n)], np.uint64)
-    mark, hashing, size = client.fingerprint(1, "ab"), client.hashing, client.hashing.size
+    mark, hashing, size = client.category(1, "ab"), client.hashing, client.hashing.size
     last = [i for i, c in enumerate(codes.tolist()) if c >= size]
     supports = [hashing.hashed((c := int(codes[i]) - size) // hashing.g, mark) == c % hashing.g for i in last]
     against = codes[last[supports.index(False)]]
