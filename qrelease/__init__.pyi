@@ -25,6 +25,7 @@ from qrelease.errors import ServiceError as ServiceError
 from qrelease.errors import TooLarge as TooLarge
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.planning import plan as plan
+from qrelease.evaluation.quality.private_score import MarginalScores as MarginalScores
 from qrelease.evaluation.verify import Verification as Verification
 from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
@@ -57,7 +58,7 @@ from qrelease.queries.classes import Conjunctions as Conjunctions
 from qrelease.queries.numeric import NumericQuestion as NumericQuestion
 from qrelease.queries.workload import Workload as Workload
 from qrelease.release.curator import Curator as Curator
-from qrelease.release.curator import Learned as Learned
+from qrelease.release.learned_schema import Learned as Learned
 from qrelease.release.reader import load as load
 from qrelease.release.release import Release as Release
 from qrelease.statistics.adassp import AdaSSP as AdaSSP

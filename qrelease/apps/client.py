@@ -167,6 +167,11 @@ class Client:
     under that key, so that what was paid for before is given again and nothing is paid for twice. If `patience` ends
     first, a `ServiceError` names the key, and `ask(..., key=...)` goes on from there, in another process too.
 
+    Parameters
+    ----------
+    wire : Wire
+        The connection, which `connect` opens.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -217,7 +222,25 @@ class Client:
             )
 
     def quote(self, questions: Sequence[Question]) -> list[ServedQuote]:
-        """What each of some questions would cost now, without asking them."""
+        """What each question would cost now, without asking it.
+
+        Parameters
+        ----------
+        questions : sequence of str or of list of str
+            Conditions, or the columns of marginals.
+
+        Returns
+        -------
+        list of ServedQuote
+            One for each question.
+
+        Raises
+        ------
+        InvalidInput
+            Where a question means nothing.
+        ServiceError
+            Where no answer came in time.
+        """
         found = self._wire.post("/v1/quote", {"queries": [_query(question) for question in questions]})
         with _expected():
             return [
@@ -229,12 +252,17 @@ class Client:
 
         Parameters
         ----------
-        condition
+        condition : str
             In the language of conditions.
-        most
+        most : float, optional
             Refuse rather than take more than this of the budget, in ε, or in ρ where the budget is in ρ.
-        key
+        key : str, optional
             This question's own name, by default a new one: asked again under it, the answer is the same, and free.
+
+        Returns
+        -------
+        ServedAnswer
+            A count, how far off it may be, and what it cost.
 
         Raises
         ------
@@ -264,15 +292,28 @@ class Client:
         key: str | None = None,
         frame: Frame | None = None,
     ) -> Any:
-        """Ask up to 100 questions in one request; a marginal, `["sex", "age"]`, has an answer for each of its cells.
+        """Ask up to 100 questions in one request.
 
-        `most`, `key` and what is raised are as `ask` has them, of all together. If a budget ends in between, what was
-        found before is paid for, kept, and free when it is asked again.
+        If a budget ends in between, what was found before is paid for, kept, and free when it is asked again.
+
+        Parameters
+        ----------
+        questions : sequence of str or of list of str
+            Conditions; or the columns of a marginal, as `["sex", "age"]`, which has an answer for each of its cells.
+        most, key
+            As in `ask`, of all together.
+        frame : {"pandas", "polars", "arrow"}, optional
+            The kind of data frame that is wanted.
 
         Returns
         -------
         list of ServedAnswer, or a data frame
-            A frame ("pandas", "polars" or "arrow") has a row an answer, and what it cost as columns of numbers.
+            A frame has a row an answer, and what it cost as columns of numbers.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidInput, ServiceError
+            As `ask` does.
         """
         check_frame(frame)
         found = self._asked("/v1/batch", {"queries": [_query(question) for question in questions]}, most, key)
@@ -287,7 +328,25 @@ class Client:
     def numbers(
         self, question: str, *, most: float | None = None, key: str | None = None, frame: Frame | None = None
     ) -> Any:
-        """Numbers by group, such as `mean:age by sex where income = '>50K'`; otherwise as `ask_many`."""
+        """Numbers by group, such as `mean:age by sex where income = '>50K'`.
+
+        Parameters
+        ----------
+        question : str
+            In the language of questions about numbers (`qrelease.queries.numeric`).
+        most, key, frame
+            As in `ask_many`.
+
+        Returns
+        -------
+        list of ServedAnswer, or a data frame
+            An answer for each group, in the unit of the column; counts for `count`, fractions for `ratio`.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidInput, ServiceError
+            As `ask` does.
+        """
         check_frame(frame)
         found = self._asked("/v1/query", {"numbers": question}, most, key)
         return found if frame is None else as_frame(_answer_columns(found), frame)
@@ -297,19 +356,51 @@ class Client:
 
         Parameters
         ----------
-        rows
+        rows : int
             How many; a response has two million values at most.
-        frame
-            "pandas", "polars" or "arrow"; by default a dict of arrays.
+        frame : {"pandas", "polars", "arrow"}, optional
+            The kind of data frame; by default a dict of arrays.
 
         Returns
         -------
         dict of ndarrays of shape (rows,), or a data frame
             Columns are typed, and values missing, as `Release.synthetic` has them.
+
+        Raises
+        ------
+        InvalidInput
+            For a number of rows that is not positive, or more than a response has.
+        ServiceError
+            Where no answer came in time.
         """
+        return self._records("/v1/synthetic", rows, frame)
+
+    def dummy(self, rows: int = 1000, *, frame: Frame | None = None) -> Any:
+        """Made-up records of the same columns, drawn from the schema alone, to try code on: free.
+
+        Parameters
+        ----------
+        rows : int
+            How many, as for `synthetic`.
+        frame : {"pandas", "polars", "arrow"}, optional
+            The kind of data frame; by default a dict of arrays.
+
+        Returns
+        -------
+        dict of ndarrays of shape (rows,), or a data frame
+            As of `synthetic`. They say nothing of anybody.
+
+        Raises
+        ------
+        InvalidInput, ServiceError
+            As `synthetic` does.
+        """
+        return self._records("/v1/dummy", rows, frame)
+
+    def _records(self, path: str, rows: int, frame: Frame | None) -> Any:
         check_frame(frame)
         schema = self.schema()
-        found = self._wire.get("/v1/synthetic", rows=whole("rows", rows, least=1), format="json")
+        found = self._wire.get(path, rows=whole("rows", rows, least=1), format="json")
         with _expected():
             cells = zip(*found["rows"], strict=True)
             columns = {c.name: _typed(c, v) for c, v in zip(schema.columns, cells, strict=True)}
@@ -328,7 +419,25 @@ class Client:
             yield from requests
 
     def answered(self, number: int) -> list[ServedAnswer]:
-        """The answers to the request of this number, as they were given: free."""
+        """The answers to an earlier request, as they were given: free.
+
+        Parameters
+        ----------
+        number : int
+            The number of the request in the analyst's history, from 1.
+
+        Returns
+        -------
+        list of ServedAnswer
+            In the order of the questions.
+
+        Raises
+        ------
+        InvalidInput
+            Where there was no such request.
+        ServiceError
+            Where no answer came in time.
+        """
         return _answers(self._wire.get(f"/v1/history/{whole('number', number, least=1)}"))
 
     def _asked(self, path: str, body: object, most: float | None, key: str | None) -> list[ServedAnswer]:

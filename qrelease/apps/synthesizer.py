@@ -87,11 +87,38 @@ class Synthesizer:
         self.mechanism, self.workload = mechanism, workload
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name, as scikit-learn asks for them."""
+        """The parameters by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool
+            Not used; scikit-learn hands it on.
+
+        Returns
+        -------
+        dict
+            The value of each parameter.
+        """
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set some of the parameters; `InvalidInput` for others."""
+        """Set some of the parameters.
+
+        Parameters
+        ----------
+        **parameters
+            Their new values, by name.
+
+        Returns
+        -------
+        Synthesizer
+            The same object.
+
+        Raises
+        ------
+        InvalidInput
+            For a name that is no parameter.
+        """
         for name, value in parameters.items():
             if name not in _PARAMETERS:
                 raise InvalidInput(f"a Synthesizer has no parameter {name!r}; it has {', '.join(_PARAMETERS)}")
@@ -109,6 +136,11 @@ class Synthesizer:
             Not used; scikit-learn hands it on.
         entropy : Entropy, optional
             Where the noise comes from: the operating system, by default.
+
+        Returns
+        -------
+        Synthesizer
+            The same object, with the release as `release_`.
 
         Raises
         ------
@@ -148,6 +180,11 @@ class Synthesizer:
             Of ordinary randomness.
         frame : {"pandas", "polars", "arrow"}, optional
             The kind of data frame; by default that which was fitted, or pandas.
+
+        Returns
+        -------
+        data frame of n rows
+            With typed columns, as `Release.synthetic` has them.
 
         Raises
         ------

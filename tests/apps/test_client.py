@@ -67,6 +67,9 @@ def test_answers_are_frames(people, frame):
     assert [*table.columns] == list(TABLE.domain.names)
     assert len(table) == 50
     assert people.synthetic(50)["grade"].dtype == np.int64
+    dummy = people.dummy(50, frame=frame)
+    assert [*dummy.columns] == [*table.columns]
+    assert [*dummy.dtypes] == [*table.dtypes]
 
 
 def test_missing_values_are_missing(tmp_path):

@@ -87,7 +87,14 @@ class Client:
 
 
 @contextlib.contextmanager
-def worker(
+def worker(path: Path, **options):
+    """One worker on a ledger, which is made if it is new: its application, with the options of `opened_handlers`."""
+    with opened_handlers(path, **options) as handlers:
+        yield application(handlers)
+
+
+@contextlib.contextmanager
+def opened_handlers(
     path: Path,
     *,
     seed=1,
@@ -98,8 +105,9 @@ def worker(
     service_of=Service,
     transactions_of=Transactions,
     meter=None,
+    strangers=None,
 ):
-    """One worker on a ledger, which is made if it is new: its application.
+    """The handlers of one dataset of a worker.
 
     service_of       makes the service from a session and the ledger's analysts
     transactions_of  makes the transactions from the ledger, what makes the service, and the file of the turn
@@ -116,7 +124,7 @@ def worker(
         transactions.start()
         try:
             public = PublicFacts.of(table.domain, ledger, mechanism)
-            yield application(Handlers(transactions, Analysts(door), public, limits, meter))
+            yield Handlers(transactions, Analysts(door), public, limits, meter, strangers)
         finally:
             transactions.stop()
 

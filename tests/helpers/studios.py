@@ -85,7 +85,7 @@ class Page:
     def release(self, **terms):
         """Make a release; how it ended."""
         self.good("release", self.confirmed(**terms))
-        self.studio.desk.wait()
+        self.studio.maker.wait()
         return self.good("made")
 
     def _kept(self, path, reply):

@@ -3,10 +3,12 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 from serving import Client, admit, worker
 from worlds import coded, random_table
 
 import qrelease as qr
+from qrelease import local
 from qrelease.inference.nets import quantiles
 from qrelease.inference.update_rules import Hedge
 from qrelease.mechanisms.iterative.distinguishers import Select
@@ -57,9 +59,15 @@ def serve(ledger):
             assert client.ask(query).status == 200
 
 
+def texts():
+    server = local.serve(local.Text(2.0, "abc", 4, 2))
+    server.estimate(server.from_codes(np.array([0, server.client.size - 1])))
+
+
 if __name__ == "__main__":
     with TemporaryDirectory() as scratch:
         for i, (domain, mechanism, cost) in enumerate(RELEASES):
             release(domain, mechanism, cost, Path(scratch, str(i)))
         stream()
+        texts()
         serve(Path(scratch, "people.ledger"))

@@ -11,6 +11,7 @@ from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
 from qrelease.apps.cli.shared import (
     cost_meant,
     dataset_of,
+    dialect_of,
     elapsed,
     entropy_of,
     told,
@@ -48,7 +49,9 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as complete:
         folder = complete.enter_context(writer.new_folder(out))
-        tables = TwoTables.read(arguments.data, arguments.parent, arguments.schema, arguments.query)
+        tables = TwoTables.read(
+            arguments.data, arguments.parent, arguments.schema, arguments.query, dialect_of(arguments)
+        )
         domain = tables.children.domain
         workload = workload_of(arguments, domain) if arguments.workload else None
         neighbours = Neighbours.parse(arguments.neighbours)

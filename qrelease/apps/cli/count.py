@@ -4,14 +4,23 @@ import argparse
 import os
 from pathlib import Path
 
-from qrelease.apps.cli.shared import DATA, check_memory, schema_options, workload_of, workload_option
+from qrelease.apps.cli.shared import (
+    DATA,
+    check_memory,
+    dialect_of,
+    dialect_options,
+    schema_options,
+    workload_of,
+    workload_option,
+)
 from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.set_defaults(run=_count)
     parser.add_argument("data", type=Path, nargs="+", metavar="SHARD", help=f"{DATA}; each record is in one shard only")
+    dialect_options(parser)
     schema_options(parser)
     workload_option(parser)
     parser.add_argument(
@@ -36,7 +45,7 @@ def _count(arguments: argparse.Namespace) -> None:
     except OSError as error:
         raise InvalidInput(f"{arguments.out} cannot be made: {error.strerror}") from None
     for shard, file in zip(arguments.data, files, strict=True):
-        table = Table.read(shard, arguments.schema, arguments.columns)
+        table = Table.read(shard, arguments.schema, arguments.columns, dialect=dialect_of(arguments))
         check_countable(table.domain)
         Counts.of(table, workload_of(arguments, table.domain).sets, shard).save(file)
         print(f"wrote {file}")

@@ -15,6 +15,7 @@ from qrelease.apps.cli.shared import (
     cost_meant,
     cost_options,
     dataset_option,
+    dialect_options,
     ledger_options,
     neighbours_option,
     protection_options,
@@ -38,6 +39,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="what to estimate, such as mean:age or mean:age,low=0,high=80 or quantile:age,q=0.25: see the list below",
     )
     dataset_option(parser)
+    dialect_options(parser)
     schema_options(parser)
     neighbours_option(parser)
     cost_options(parser, "what this estimate may cost")

@@ -100,7 +100,7 @@ def _runs(history: Sequence[Entry]) -> Iterator[list[Entry]]:
 
 
 def _line(run: Sequence[Entry]) -> str:
-    """One entry; or some alike, by the time of the first, their sum and their number."""
+    """A line for an entry; or for some alike, with the time of the first, their sum and their number."""
     first = run[0]
     if len(run) == 1:
         return f"{first.time}  {first.kind:7} {told(first.cost)}  {first.label}{_rows(first)}{_left_open(first)}"

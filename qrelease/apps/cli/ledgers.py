@@ -114,6 +114,8 @@ def _warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> N
     """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
     from qrelease.data.sources.files import SUFFIXES, dataset_name
 
+    if isinstance(arguments.data, str):  # on a server, which has no folder
+        return
     data, parent = arguments.data.resolve(), getattr(arguments, "parent", None)
     own = path.resolve() if isinstance(path, Path) else None
     beside = sorted(p for p in data.parent.glob("*.ledger") if p != own)
@@ -140,6 +142,8 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
     if arguments.ledger is not None:
         named: Path | LedgerUrl = arguments.ledger
         return named
+    if isinstance(arguments.data, str):
+        raise InvalidInput("records on a server have no folder for their ledger: say with --ledger where it is")
     folder: Path = arguments.data.resolve().parent
     dataset = dataset_of(arguments)
     if not dataset or Path(dataset).name != dataset:

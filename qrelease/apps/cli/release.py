@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from qrelease.apps.cli.shared import (
     counts_of,
     data_options,
     dataset_of,
+    dialect_of,
     elapsed,
     entropy_of,
     ledger_options,
@@ -202,19 +203,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     read  the records; for who tells of what is wrong with them in other words
     """
     check_memory()
-    if (arguments.data is None) == (arguments.counts is None):
-        raise InvalidInput("give either a table or --counts")
-    if arguments.counts is not None:
-        if arguments.parent is not None or arguments.query is not None:
-            raise InvalidInput("--counts goes without --parent and --query: they were counted")
-        if arguments.dataset is None and arguments.ledger is None:
-            raise InvalidInput(
-                "--counts needs --dataset NAME, or --ledger: a ledger named after the counts would be a second budget"
-                " for the records that were counted"
-            )
-        arguments.data = arguments.counts
+    _take_counts(arguments)
     from qrelease.data.table import Table
-    from qrelease.inference.synopsis import Fitted
     from qrelease.privacy import Neighbours
     from qrelease.release import sums, writer
     from qrelease.release.curator import Curator
@@ -260,19 +250,42 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                     sums.sign(folder, key)
         paid.finish(release, sums.read(out))  # there is nothing more to go on with
         del arguments.charged
-        print(release)
-        if arguments.mechanism == "auto":
-            from qrelease.mechanisms.auto import explained
-
-            print(explained(release.parameters, briefly=not arguments.verbose))
-        print(wrote(out))
-        for name, why in left_out.items():
-            print(f"no {name}: {why}")
-        if isinstance(release.synopsis, Fitted):
-            _tell_misfit(release.synopsis.misfit)
+        _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
     warn_of_delta(cost)
+
+
+def _take_counts(arguments: argparse.Namespace) -> None:
+    """Checks that there is either a table or counts, and takes counts for the data from here on."""
+    if (arguments.data is None) == (arguments.counts is None):
+        raise InvalidInput("give either a table or --counts")
+    if arguments.counts is None:
+        return
+    if arguments.parent is not None or arguments.query is not None or dialect_of(arguments) is not None:
+        raise InvalidInput("--counts goes without --parent, --query and what CSV files are: they were counted")
+    if arguments.dataset is None and arguments.ledger is None:
+        raise InvalidInput(
+            "--counts needs --dataset NAME, or --ledger: a ledger named after the counts would be a second budget"
+            " for the records that were counted"
+        )
+    arguments.data = arguments.counts
+
+
+def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: Mapping[str, str]) -> None:
+    """Print what was released, why by this mechanism, where it is, and how well its records fit."""
+    from qrelease.inference.synopsis import Fitted
+
+    print(release)
+    if arguments.mechanism == "auto":
+        from qrelease.mechanisms.auto import explained
+
+        print(explained(release.parameters, briefly=not arguments.verbose))
+    print(wrote(out))
+    for name, why in left_out.items():
+        print(f"no {name}: {why}")
+    if isinstance(release.synopsis, Fitted):
+        _tell_misfit(release.synopsis.misfit)
 
 
 def _tell_misfit(misfit: float) -> None:
@@ -476,9 +489,9 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     What synthetic records take is counted where their number is public.
     """
     from qrelease._util import memory
-    from qrelease.release.answer_table import MOST_ANSWERS
+    from qrelease.release.answer_table import MAX_ANSWERS
 
-    written = len(workload) <= MOST_ANSWERS if arguments.answers is None else arguments.answers
+    written = len(workload) <= MAX_ANSWERS if arguments.answers is None else arguments.answers
     rows = _rows_written(arguments, public) or 0
     drawn = _NUMBER * len(workload) + _SOME
     files = drawn + _LABEL * len(workload.domain) * rows + (_ANSWER * len(workload) if written else 0)

@@ -102,7 +102,7 @@ def _check_names(where: str, given: object, known: tuple[str, ...]) -> None:
 
 
 def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Namespace:
-    """As the command line would read it; one line that says which release is wrong."""
+    """The arguments of a release as the command line would read them; an error says which release is wrong."""
     from qrelease.apps.cli.release import parsed
 
     words: list[str] = []

@@ -9,6 +9,8 @@ from qrelease.apps.cli.shared import (
     check_memory,
     check_weak,
     dataset_option,
+    dialect_of,
+    dialect_options,
     entropy_of,
     ledger_options,
     neighbours_option,
@@ -28,6 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
     )
     draft.add_argument("data", type=Path, help=DATA)
+    dialect_options(draft)
     draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only (default: at all)")
     draft.add_argument(
         "--learn",
@@ -40,6 +43,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     learn.set_defaults(uncharged="nothing was charged")
     learn.add_argument("data", type=Path, help=DATA)
     dataset_option(learn)
+    dialect_options(learn)
     schema_options(learn)
     neighbours_option(learn)
     learn.add_argument("--epsilon", type=float, required=True, help="what learning may cost")
@@ -58,7 +62,7 @@ def _draft(arguments: argparse.Namespace) -> None:
     from qrelease.data.schema_draft import draft
     from qrelease.data.sources.compression import written
 
-    text = draft(arguments.data, arguments.rows, learn=arguments.learn)
+    text = draft(arguments.data, arguments.rows, learn=arguments.learn, dialect=dialect_of(arguments))
     if arguments.out is None:
         print(text, end="")
         return

@@ -15,6 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_score, uncharged="nothing was charged")
     parser.add_argument("data", type=Path, help=shared.DATA)
     parser.add_argument("synthetic", type=Path, help="a public table of the same columns, such as synthetic.csv")
+    shared.dialect_options(parser)
     shared.schema_options(parser)
     shared.cost_options(parser, "what the scores may cost, all together")
     shared.dataset_option(parser)
@@ -28,14 +29,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _score(arguments: argparse.Namespace) -> None:
     shared.check_memory()
     from qrelease.data.table import Table
-    from qrelease.evaluation.quality.private_score import private_scores
+    from qrelease.evaluation.quality.private_score import MarginalScores
     from qrelease.release.curator import Curator
 
     cost = shared.cost_meant(arguments)
     with shared.opened(ledger_path(arguments)) as ledger:
         table = shared.table_of(arguments)
-        told_of_rows(Curator(table, ledger))
-        public = Table.read(arguments.synthetic, table.domain.of_rows)
-        entropy = shared.entropy_of(arguments)
-        found = private_scores(table, public, ledger, cost, entropy=entropy, changed_rows=True)
-    print(json.dumps(found.to_json()) if arguments.json else found)
+        curator = Curator(table, ledger, shared.entropy_of(arguments))
+        told_of_rows(curator)
+        scores = MarginalScores(Table.read(arguments.synthetic, table.domain.of_rows))
+        found = curator.estimate(scores, cost, changed_rows=True)
+    print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found)

@@ -1,45 +1,83 @@
 """`qrelease serve`."""
 
+from __future__ import annotations
+
 import argparse
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from qrelease.apps.cli import STAYS
+from qrelease.apps.cli.serve_file import read_serve_file
 from qrelease.apps.cli.shared import (
     DATA,
     check_memory,
     check_weak,
+    data_place,
     dataset_of,
     dataset_option,
     delta_option,
     ledger_place,
     neighbours_option,
     parent_option,
+    query_option,
     schema_options,
     warn_of_delta,
     weak_option,
 )
+from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import cost_of
+
+if TYPE_CHECKING:
+    from qrelease.apps.server.processes import Serving
+
+_NEEDED: Final = ("data", "schema", "ledger", "epsilon")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_serve, uncharged=STAYS)
-    parser.add_argument("--data", type=Path, required=True, help=DATA)
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        help="a TOML file of several datasets, each with these options: they are at /datasets/NAME/; SIGHUP reads it"
+        " again without an interruption",
+    )
+    dataset_options(parser, required=False)
+    server_options(parser)
+
+
+def dataset_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the options of a dataset: its records, its budget, and its session."""
+    _budget_options(parser, required=required)
+    _session_options(parser)
+
+
+def _budget_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """The records, and what all answers about them may cost."""
+    parser.add_argument("--data", type=data_place, required=required, help=DATA)
+    query_option(parser)
     parent_option(parser)
-    schema_options(parser)
+    schema_options(parser, required=required)
     parser.add_argument(
         "--ledger",
         type=ledger_place,
-        required=True,
+        required=required,
         help="the ledger: a file, or for servers on many hosts postgresql://user@host/database?schema=people; made with"
         " this budget as its total, if it is new",
     )
     dataset_option(parser)
     neighbours_option(parser)
-    parser.add_argument("--epsilon", type=float, required=True, help="what all answers together may cost")
+    parser.add_argument("--epsilon", type=float, required=required, help="what all answers together may cost")
     delta_option(parser)
     weak_option(parser)
+
+
+def _session_options(parser: argparse.ArgumentParser) -> None:
+    """The session that answers: how exactly, and how it is found again."""
     parser.add_argument(
         "--alpha",
         type=float,
@@ -76,6 +114,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with a session although the records have changed since it was opened",
     )
+
+
+def server_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a server: where it listens, and what it takes from whom."""
     parser.add_argument(
         "--host",
         default="127.0.0.1",
@@ -106,37 +148,91 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _serve(arguments: argparse.Namespace) -> None:
-    check_weak(cost_of(arguments.epsilon, arguments.delta), arguments.weak)
+def _serve(arguments: argparse.Namespace) -> int:
     check_memory()
     from ipaddress import ip_address
 
-    from qrelease.apps.server.processes import Settings, listen, serve
+    from qrelease.apps.server.processes import listen, serve
+    from qrelease.apps.server.reloading import keep_serving
 
-    settings = Settings(
-        data=str(arguments.data),
-        schema=str(arguments.schema),
-        columns=arguments.columns,
-        ledger=arguments.ledger,
-        dataset=dataset_of(arguments),
-        neighbours=arguments.neighbours,
-        epsilon=arguments.epsilon,
-        delta=arguments.delta,
-        alpha=arguments.alpha,
-        beta=arguments.beta,
-        session=arguments.session,
-        declared=arguments.declare,
-        rate=arguments.rate,
-        changed_rows=arguments.changed_rows,
-        strangers=arguments.strangers,
-        records=arguments.records,
-        parent=None if arguments.parent is None else str(arguments.parent),
-    )
-    warn_of_delta(cost_of(arguments.epsilon, arguments.delta))
-    with listen(arguments.host, arguments.port) as listening:
+    if arguments.file is None:
+        if missing := [f"--{name}" for name in _NEEDED if getattr(arguments, name) is None]:
+            raise InvalidInput(f"serve takes a FILE of datasets, or {', '.join(missing)} too")
+        server, serving = arguments, _serving(arguments, {None: arguments})
+    else:
+        _check_alone(arguments)
+        server, serving = _read(arguments.file)
+
+    def read() -> Serving:
+        again, found = _read(arguments.file)
+        if _place(again) != _place(server):
+            raise InvalidInput(f"{arguments.file}: host, port and metrics-port are those of the start: start it again")
+        return found
+
+    if server.metrics_port == server.port != 0:
+        raise InvalidInput("metrics-port is the port of the server too, where anybody would see them: take another")
+    with ExitStack() as closing:
+        listening = closing.enter_context(listen(server.host, server.port))
         if not ip_address(listening.getsockname()[0]).is_loopback:
             print("warning: tokens and answers travel in the clear: put a proxy with TLS in front", file=sys.stderr)
-        if arguments.metrics_port is None:
-            return serve(settings, listening, arguments.workers)
-        with listen("127.0.0.1", arguments.metrics_port) as metrics:
-            return serve(settings, listening, arguments.workers, metrics)
+        metrics = None
+        if server.metrics_port is not None:
+            metrics = closing.enter_context(listen("127.0.0.1", server.metrics_port))
+        if arguments.file is not None:
+            return keep_serving(read, listening, metrics)
+        serve(serving, listening, metrics)
+    return 0
+
+
+def _read(path: Path) -> tuple[argparse.Namespace, Serving]:
+    server, datasets = read_serve_file(path, server_options, dataset_options)
+    for name, given in datasets.items():
+        given.dataset = name if given.dataset is None else given.dataset
+    return server, _serving(server, dict[str | None, argparse.Namespace](datasets.items()))
+
+
+def _serving(server: argparse.Namespace, datasets: Mapping[str | None, argparse.Namespace]) -> Serving:
+    """What was asked for; of a cost that promises little it is said here."""
+    from qrelease.apps.server.processes import Serving, Settings
+
+    settings = []
+    for name, given in datasets.items():
+        cost = cost_of(given.epsilon, given.delta)
+        check_weak(cost, given.weak)
+        settings.append(
+            Settings(
+                data=str(given.data),
+                schema=str(given.schema),
+                columns=given.columns,
+                ledger=given.ledger,
+                dataset=dataset_of(given),
+                neighbours=given.neighbours,
+                epsilon=given.epsilon,
+                delta=given.delta,
+                alpha=given.alpha,
+                beta=given.beta,
+                session=given.session,
+                declared=given.declare,
+                changed_rows=given.changed_rows,
+                records=given.records,
+                parent=None if given.parent is None else str(given.parent),
+                query=given.query,
+                name=name,
+            )
+        )
+        warn_of_delta(cost)
+    return Serving(tuple(settings), server.rate, server.strangers, server.workers)
+
+
+def _place(server: argparse.Namespace) -> tuple[object, ...]:
+    return server.host, server.port, server.metrics_port
+
+
+def _check_alone(arguments: argparse.Namespace) -> None:
+    """`InvalidInput` for options beside a file, which has them all."""
+    parser = argparse.ArgumentParser(add_help=False)
+    dataset_options(parser, required=False)
+    server_options(parser)
+    for name, value in vars(parser.parse_args([])).items():
+        if getattr(arguments, name) != value:
+            raise InvalidInput(f"--{name.replace('_', '-')} stands in {arguments.file} where it is meant")

@@ -17,6 +17,7 @@ from qrelease.privacy.ledger_url import LedgerUrl
 if TYPE_CHECKING:
     from qrelease.data.counts import Counts
     from qrelease.data.domain import Domain
+    from qrelease.data.sources.dialect import Dialect
     from qrelease.data.table import Table
     from qrelease.noise.entropy import Entropy
     from qrelease.privacy import Cost
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from qrelease.queries.workload import Workload
 
 DATA = (
-    "the table: a file whose suffix says its format, .csv (also .csv.gz, .csv.xz, .csv.bz2), .parquet, .arrow, .jsonl"
-    " or .duckdb; or, in quotes, a pattern such as 'part-*.parquet' for many files"
+    "the table: a file whose suffix says its format, .csv (also .csv.gz, .csv.xz, .csv.bz2), .parquet, .arrow, .jsonl,"
+    " .duckdb or .sqlite; in quotes, a pattern such as 'part-*.parquet' for many files; or postgresql://user@host/database"
 )
 LEDGER = "the ledger: a file, or postgresql://user@host/database?schema=people for one on a server"
 Options = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -57,7 +58,7 @@ def data_options(parser: Options, *, counted: bool = False) -> None:
 
     counted  whether exact counts of it do
     """
-    parser.add_argument("data", type=Path, help=DATA, nargs="?" if counted else None)
+    parser.add_argument("data", type=data_place, help=DATA, nargs="?" if counted else None)
     if counted:
         parser.add_argument(
             "--counts",
@@ -71,11 +72,39 @@ def data_options(parser: Options, *, counted: bool = False) -> None:
             help="take shards with equal records: none of their files is a copy of another",
         )
     dataset_option(parser)
-    parser.add_argument(
-        "--query", metavar="SQL", help="the select statement that gives the records, where the data are a DuckDB file"
-    )
+    query_option(parser)
     parent_option(parser)
+    dialect_options(parser)
     schema_options(parser)
+
+
+def query_option(parser: Options) -> None:
+    """Which records of a database."""
+    parser.add_argument(
+        "--query",
+        metavar="SQL",
+        help="where the data are a DuckDB file, the select statement that gives the records; where they are in SQLite"
+        " or PostgreSQL, the name of their table",
+    )
+
+
+def dialect_options(parser: Options) -> None:
+    """How CSV files are written."""
+    parser.add_argument("--separator", metavar="MARK", help="between the fields of a CSV file: ; or tab (default: ,)")
+    parser.add_argument("--quote", metavar="MARK", help="around a field of a CSV file, or '' for nothing (default: \")")
+    parser.add_argument("--decimal", metavar="MARK", help="before the decimals of a CSV file's numbers (default: .)")
+    parser.add_argument("--encoding", metavar="NAME", help="of a CSV file: latin-1, utf-16, … (default: utf-8)")
+
+
+def dialect_of(arguments: argparse.Namespace) -> Dialect | None:
+    """What `dialect_options` say, if anything."""
+    from qrelease.data.sources.dialect import Dialect
+
+    names = ("separator", "quote", "decimal", "encoding")
+    said = {name: getattr(arguments, name, None) for name in names}
+    said["separator"] = {"tab": "\t", "\\t": "\t"}.get(said["separator"] or "", said["separator"])
+    found = {name: mark for name, mark in said.items() if mark is not None}
+    return Dialect(**found) if found else None
 
 
 def dataset_option(parser: Options) -> None:
@@ -106,7 +135,7 @@ def ledger_options(parser: Options, what: str) -> None:
 
 
 def parent_option(parser: Options) -> None:
-    """A second table."""
+    """Add the option that names a parent table."""
     parser.add_argument(
         "--parent",
         type=Path,
@@ -117,7 +146,7 @@ def parent_option(parser: Options) -> None:
 
 
 def neighbours_option(parser: Options) -> None:
-    """What is protected."""
+    """Add the option that says which tables are neighbours."""
     parser.add_argument(
         "--neighbours",
         choices=NEIGHBOURS,
@@ -128,7 +157,7 @@ def neighbours_option(parser: Options) -> None:
 
 
 def workload_option(parser: Options) -> None:
-    """What is asked."""
+    """Add the option that names the queries."""
     parser.add_argument(
         "--workload",
         action="append",
@@ -138,12 +167,12 @@ def workload_option(parser: Options) -> None:
     )
 
 
-def schema_options(parser: Options) -> None:
-    """A universe."""
+def schema_options(parser: Options, *, required: bool = True) -> None:
+    """Add the options that name the schema and its columns."""
     parser.add_argument(
         "--schema",
         type=Path,
-        required=True,
+        required=required,
         help="the schema, a TOML file; or JSON {column: size}, where the data are codes 0 to size - 1",
     )
     parser.add_argument("--columns", type=names, metavar="A,B,…", help="use only these columns (default: all)")
@@ -222,7 +251,7 @@ def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table
     from qrelease.data.table import Table
 
     parent, query = (getattr(arguments, option, None) for option in ("parent", "query"))
-    table = Table.read(arguments.data, arguments.schema, arguments.columns, parent, query)
+    table = Table.read(arguments.data, arguments.schema, arguments.columns, parent, query, dialect_of(arguments))
     if not undecided:
         table.domain.check_decided()
     return table
@@ -298,6 +327,13 @@ def dataset_of(arguments: argparse.Namespace) -> str:
     from qrelease.data.sources.files import dataset_name
 
     return dataset_name(arguments.data)
+
+
+def data_place(text: str) -> Path | str:
+    """The type of an option that names a table: a file, or the address of a server."""
+    from qrelease.data.sources.files import is_server
+
+    return text if is_server(text) else Path(text)
 
 
 def ledger_place(text: str) -> Path | LedgerUrl:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from qrelease.apps.cli import STAYS
 from qrelease.apps.cli.shared import check_memory
 
 if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
     from qrelease.data.source import Source
 
 
@@ -81,7 +82,7 @@ class CommandLine:
 
         return account(arguments)
 
-    def make(self, arguments: argparse.Namespace) -> None:
+    def make(self, arguments: argparse.Namespace, check: Callable[[Domain], None]) -> None:
         """Charge, release and write."""
         from qrelease.apps.cli.release import make, records_of
         from qrelease.apps.studio.reading import without_values
@@ -89,6 +90,8 @@ class CommandLine:
 
         def read(given: argparse.Namespace) -> Source:
             with without_values(given.data, load(given.schema).names):
-                return records_of(given)
+                found = records_of(given)
+            check(found.domain)  # of what was read, not of the file once more, which may be edited meanwhile
+            return found
 
         make(arguments, read)

@@ -15,18 +15,27 @@ def _warmup(_: argparse.Namespace) -> None:
     _fit_records()
     _draw_noise()
     _draw_databases()
+    _find_texts()
     print("all kernels are compiled")
 
 
 def _read() -> None:
-    """Numbers, turned into codes."""
+    """Numbers and the bytes of cells, turned into codes."""
     import numpy as np
 
-    from qrelease.data.sources.kernels import bin_codes, table_codes
+    from qrelease.data.domain import Attribute
+    from qrelease.data.sources.csv_kernels import PADDING, split
+    from qrelease.data.sources.dialect import Dialect
+    from qrelease.data.sources.encoder import Encoder, Spellings
+    from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
 
     found = np.empty(1, np.int32)
-    bin_codes(np.zeros(1), np.array([0.0, 1.0]), True, found)
-    table_codes(np.zeros(1, np.int64), 0, np.zeros(1, np.int32), found)
+    bin_codes(read_only(np.zeros(1), np.float64), np.array([0.0, 1.0]), True, found)
+    table_codes(read_only(np.zeros(1), np.int64), 0, np.zeros(1, np.int32), found)
+    block, places = b"a\n" + bytes(PADDING), np.zeros((2, 1, 3), np.int32)
+    split(np.frombuffer(block, np.uint8), 2, ord(","), ord('"'), np.zeros(1, np.int32), *places)
+    spellings = Spellings(Encoder(Attribute("a", "category", categories=("a",))), Dialect())
+    spellings.codes(block, places[0, 0, :1], places[1, 0, :1])
 
 
 def _count() -> None:
@@ -126,3 +135,13 @@ def _draw_databases() -> None:
     databases.errors(bounds, np.arange(1))
     databases.cells(0)
     draw_database(databases, bounds, Fraction(1), Entropy())
+
+
+def _find_texts() -> None:
+    """Local reports on texts, hashed with prefixes."""
+    import numpy as np
+
+    from qrelease.local import Text, serve
+
+    server = serve(Text(1.0, "ab", 1))
+    server.estimate(server.from_codes(np.array([0])))

@@ -11,15 +11,16 @@ there already, and not counted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 import numpy as np
 from starlette.applications import Starlette
@@ -45,7 +46,7 @@ from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
 from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
 from qrelease.apps.server.questions import MAX_ANSWERS, NumberQuestion, PublicFacts, Question, read_question
 from qrelease.apps.server.rate_limit import Rates, network
-from qrelease.apps.server.synthetic import records
+from qrelease.apps.server.synthetic import dummy_records, records
 from qrelease.apps.server.transactions import Busy, Fault, Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
 from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
@@ -70,7 +71,7 @@ MAX_REQUEST_CELLS: Final = 1 << 18
 TOKEN_SECONDS: Final = 1.0
 """Seconds for which a token that was found in the ledger is good without another look: so long a revoked one may be."""
 
-LEAST_BURST: Final = 20
+MIN_BURST: Final = 20
 """Requests that anybody may make at once, whatever the rate: the page makes several when it is opened."""
 
 _BEARER: Final = re.compile(r"(?i:bearer) +([A-Za-z0-9_-]{1,256})")
@@ -112,7 +113,7 @@ class Limits:
     @classmethod
     def at(cls, rate: float) -> Self:
         """The limits at a rate: at once, as many requests as it gives in two seconds; the others are the usual ones."""
-        return cls(rate=rate, burst=max(2 * rate, LEAST_BURST))
+        return cls(rate=rate, burst=max(2 * rate, MIN_BURST))
 
 
 class Handlers:
@@ -124,6 +125,8 @@ class Handlers:
         The analysts, on a connection of its own: tokens and histories are read without waiting for a transaction.
     meter
         Where answers are counted; None for nowhere.
+    strangers
+        Counts requests without a good token, of all datasets of a server; None for this dataset's alone.
     """
 
     def __init__(
@@ -133,58 +136,40 @@ class Handlers:
         public: PublicFacts,
         limits: Limits,
         meter: Meter | None = None,
+        strangers: Rates | None = None,
     ) -> None:
-        self._meter = meter
+        self.meter = meter
         self._transactions, self._door, self._public, self._limits = transactions, door, public, limits
         self._rates = Rates(limits.rate, limits.burst)
+        self._strangers = strangers or self._rates
         self._holders: dict[str, tuple[Analyst, float]] = {}
         self._conditions: dict[str, Question | NumberQuestion] = {}
         self._drawing = asyncio.Semaphore(1)
 
-    def route(self, endpoint: Endpoint) -> Route:
-        """The route of an endpoint; every refusal becomes a problem here, and everything unforeseen a silent one."""
+    async def respond(self, endpoint: Endpoint, request: Request) -> Response:
+        """What comes of a request, counted."""
+        begun = time.monotonic()
         handler: Callable[..., Awaitable[Response]] = getattr(self, endpoint.name)
-        again = "ask again, under the same key" if endpoint.key else "ask again"
 
-        async def answer(request: Request) -> Response:
-            try:
-                return await handler(**await self._given(endpoint, request))
-            except Problem as refused:
-                return refused.response()
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except (Busy, LedgerError, MemoryError) as trouble:  # what is free tells of the table: all say the same
-                if isinstance(trouble, LedgerError):
-                    log.error("%s", trouble)
-                elif isinstance(trouble, MemoryError):
-                    log.error("out of memory")
-                return Problem(503, f"not now; {again}", retry_after="1").response()
-            except QReleaseError as refusal:
-                status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
-                return Problem(status, str(refusal)).response()
-            except Exception as error:
-                if not isinstance(error, Fault):
-                    log.error("a fault: %s", type(error).__name__)  # its text may tell too much
-                return Problem(500, f"a fault of the server; {again}").response()
+        async def answer() -> Response:
+            return await handler(**await self._given(endpoint, request))
 
-        async def counted(request: Request) -> Response:
-            begun = time.monotonic()
-            response = await answer(request)
-            if self._meter:
-                self._meter.answered(endpoint.name, response.status_code, time.monotonic() - begun)
-            return response
+        response = await responded(answer, under_key=endpoint.key)
+        if self.meter:
+            self.meter.answered(endpoint.name, response.status_code, time.monotonic() - begun)
+        return response
 
-        return Route(endpoint.path, counted, methods=[endpoint.method], name=endpoint.name)
-
-    async def metrics(self, request: Request) -> Response:
-        """What the workers did; but at the socket for it there is nothing."""
-        if self._meter is None or (request.scope.get("server") or ("", 0))[1] != self._meter.meters.port:
-            return await _not_there(request, HTTPException(404))
+    async def account(self) -> dict[str, Any] | None:
+        """The session's; None while nobody can tell."""
         try:
-            account = await self._do(lambda service: service.account)
+            return await self._do(lambda service: service.account)
         except (Busy, Fault, QReleaseError):
-            account = None
-        return bytes_response(self._meter.meters.text(account).encode(), MEDIA_TYPE)
+            return None
+
+    @property
+    def well(self) -> bool:
+        """Whether transactions are done."""
+        return self._transactions.well
 
     async def _given(self, endpoint: Endpoint, request: Request) -> dict[str, Any]:
         """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
@@ -203,23 +188,32 @@ class Handlers:
         return given
 
     async def _analyst(self, request: Request, endpoint: Endpoint) -> Analyst:
-        """Who asks. What has a body is asked at the desk, where a token that was revoked is refused again."""
-        match = _BEARER.fullmatch(_only(request, "authorization"))
-        token = match.group(1) if match else ""
+        """Who asks, by the token; it is looked up anew for a request with a body only once in a while.
+
+        Such a request is answered in a transaction, where a token that was revoked in between is refused.
+        """
+        token = _token(request)
         hashed = sha256(token.encode()).hexdigest()
         analyst, until = self._holders.get(hashed, (None, 0.0))
         if time.monotonic() > until or not endpoint.body:
             self._holders.pop(hashed, None)
-            analyst = await self._read(lambda: self._door.holder(token)) if token else None
+            analyst = await self.holder(request)
             if analyst is None:
-                _vouch(request, trusted=False)
-                self._count(_address(request))
-                raise Problem(401, "a good token is needed: Authorization: Bearer TOKEN", www_authenticate="Bearer")
+                refuse_stranger(request, self._strangers)
             self._holders[hashed] = analyst, time.monotonic() + TOKEN_SECONDS
         assert analyst is not None
+        self.welcome(request, analyst)
+        return analyst
+
+    async def holder(self, request: Request) -> Analyst | None:
+        """Whose token a request brings, by the ledger."""
+        token = _token(request)
+        return await self._read(lambda: self._door.holder(token)) if token else None
+
+    def welcome(self, request: Request, analyst: Analyst) -> None:
+        """Count a request of an analyst's."""
         _vouch(request, trusted=True)
         self._count(f"by {analyst.name}")
-        return analyst
 
     async def _read(self, look: Callable[[], _T]) -> _T:
         """What is in the ledger: in a thread, since a ledger on a server may keep who asks waiting, and nobody else."""
@@ -230,10 +224,7 @@ class Handlers:
             raise Busy("the ledger does not answer") from None
 
     def _count(self, whose: str, things: int = 1) -> None:
-        if not self._rates.take(whose, things):
-            after = max(math.ceil(self._rates.wait(whose)), 1)
-            detail = f"more requests than this server takes; ask again in {after:,} s"
-            raise Problem(429, detail, retry_after=f"{after}")
+        _count(self._rates, whose, things)
 
     async def _do(self, work: Callable[[Service], _T]) -> _T:
         return await self._transactions.do(work, self._limits.seconds)
@@ -321,6 +312,27 @@ class Handlers:
             raise Problem(
                 404, f"no synthetic records: the universe has {cells:,} cells, at most {MAX_HYPOTHESIS_CELLS:,} may"
             )
+        async with self._turn_to_draw(rows):
+            try:
+                with self._transactions.coming():
+                    synopsis = await self._do(lambda service: service.synopsis)
+                content = await asyncio.to_thread(records, synopsis, rows, format, np.random.default_rng())
+            except (TooLarge, InvalidInput):
+                raise Busy("no records could be drawn") from None
+        return _records_response(content, format)
+
+    async def dummy(self, analyst: Analyst, rows: int, format: str) -> Response:
+        """Records from the schema alone: what anybody could make up who has read it."""
+        async with self._turn_to_draw(rows):
+            try:
+                content = await asyncio.to_thread(dummy_records, self._public.domain, rows, format)
+            except InvalidInput as error:  # of the schema's rules, which are public
+                raise Problem(404, str(error)) from None
+        return _records_response(content, format)
+
+    @contextlib.asynccontextmanager
+    async def _turn_to_draw(self, rows: int) -> AsyncIterator[None]:
+        """One request at a time draws records; a `Problem` for more than a response has room for."""
         if rows * len(self._public.domain) > MAX_VALUES:
             most = MAX_VALUES // len(self._public.domain)
             raise Problem(400, f"a response has {MAX_VALUES:,} values at most; ask for {most:,} rows")
@@ -330,36 +342,99 @@ class Handlers:
         except TimeoutError:
             raise Busy("others are served") from None
         try:
-            with self._transactions.coming():
-                synopsis = await self._do(lambda service: service.synopsis)
-            content = await asyncio.to_thread(records, synopsis, rows, format, np.random.default_rng())
-        except (TooLarge, InvalidInput):
-            raise Busy("no records could be drawn") from None
+            yield
         finally:
             self._drawing.release()
-        return bytes_response(content, "text/csv; charset=utf-8" if format == "csv" else "application/json")
 
     async def health(self) -> Response:
         """Whether transactions are done; none is waited for."""
-        if not self._transactions.well:
+        if not self.well:
             raise Busy("no transaction can be done")
         return json_response({"status": "ok"})
 
 
 def application(handlers: Handlers) -> ASGIApp:
     """The whole server, in front of transactions that have begun."""
-    routes = [handlers.route(endpoint) for endpoint in ENDPOINTS]
-    routes += page_routes()
-    routes.append(Route("/metrics", handlers.metrics, methods=["GET"]))
-    routes.append(fixed_route("/openapi.json", json.dumps(document()).encode(), "application/json"))
+
+    def route(endpoint: Endpoint) -> Route:
+        async def answer(request: Request) -> Response:
+            return await handlers.respond(endpoint, request)
+
+        return Route(endpoint.path, answer, methods=[endpoint.method], name=endpoint.name)
+
+    routes = [*map(route, ENDPOINTS), *page_routes(), metrics_route(handlers.meter, [handlers])]
+    return routed([*routes, fixed_route("/openapi.json", json.dumps(document()).encode(), "application/json")])
+
+
+def routed(routes: Sequence[Route]) -> ASGIApp:
+    """The application of these routes, for browsers too."""
     served = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
     served.router.redirect_slashes = False  # it would redirect to whatever Host a request names
     return BrowserHeaders(served)
 
 
+def metrics_route(meter: Meter | None, handlers: Sequence[Handlers]) -> Route:
+    """What the workers did for each dataset; but at the socket for it there is nothing."""
+
+    async def metrics(request: Request) -> Response:
+        if meter is None or (request.scope.get("server") or ("", 0))[1] != meter.meters.port:
+            return await _not_there(request, HTTPException(404))
+        accounts = await asyncio.gather(*(each.account() for each in handlers))
+        return bytes_response(meter.meters.text(*accounts).encode(), MEDIA_TYPE)
+
+    return Route("/metrics", metrics, methods=["GET"])
+
+
+async def responded(answer: Callable[[], Awaitable[Response]], *, under_key: bool = False) -> Response:
+    """What an answer says; every refusal becomes a problem here, and everything unforeseen a silent one."""
+    again = "ask again, under the same key" if under_key else "ask again"
+    try:
+        return await answer()
+    except Problem as refused:
+        return refused.response()
+    except ClientDisconnect:
+        return Response(status_code=499)
+    except (Busy, LedgerError, MemoryError) as trouble:  # what is free tells of the table: all say the same
+        if isinstance(trouble, LedgerError):
+            log.error("%s", trouble)
+        elif isinstance(trouble, MemoryError):
+            log.error("out of memory")
+        return Problem(503, f"not now; {again}", retry_after="1").response()
+    except QReleaseError as refusal:
+        status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
+        return Problem(status, str(refusal)).response()
+    except Exception as error:
+        if not isinstance(error, Fault):
+            log.error("a fault: %s", type(error).__name__)  # its text may tell too much
+        return Problem(500, f"a fault of the server; {again}").response()
+
+
+def refuse_stranger(request: Request, strangers: Rates) -> NoReturn:
+    """A `Problem` for a request without a good token: 401, or 429 where there were many of its address."""
+    _vouch(request, trusted=False)
+    _count(strangers, _address(request))
+    raise Problem(401, "a good token is needed: Authorization: Bearer TOKEN", www_authenticate="Bearer")
+
+
+def _count(rates: Rates, whose: str, things: int = 1) -> None:
+    if not rates.take(whose, things):
+        after = max(math.ceil(rates.wait(whose)), 1)
+        detail = f"more requests than this server takes; ask again in {after:,} s"
+        raise Problem(429, detail, retry_after=f"{after}")
+
+
+def _token(request: Request) -> str:
+    match = _BEARER.fullmatch(_only(request, "authorization"))
+    return match.group(1) if match else ""
+
+
 async def _not_there(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     return Problem(status, "see /docs", **dict(getattr(error, "headers", None) or {})).response()
+
+
+def _records_response(content: bytes, format: str) -> Response:
+    return bytes_response(content, "text/csv; charset=utf-8" if format == "csv" else "application/json")
 
 
 def _vouch(request: Request, *, trusted: bool) -> None:
@@ -370,7 +445,7 @@ def _vouch(request: Request, *, trusted: bool) -> None:
 
 
 def _address(request: Request) -> str:
-    """Where from: an address, or of IPv6, of which anybody has 2^64, the network."""
+    """Where a request comes from: an IPv4 address, or the network of an IPv6 one, as anybody has 2^64 of these."""
     return f"from {network(request.client.host) if request.client else 'nowhere'}"
 
 

@@ -36,6 +36,9 @@ MAX_CONNECTIONS: Final = 1000
 MAX_STRANGERS: Final = 64
 """Of one address, or of the first 64 bits of one of IPv6, without a good token, by default."""
 
+LAST_SECONDS: Final = 2.0
+"""For the first request of a connection that was taken just before the server stops, or reads its file again."""
+
 BACKLOG: Final = 2048
 """Connections that wait until a worker accepts them."""
 
@@ -69,6 +72,9 @@ class ImpatientProtocol(H11Protocol):
 
     trusted = False
     """Whether a good token came over it."""
+
+    leaving = False
+    """Whether the server stops."""
 
     _late: asyncio.TimerHandle | None = None
 
@@ -113,12 +119,19 @@ class ImpatientProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Take in what has come of a request; a part of one does not move its deadline."""
         super().data_received(data)
+        if self.leaving and self.cycle is not None:
+            self.cycle.keep_alive = False
         waiting = self.conn.their_state is h11.IDLE
         if self._late is not None and not waiting:
             self._late.cancel()
             self._late = None
         elif self._late is None and waiting:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def shutdown(self) -> None:
+        """End with the response that is due; with the first one, where no request came yet."""
+        self.leaving = True
+        self.loop.call_later(LAST_SECONDS if self.cycle is None else 0.0, super().shutdown)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what h11 did not take, as a problem, and hang up; but not in the middle of another response."""

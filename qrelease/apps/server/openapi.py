@@ -184,13 +184,24 @@ class Endpoint:
 
 _FIRST: Schema = {"type": "integer", "minimum": 1, "maximum": 2**53, "default": 1}
 
-_MOST: Final[Mapping[str, Schema]] = {
+_LIMIT: Final[Mapping[str, Schema]] = {
     "most": {
         "description": "refuse rather than take more than this of your budget, in epsilon, or rho where it is in rho: a"
         " quote's `takes`, which others' questions may outdate; by default as much as is left",
         "type": "number",
         "minimum": 0,
     }
+}
+
+_RECORDS: Final[Mapping[str, Schema]] = {
+    "rows": {
+        "description": f"of at most {MAX_VALUES:,} values in all",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MAX_ROWS,
+        "default": 1000,
+    },
+    "format": {"type": "string", "enum": ["json", "csv"], "default": "json"},
 }
 
 _EXAMPLE: Final = {"where": "age in 30..39 and income = '>50K'"}
@@ -214,7 +225,14 @@ ENDPOINTS: Final = (
         example=_EXAMPLES,
     ),
     Endpoint(
-        "POST", "/v1/query", "Ask one query.", "Answered", body="Query", parameters=_MOST, example=_EXAMPLE, key=True
+        "POST",
+        "/v1/query",
+        "Ask one query.",
+        "Answered",
+        body="Query",
+        parameters=_LIMIT,
+        example=_EXAMPLE,
+        key=True,
     ),
     Endpoint(
         "POST",
@@ -222,7 +240,7 @@ ENDPOINTS: Final = (
         "Ask several queries. If the budget ends in between there is no answer, and what was paid for is cached: free.",
         "Answered",
         body="Queries",
-        parameters=_MOST,
+        parameters=_LIMIT,
         example=_EXAMPLES,
         key=True,
     ),
@@ -249,28 +267,46 @@ ENDPOINTS: Final = (
         "/v1/synthetic",
         "Synthetic records from what the answers so far say: free.",
         "Records",
-        parameters={
-            "rows": {
-                "description": f"of at most {MAX_VALUES:,} values in all",
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_ROWS,
-                "default": 1000,
-            },
-            "format": {"type": "string", "enum": ["json", "csv"], "default": "json"},
-        },
+        parameters=_RECORDS,
+        also=("text/csv",),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/dummy",
+        "Made-up records of the same columns, drawn from the schema alone: to try code on.",
+        "Records",
+        parameters=_RECORDS,
         also=("text/csv",),
     ),
     Endpoint("GET", "/health", "Whether the server is at work.", "Health", public=True),
 )
 
 
+DATASETS: Final = Endpoint("GET", "/v1/datasets", "The datasets that your token is for.", "Datasets")
+"""Of a server of several datasets alone."""
+
+PREFIX: Final = "/datasets/{dataset}"
+"""What stands before the path of an endpoint where a server has several datasets."""
+
+_DATASET: Final[Mapping[str, Any]] = {
+    "name": "dataset",
+    "in": "path",
+    "required": True,
+    "description": "one that `/v1/datasets` lists",
+    "schema": {"type": "string"},
+}
+
+
 @cache
-def document() -> dict[str, Any]:
-    """The OpenAPI document."""
+def document(*, several: bool = False) -> dict[str, Any]:
+    """The OpenAPI document of a server of one dataset, or of several."""
     paths: dict[str, Any] = {}
-    for endpoint in ENDPOINTS:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    for endpoint in (DATASETS, *ENDPOINTS) if several else ENDPOINTS:
+        path, operation = endpoint.path, _operation(endpoint)
+        if several and endpoint is not DATASETS and not endpoint.public:
+            path, operation["parameters"] = f"{PREFIX}{path}", [_DATASET, *operation["parameters"]]
+        paths.setdefault(path, {})[endpoint.method.lower()] = operation
+    own = {"Datasets": _object(datasets=_list({"type": "string"}))} if several else {}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -282,7 +318,7 @@ def document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": dict(SCHEMAS),
+            "schemas": {**SCHEMAS, **own},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -325,7 +361,7 @@ def _problems(endpoint: Endpoint) -> list[int]:
         found += [408, 413, 415, 422]
     if endpoint.key:
         found += [402, 409]
-    if endpoint.name in ("history_one", "synthetic"):
+    if endpoint.name in ("history_one", "synthetic", "dummy"):
         found.append(404)
     return sorted(found)
 
@@ -362,7 +398,7 @@ def check(value: object, schema: Schema, where: str = "the body") -> None:
 
 
 def _check_one(value: object, shapes: list[Schema], where: str) -> None:
-    """Of several objects of one property each, the one that the value names."""
+    """Check a value against whichever it names of several objects that have one property each."""
     names = [next(iter(shape["properties"])) for shape in shapes]
     if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in names:
         raise InvalidInput(f"{where} must be an object with one of {', '.join(names)}")

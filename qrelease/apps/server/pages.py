@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -24,6 +24,9 @@ PAGES: Final = {
 }
 """The files of the folder `static`, by their paths on the server."""
 
+ENTRY_PAGES: Final = {**PAGES, "/": "datasets.html", "/static/datasets.js": "datasets.js"}
+"""The same where a server has several datasets, each with `PAGES` of its own."""
+
 MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 """Media types, by the endings of those files."""
 
@@ -41,12 +44,12 @@ HEADERS: Final = (
 """Headers of every response, which keep a browser from loading or running anything that is not the server's own."""
 
 
-def page_routes() -> list[Route]:
-    """A route for each of `PAGES`; the files are read once."""
+def page_routes(pages: Mapping[str, str] = PAGES, prefix: str = "") -> list[Route]:
+    """A route for each page, behind a prefix; the files are read once."""
     folder = files("qrelease.apps.server") / "static"
     return [
-        fixed_route(path, (folder / name).read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
-        for path, name in PAGES.items()
+        fixed_route(prefix + path, (folder / name).read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
+        for path, name in pages.items()
     ]
 
 

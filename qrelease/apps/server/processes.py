@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -30,7 +30,7 @@ from qrelease.errors import InvalidInput, QReleaseError, RowsChangedWarning, Too
 from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
-    from qrelease.apps.server.app import Handlers
+    from qrelease.apps.server.app import Handlers, Limits
     from qrelease.apps.server.metrics import Meter, Meters
     from qrelease.data.table import Table
     from qrelease.mechanisms.online.session import Online, OnlineSession
@@ -53,7 +53,7 @@ ALLOWED_RATES: Final = (1e-3, 1e9)
 MAX_PEOPLE: Final = 10**10
 """More people than there are: no table has so many records."""
 
-LEAST_SIMULATED_ALPHA: Final = 1e-3
+MIN_SIMULATED_ALPHA: Final = 1e-3
 """The least alpha of a rehearsal, which makes up records in inverse proportion: a million."""
 
 GRACE_SECONDS: Final = 10
@@ -64,7 +64,10 @@ log = logging.getLogger("qrelease.server")
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is started with."""
+    """One dataset of a server, and its session.
+
+    name  its name in addresses; None for the one dataset of a server
+    """
 
     data: str
     schema: str
@@ -78,11 +81,32 @@ class Settings:
     dataset: str
     session: str
     declared: int | None
-    rate: float
-    strangers: int
     records: int | None = None
     changed_rows: bool = False
     parent: str | None = None
+    query: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, text in (("dataset", self.dataset), ("session", self.session)):
+            if not text or any("\ud800" <= c <= "\udfff" for c in text):
+                raise InvalidInput(f"{name} must be a text that is not empty, got {text!r}")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a server is started with.
+
+    rate       queries, or other requests, a second of one analyst, in each worker
+    strangers  connections without a good token that one address may have
+    secret     by which all workers choose the dataset that stands in for a name that there is not
+    """
+
+    datasets: tuple[Settings, ...]
+    rate: float = 200.0
+    strangers: int = 64
+    workers: int = 1
+    secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
 
     def __post_init__(self) -> None:
         least, most = ALLOWED_RATES
@@ -90,9 +114,8 @@ class Settings:
             raise InvalidInput(f"rate must be in {least:g}..{most:g}, got {self.rate:g}")
         if self.strangers < 1:
             raise InvalidInput(f"strangers must be at least 1, got {self.strangers:,}")
-        for name, text in (("dataset", self.dataset), ("session", self.session)):
-            if not text or any("\ud800" <= c <= "\udfff" for c in text):
-                raise InvalidInput(f"{name} must be a text that is not empty, got {text!r}")
+        if self.workers < 1:
+            raise InvalidInput(f"workers must be at least 1, got {self.workers}")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -108,16 +131,20 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def serve(settings: Settings, listening: socket.socket, workers: int, metrics: socket.socket | None = None) -> None:
+def serve(
+    serving: Serving,
+    listening: socket.socket,
+    metrics: socket.socket | None = None,
+    begun: Callable[[], object] | None = None,
+) -> None:
     """Serve until told to stop, in this process or, with several workers, under this one.
 
     metrics  another socket, at which `/metrics` is served too
+    begun    called by each worker when it can take requests; then even a single one is a process of its own
     """
     if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11")):
         raise InvalidInput("the server needs starlette and uvicorn: pip install 'qrelease[server]'")
-    if workers < 1:
-        raise InvalidInput(f"workers must be at least 1, got {workers}")
-    loaded = _Loaded.of(settings)
+    loaded = [_Loaded.of(settings) for settings in serving.datasets]
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
     gc.collect()
     gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
@@ -125,17 +152,18 @@ def serve(settings: Settings, listening: socket.socket, workers: int, metrics: s
     if metrics is not None:
         from qrelease.apps.server.metrics import Meters
 
-        meters = Meters.of(workers, metrics)
-    if workers == 1:
-        _work(settings, loaded, listening, first=True, meter=None if meters is None else meters.meter(0))
+        meters = Meters.of(serving.workers, metrics, tuple(settings.name for settings in serving.datasets))
+    if serving.workers == 1 and begun is None:
+        _work(serving, loaded, listening, first=True, meter=None if meters is None else meters.meter(0))
     else:
-        supervise(settings, loaded, listening, workers, meters)
+        supervise(serving, loaded, listening, serving.workers, meters, begun or (lambda: None))
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What the workers share."""
+    """What the workers share of a dataset."""
 
+    settings: Settings
     table: Table
     mechanism: Online
     cost: Cost
@@ -157,7 +185,7 @@ class _Loaded:
         cost = cost_of(settings.epsilon, settings.delta)
         declared = None if settings.declared is None else Conjunctions(settings.declared)
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
-        table = Table.read(settings.data, settings.schema, settings.columns, settings.parent)
+        table = Table.read(settings.data, settings.schema, settings.columns, settings.parent, settings.query)
         table.domain.check_decided()
         check_parts("a session", table.domain)
         neighbours = Neighbours.parse(settings.neighbours)
@@ -170,7 +198,7 @@ class _Loaded:
         if records is None:
             terms = mechanism.alpha, mechanism.beta, declared, None
             SessionState(table.domain, unit.relation, of_a_record, *terms).count()
-        loaded = cls(table, mechanism, cost)
+        loaded = cls(settings, table, mechanism, cost)
         loaded.rehearse(neighbours)
         return loaded
 
@@ -187,7 +215,7 @@ class _Loaded:
 
         enough = PureDP(8.0) if isinstance(self.cost, PureDP) else ApproxDP(8.0, 1e-9)
         domain = replace(self.table.domain, person=None)  # what is made up has a record a person
-        alpha = max(self.mechanism.alpha, LEAST_SIMULATED_ALPHA)
+        alpha = max(self.mechanism.alpha, MIN_SIMULATED_ALPHA)
         mechanism = replace(self.mechanism, alpha=alpha, declared=None)
         made_up = Table(domain, (np.zeros(math.ceil(1000 / alpha), np.uint8),) * len(domain))
         with Ledger.open(None, enough, neighbours=neighbours) as ledger:
@@ -216,8 +244,8 @@ def _check_known(settings: Settings, table: Table) -> None:
 
 
 def _work(
-    settings: Settings,
-    loaded: _Loaded,
+    serving: Serving,
+    loaded: Sequence[_Loaded],
     listening: socket.socket,
     *,
     first: bool,
@@ -228,29 +256,47 @@ def _work(
 
     begun  is called when the worker can take requests
     """
-    from qrelease.apps.server.app import application
+    from qrelease.apps.server.app import Limits, application
     from qrelease.apps.server.http_bounds import BoundedServer, configured
 
     sys.setswitchinterval(SWITCH_SECONDS)
     host, port = listening.getsockname()[:2]
-    greeting = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}" if first else None
-    with _office(settings, loaded, greeting, meter) as handlers:
+    limits, told = Limits.at(serving.rate), list[str]()
+    strangers = Rates(limits.rate, limits.burst)
+    with ExitStack() as closing:
+        handlers = {
+            each.settings.name: closing.enter_context(_office(each, limits, strangers, meter, told)) for each in loaded
+        }
+        if first:
+            print(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}", *told, sep="\n", flush=True)
         begun()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # uvicorn heeds them while it runs, and sends them again after
-        app, sockets = application(handlers), [listening]
-        if meter is None:
-            config = configured(app, GRACE_SECONDS, settings.strangers)
+        if None in handlers:
+            app = application(handlers[None])
         else:
-            config = configured(app, GRACE_SECONDS, settings.strangers, watch=meter.connected)
+            from qrelease.apps.server.datasets import datasets_application
+
+            named = {str(name): each for name, each in handlers.items()}
+            app = datasets_application(named, strangers, meter, serving.secret)
+        sockets = [listening]
+        if meter is None:
+            config = configured(app, GRACE_SECONDS, serving.strangers)
+        else:
+            config = configured(app, GRACE_SECONDS, serving.strangers, watch=meter.connected)
             sockets.append(meter.meters.listening)
         BoundedServer(config).run(sockets=sockets)
 
 
 @contextmanager
-def _office(settings: Settings, loaded: _Loaded, greeting: str | None, meter: Meter | None) -> Iterator[Handlers]:
-    """Everything behind the HTTP side, open, which is when the greeting is said; closed after the last request."""
-    from qrelease.apps.server.app import Handlers, Limits
+def _office(
+    loaded: _Loaded, limits: Limits, strangers: Rates, meter: Meter | None, told: list[str]
+) -> Iterator[Handlers]:
+    """Everything behind the HTTP side of a dataset, open; closed after the last request.
+
+    told  gets a line on what answers cost
+    """
+    from qrelease.apps.server.app import Handlers
     from qrelease.apps.server.questions import PublicFacts
     from qrelease.apps.server.service import Service
     from qrelease.apps.server.transactions import Transactions
@@ -259,6 +305,7 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None, meter: Me
     from qrelease.privacy.ledger import Ledger
     from qrelease.release.curator import Curator
 
+    settings = loaded.settings
     loaded.rehearse(Neighbours.parse(settings.neighbours))
     table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
     path = settings.ledger
@@ -282,16 +329,16 @@ def _office(settings: Settings, loaded: _Loaded, greeting: str | None, meter: Me
 
         # On a server they take turns by its lock, which wakes who waits.
         turn = path.with_name(f"{path.name}-turn") if isinstance(path, Path) else None
-        charged = {} if meter is None else {"charged": meter.charged}
+        own = None if meter is None else meter.of(settings.name)
+        charged = {} if own is None else {"charged": own.charged}
         transactions = Transactions(ledger, service, turn, **charged)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RowsChangedWarning)  # it was said
             transactions.start()
         closing.callback(transactions.stop)
-        if greeting:
-            print(greeting, outlook(opened[0]), sep="\n", flush=True)
+        told.append(outlook(opened[0]) if settings.name is None else f"{settings.name}: {outlook(opened[0])}")
         public = PublicFacts.of(table.domain, ledger, mechanism)
-        yield Handlers(transactions, Analysts(door), public, Limits.at(settings.rate), meter)
+        yield Handlers(transactions, Analysts(door), public, limits, own, strangers)
 
 
 def outlook(session: OnlineSession) -> str:
@@ -314,9 +361,17 @@ def outlook(session: OnlineSession) -> str:
 
 
 def supervise(
-    settings: Settings, loaded: _Loaded, listening: socket.socket, workers: int, meters: Meters | None = None
+    serving: Serving,
+    loaded: Sequence[_Loaded],
+    listening: socket.socket,
+    workers: int,
+    meters: Meters | None = None,
+    begun: Callable[[], object] = lambda: None,
 ) -> None:
-    """Start the workers and replace those that end, until a signal ends all."""
+    """Start the workers and replace those that end, until a signal ends all.
+
+    begun  is called by each when it can take requests
+    """
     ours, theirs = os.pipe()
 
     def start(*, first: bool) -> tuple[int, int]:
@@ -326,7 +381,12 @@ def supervise(
         if not process:
             os.close(theirs)
             meter = None if meters is None else meters.meter(free)
-            _be_a_worker(settings, loaded, listening, ours, say, first=first, meter=meter)
+
+            def at_work() -> None:
+                os.write(say, b"!")
+                begun()
+
+            _be_a_worker(serving, loaded, listening, ours, at_work, first=first, meter=meter)
         os.close(say)
         places[process] = free
         return process, heard
@@ -369,11 +429,11 @@ def supervise(
 
 
 def _be_a_worker(
-    settings: Settings,
-    loaded: _Loaded,
+    serving: Serving,
+    loaded: Sequence[_Loaded],
     listening: socket.socket,
     parent: int,
-    say: int,
+    begun: Callable[[], object],
     *,
     first: bool,
     meter: Meter | None,
@@ -381,12 +441,12 @@ def _be_a_worker(
     """The rest of a forked process: it ends with 2, after one line, for a mistake that can be mended.
 
     parent  a pipe that ends with the parent
-    say     another, that gets a byte when the worker is at work
+    begun   is called when the worker is at work
     """
     status = 1
     try:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-        _work(settings, loaded, listening, first=first, begun=lambda: os.write(say, b"!"), meter=meter)
+        end_with(parent)
+        _work(serving, loaded, listening, first=first, begun=begun, meter=meter)
         status = 0
     except (QReleaseError, OSError, MemoryError) as error:
         print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)
@@ -395,6 +455,11 @@ def _be_a_worker(
         os._exit(status)
 
 
-def _end_with(parent: int) -> None:
-    os.read(parent, 1)  # returns when the other end is closed
-    os._exit(1)
+def end_with(parent: int) -> None:
+    """End this process when a pipe does, whose other end the parent has."""
+
+    def wait() -> None:
+        os.read(parent, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

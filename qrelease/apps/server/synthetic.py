@@ -13,7 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease.data.decoding import decode
 from qrelease.data.domain import Domain
+from qrelease.data.dummy import dummy_codes
 from qrelease.data.sources.csv import write_rows
 from qrelease.inference import controlled_rounding
 from qrelease.inference.histogram import Histogram
@@ -30,8 +32,17 @@ _ROWS: Final = 250  # that are written at a time
 
 def records(synopsis: Histogram, rows: int, format: str, rng: np.random.Generator) -> bytes:
     """Records drawn from a hypothesis, in `csv`, or in `json` by columns' names and rows."""
-    domain, out = synopsis.domain, io.BytesIO()
-    parts = _parts(domain, _drawn(synopsis, rows, rng), rng)
+    return _written(synopsis.domain, _drawn(synopsis, rows, rng), format, rng)
+
+
+def dummy_records(domain: Domain, rows: int, format: str) -> bytes:
+    """Records drawn from the schema alone, the same ones for everybody who asks for so many; written as `records`."""
+    rng = np.random.default_rng(0)
+    return _written(domain, dummy_codes(domain, rows, rng), format, rng)
+
+
+def _written(domain: Domain, codes: list[npt.NDArray[Any]], format: str, rng: np.random.Generator) -> bytes:
+    out, parts = io.BytesIO(), _parts(domain, codes, rng)
     if format == "csv":
         text = io.TextIOWrapper(out, encoding="utf-8", newline="")
         write_rows(text, domain.names, parts)
@@ -65,6 +76,6 @@ def _drawn(synopsis: Histogram, rows: int, rng: np.random.Generator) -> list[npt
 def _parts(
     domain: Domain, codes: list[npt.NDArray[Any]], rng: np.random.Generator
 ) -> Iterator[list[tuple[object, ...]]]:
-    rows, columns = len(codes[0]), [a.decode(c, rng) for a, c in zip(domain, codes, strict=True)]
+    rows, columns = len(codes[0]), [decode(a, c, rng) for a, c in zip(domain, codes, strict=True)]
     for low, high in pairwise([*range(0, rows, _ROWS), rows]):
         yield [*zip(*(column[low:high].tolist() for column in columns), strict=True)]

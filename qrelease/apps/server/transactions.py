@@ -54,8 +54,9 @@ class TransactionSettings:
     """Seconds after which an idle worker reads, at the latest, what other workers wrote, so that it need not in a
     transaction."""
 
-    tidying_interval: int = 64
-    """After so many transactions the ledger is tidied up in the next pause."""
+    tidying_seconds: float = 1.0
+    """Seconds after which the ledger is tidied up where there was no pause to do it in: what its file does not have
+    without its log is younger than that."""
 
     max_waiting: int = 1024
     """Requests that may queue up; further ones are told to try again."""
@@ -104,7 +105,7 @@ class Transactions:
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting: deque[_Job] = deque()  # taken from the queue, and not done yet
         self._commit = 0.0  # seconds that the last one took
-        self._rounds = 0  # since the ledger was tidied up
+        self._untidy_since: float | None = None
         self._coming = 0
         self._service: Service | None = None
         self._thread = threading.Thread(target=self._work, name="transactions")
@@ -162,7 +163,9 @@ class Transactions:
                 done = [self._waiting.popleft() for _ in outcomes]
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
                     done[0].loop.call_soon_threadsafe(_deliver, done, outcomes)
-                self._rounds += 1
+                self._untidy_since = self._untidy_since or time.monotonic()
+                if time.monotonic() > self._untidy_since + SETTINGS.tidying_seconds:
+                    self._tidy()
         finally:
             if descriptor is not None:
                 os.close(descriptor)
@@ -234,9 +237,8 @@ class Transactions:
             self._service.catch_up()
             while self._idle and self._service.learn():
                 learned = True
-            if self._rounds >= SETTINGS.tidying_interval and self._idle:
-                self._rounds = 0
-                self._ledger.store.tidy()
+            if self._untidy_since is not None and self._idle:
+                self._tidy()
         except LedgerError as error:
             log.error("%s", error)
             self._service = None
@@ -244,6 +246,11 @@ class Transactions:
             log.error("a fault: %s", type(error).__name__)
             self._service = None
         return learned
+
+    def _tidy(self) -> None:
+        self._untidy_since = None
+        with contextlib.suppress(LedgerError):  # the next round meets it again, and says so
+            self._ledger.store.tidy()
 
     @contextlib.contextmanager
     def _turn_of(self, descriptor: int | None) -> Iterator[None]:

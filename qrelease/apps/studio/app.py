@@ -27,7 +27,7 @@ from qrelease.apps.server.problems import Problem, bytes_response, json_response
 from qrelease.apps.studio import script
 from qrelease.apps.studio.files import Folder
 from qrelease.apps.studio.guard import HEADERS, REPORT_POLICY, Guard
-from qrelease.apps.studio.releasing import REPORT, Busy, Desk, Releasing
+from qrelease.apps.studio.releasing import REPORT, Busy, ReleaseMaker, Releasing
 from qrelease.apps.studio.review import Review, described
 from qrelease.apps.studio.terms import Program, Terms
 from qrelease.data.schema import load
@@ -70,14 +70,14 @@ class Studio:
     """
 
     def __init__(self, folder: Path, program: Program) -> None:
-        self.folder, self.desk, self._program = Folder(folder.resolve()), Desk(program), program
+        self.folder, self.maker, self._program = Folder(folder.resolve()), ReleaseMaker(program), program
         self._review: Review | None = None
         self._schema: Path | None = None
         self._offers: dict[str, Terms] = {}
 
     async def files(self, request: Request) -> Response:
         """What may be chosen, and how a release that was begun stands: what a page needs that was loaded again."""
-        last = self.desk.last
+        last = self.maker.last
         return json_response(
             {"folder": str(self.folder.path), **self.folder.listed(), "release": None if last is None else last.state}
         )
@@ -132,7 +132,8 @@ class Studio:
         """Begin a release, which charges the ledger; only where the holder has confirmed its cost, and once.
 
         What is confirmed is an offer: of the file, the schema and the terms that were priced, whatever another page of
-        this studio has chosen since. A request that comes twice finds it taken.
+        this studio has chosen since; a schema that was edited since is refused. A request that comes twice finds it
+        taken.
         """
         body = await _body(request, ("offer", "confirmed"), texts=False)
         if body.get("confirmed") is not True:
@@ -142,8 +143,9 @@ class Studio:
         if terms is None:
             raise InvalidInput("what is confirmed is a price, once: ask for the price first, or again")
         try:
+            terms.check_schema(await asyncio.to_thread(load, terms.arguments.schema))
             await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
-            begun = self.desk.begin(terms, lambda: self._next(terms))
+            begun = self.maker.begin(terms, lambda: self._next(terms))
         except BaseException as refused:
             self._offers[offer] = terms  # nothing was begun
             if isinstance(refused, Busy):
@@ -158,7 +160,7 @@ class Studio:
     async def file(self, request: Request) -> Response:
         """A file of a release that was made here; the report as a page that runs nothing."""
         name = request.path_params["name"]
-        found = self.desk.file(request.path_params["folder"], name)
+        found = self.maker.file(request.path_params["folder"], name)
         headers = {"cache-control": "no-store"}
         if name == REPORT:
             headers["content-security-policy"] = REPORT_POLICY
@@ -182,7 +184,7 @@ class Studio:
         records = body.get("records")
         if type(records) is not int or not 1 <= records <= MAX_RECORDS:
             raise InvalidInput(f"say about how many records there are: a whole number in 1..{MAX_RECORDS:,}")
-        return self._terms(body.get("terms")), records
+        return await asyncio.to_thread(self._terms, body.get("terms")), records
 
     def _terms(self, given: object) -> Terms:
         if self._review is None or self._schema is None:
@@ -196,9 +198,9 @@ class Studio:
         return self.folder.free_name(f"{dataset_name(terms.arguments.data)}-release")
 
     def _last(self) -> Releasing:
-        if self.desk.last is None:
+        if self.maker.last is None:
             raise InvalidInput("there is no release yet")
-        return self.desk.last
+        return self.maker.last
 
 
 def application(studio: Studio, token: str, port: int) -> ASGIApp:

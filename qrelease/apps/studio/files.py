@@ -17,7 +17,7 @@ from typing import Final, final
 from qrelease._util import memory
 from qrelease._util.texts import quoted
 from qrelease.data.sources.compression import error_text
-from qrelease.data.sources.files import DATABASE_SUFFIXES, PACKED_SUFFIXES, SUFFIXES, unpacked
+from qrelease.data.sources.files import DATABASE_SUFFIXES, PACKED_SUFFIXES, SQLITE_SUFFIXES, SUFFIXES, unpacked
 from qrelease.errors import InvalidInput
 
 MAX_LISTED: Final = 1000
@@ -106,7 +106,7 @@ class Folder:
         return found
 
 
-_ENDINGS: Final = tuple(s for s in SUFFIXES if s not in (*DATABASE_SUFFIXES, *PACKED_SUFFIXES))
+_ENDINGS: Final = tuple(s for s in SUFFIXES if s not in (*DATABASE_SUFFIXES, *SQLITE_SUFFIXES, *PACKED_SUFFIXES))
 
 
 def is_data(name: str) -> bool:

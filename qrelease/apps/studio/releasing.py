@@ -68,7 +68,7 @@ class Releasing:
         arguments = self._program.parsed([*self.terms.words, f"--out={self.out}"])
         try:
             with contextlib.redirect_stdout(self._said), contextlib.redirect_stderr(self._said):
-                self._program.make(arguments)
+                self._program.make(arguments, self.terms.check_schema)
             self._files = sorted(file.name for file in self.out.iterdir())
         except (QReleaseError, OSError) as error:
             self._error = str(error) if isinstance(error, QReleaseError) else _of_system(error)
@@ -83,8 +83,8 @@ class Releasing:
 
 
 @final
-class Desk:
-    """Where releases are made, one at a time; those of this studio, by the names of their folders."""
+class ReleaseMaker:
+    """Makes releases, one at a time, and keeps those of this studio by the names of their folders."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -61,7 +61,7 @@ def run(folder: Path, program: Program, port: int, *, browser: bool) -> None:
         serving = BoundedServer(configured(application(studio, token, at), 1))
         with suppress(KeyboardInterrupt):  # which it raises once more when it has ended
             asyncio.run(serving.serve(sockets=[listening]))
-    studio.desk.wait()
+    studio.maker.wait()
 
 
 def way_in(address: str, folder: Path) -> Path:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, final
 
+from qrelease.data.domain import Domain
+from qrelease.data.schema import load
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import Neighbours
 
@@ -38,8 +40,11 @@ class Program(Protocol):
     def account(self, arguments: argparse.Namespace) -> dict[str, Any]:
         """Where the ledger stands, and why it does not take the cost; `QReleaseError` where it is of other people."""
 
-    def make(self, arguments: argparse.Namespace) -> None:
-        """Charge, release and write; what is wrong with the records is said without their values."""
+    def make(self, arguments: argparse.Namespace, check: Callable[[Domain], None]) -> None:
+        """Charge, release and write; what is wrong with the records is said without their values.
+
+        check  refuses the domain of the records that were read, before anything is charged
+        """
 
 
 @final
@@ -49,10 +54,12 @@ class Terms:
 
     words      the arguments of `qrelease release`, without `--out`
     arguments  as the command line parses them
+    domain     what the schema declared when they were priced: a file that is edited since is refused
     """
 
     words: tuple[str, ...]
     arguments: argparse.Namespace
+    domain: Domain
 
     @classmethod
     def of(cls, program: Program, data: Path, schema: Path, given: Mapping[str, Any]) -> Terms:
@@ -76,4 +83,11 @@ class Terms:
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InvalidInput(f"{name.replace('_', ' ')} must be a number")
             words.append(f"--{name.replace('_', '-')}={value!r}")
-        return cls(tuple(words), program.parsed(words))
+        return cls(tuple(words), program.parsed(words), load(schema))
+
+    def check_schema(self, domain: Domain) -> None:
+        """`InvalidInput` where a schema declares another domain than the one that was priced."""
+        if domain != self.domain:
+            raise InvalidInput(
+                f"{self.arguments.schema.name} was changed since the price was asked for: review it, and ask again"
+            )

@@ -93,6 +93,34 @@ def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureF
     assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
 
 
+def test_a_file_in_another_dialect_is_released_where_it_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{'KöM'[k % 3]}\t{k % 60},5\n" for k in range(300))
+    (folder / "other.csv").write_bytes(f"sex\tage\n{rows}".encode("latin-1"))
+    said = ["--separator", "tab", "--decimal", ",", "--encoding", "latin-1"]
+    assert main(["schema", "draft", "other.csv", "--out", "draft.toml"]) == 2
+    assert "say its --encoding" in capsys.readouterr().err
+    assert main(["schema", "draft", "other.csv", *said, "--out", "draft.toml"]) == 0
+    text = (folder / "draft.toml").read_text("utf-8").replace("reviewed = false", "reviewed = true")
+    (folder / "draft.toml").write_text(text, "utf-8")
+    released = [
+        "release",
+        "other.csv",
+        "--schema",
+        "draft.toml",
+        "--workload",
+        "marginals:1",
+        "--epsilon",
+        "1",
+        "--out",
+    ]
+    assert main([*released, "one"]) == 2
+    assert main([*released, "out", *said]) == 0
+    assert '"ö"' in text
+    assert (folder / "out" / "synthetic.csv").read_text("utf-8").startswith("sex,age\n")
+
+
 BAD_FILES = {
     "empty": b"",
     "ragged": b"sex,age,city\nF,20,Ulm\nF,20\n",

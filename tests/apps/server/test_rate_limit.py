@@ -4,7 +4,7 @@ import pytest
 from replies import problem
 from serving import Client, admit, worker
 
-from qrelease.apps.server.app import LEAST_BURST, Limits
+from qrelease.apps.server.app import MIN_BURST, Limits
 from qrelease.apps.server.rate_limit import Rates, network
 
 WOMEN = {"where": "sex = 'F'"}
@@ -63,7 +63,7 @@ def test_a_batch_may_be_larger_than_what_may_be_asked_at_once(path):
 
 
 @pytest.mark.parametrize(
-    ("rate", "burst"), [(200.0, 400), (1000.0, 2000), (50.0, 100), (1.0, LEAST_BURST), (0.001, LEAST_BURST)]
+    ("rate", "burst"), [(200.0, 400), (1000.0, 2000), (50.0, 100), (1.0, MIN_BURST), (0.001, MIN_BURST)]
 )
 def test_what_may_be_asked_at_once_follows_the_rate(rate, burst):
     limits = Limits.at(rate)

@@ -554,7 +554,7 @@ def test_nothing_is_learned_while_a_request_is_on_its_way(path):
         asyncio.run(never())
 
 
-def test_health_does_not_wait_for_the_desk(path):
+def test_health_does_not_wait_for_transactions(path):
     done, going, gone = [], threading.Event(), []
 
     def slow(*_):
@@ -851,7 +851,7 @@ def test_analysts_have_good_names_and_budgets_of_the_totals_kind(path):
             pass
 
 
-def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path):
+def test_what_a_revoked_analyst_still_asks_is_refused_in_the_transaction(server, path):
     """A worker may take the token for good a moment longer, but nothing is bought with it."""
     assert server.ask(WOMEN).status == 200  # from here on its hash is known for a second
     before = spent(path)
@@ -869,7 +869,7 @@ def test_what_a_revoked_analyst_still_asks_is_refused_at_the_desk(server, path):
 def test_pages_are_self_contained_and_locked_down(server):
     pages = ["/", "/docs", "/static/page.js", "/static/chart.js", "/static/docs.js", "/static/style.css"]
     texts = [Client(server.app).get(page).content.decode() for page in pages[:2]]
-    icons = [re.search(r'<link rel="icon" href="([^"]+)">', text)[1] for text in texts]
+    icons = ["/" + re.search(r'<link rel="icon" href="([^"/][^"]+)">', text)[1] for text in texts]
     for page in [*pages, *icons]:
         reply = Client(server.app).get(page)
         assert reply.status == 200

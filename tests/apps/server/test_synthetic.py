@@ -64,7 +64,7 @@ def test_whether_there_are_synthetic_records_follows_from_public_sizes_alone(pat
         assert ada.get("/v1/synthetic?rows=3").status == 200
 
 
-def test_synthetic_records_are_drawn_beside_the_desk_and_one_request_waits_for_another_so_long(path):
+def test_synthetic_records_are_drawn_outside_transactions_and_one_request_waits_for_another_so_long(path):
     begun, going, learned = threading.Event(), threading.Event(), []
 
     class Slow(Service):
@@ -101,7 +101,7 @@ def test_synthetic_records_are_drawn_beside_the_desk_and_one_request_waits_for_a
         asked, refused, drawn = asyncio.run(meanwhile())
         assert asked.status == 200
         assert problem(refused, 503) == "not now; ask again"  # there is no key
-        assert learned[0] == 1  # it is no work for the desk any more
+        assert learned[0] == 1  # no transaction has to do it any more
         assert drawn.content.count(b"\n") == 8
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import shutil
 import threading
+import time
 
 import pytest
 
@@ -25,6 +27,36 @@ class Idle:
 
     def learn(self):
         return False
+
+
+def test_the_file_alone_has_what_was_answered_soon_after(path):
+    """In the next pause, or within a second where there is none; until then the log has it."""
+
+    def spent_in_a_copy():
+        with Ledger.open(shutil.copy(path, path.with_name("copy.ledger"))) as copy:
+            return copy.spent
+
+    with Ledger.open(path, PureDP(1.0)) as ledger:
+
+        def charge(_):
+            ledger.charge(PureDP(0.25), "a query")
+            return spent_in_a_copy()
+
+        transactions = Transactions(ledger, Idle, path.with_name("turn"))
+        transactions.start()
+        try:
+            with transactions.coming():  # no pause
+                assert asyncio.run(transactions.do(charge, 60.0)) is None
+                until = time.monotonic() + 60
+                while spent_in_a_copy() is None and time.monotonic() < until:
+                    asyncio.run(transactions.do(lambda _: time.sleep(0.05), 60.0))
+                assert spent_in_a_copy() == PureDP(0.25)
+                assert asyncio.run(transactions.do(charge, 60.0)) == PureDP(0.25)
+            while spent_in_a_copy() == PureDP(0.25) and time.monotonic() < until:
+                time.sleep(0.05)
+            assert spent_in_a_copy() == PureDP(0.5)
+        finally:
+            transactions.stop()
 
 
 @pytest.fixture

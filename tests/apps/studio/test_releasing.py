@@ -82,13 +82,56 @@ def test_what_is_confirmed_is_charged_once_whatever_another_page_chose_since(pag
     page.good("draft", {"file": "others.csv"})  # in another tab
     page.good("schema", {"content": {"attribute": [{**PUBLIC[0], "reviewed": True}]}, "save": True})
     page.good("release", confirmed)
-    page.studio.desk.wait()
+    page.studio.maker.wait()
     assert page.good("made")["state"] == "done"
     assert "ask for the price" in page.bad("release", confirmed)  # a second click, or a browser that sends it again
-    page.studio.desk.wait()
+    page.studio.maker.wait()
     assert spent(page) == ApproxDP(1, 1e-9)
     assert qr.load(page.studio.folder.path / "people-release").domain.names == ("sex", "age", "city")
     assert not people.with_name("others.ledger").exists()
+
+
+class Edited(CommandLine):
+    """A command line whose schema is edited just after the release began."""
+
+    def make(self, arguments, check):
+        edit(arguments.schema)
+        super().make(arguments, check)
+
+
+def edit(schema):
+    text = schema.read_text()
+    assert "width = 40" in text
+    schema.write_text(text.replace("width = 40", "width = 20"))
+
+
+def test_a_schema_that_is_edited_after_the_price_is_not_released(page):
+    """Nothing is charged, and what was priced can be confirmed when the file is as it was."""
+    page.reviewed()
+    confirmed = page.confirmed()
+    schema = page.studio.folder.path / "people.toml"
+    text = schema.read_text()
+    edit(schema)
+    assert page.bad("release", confirmed) == (
+        "people.toml was changed since the price was asked for: review it, and ask again"
+    )
+    assert not (page.studio.folder.path / "people.ledger").exists()
+    schema.write_text(f"# as it was\n{text}")
+    page.good("release", confirmed)
+    page.studio.maker.wait()
+    assert spent(page) == ApproxDP(1, 1e-9)
+
+
+def test_a_schema_that_is_edited_while_the_release_begins_is_not_released(in_folder):
+    page = studio_in(in_folder)
+    page.studio = Studio(in_folder, Edited())
+    page.__post_init__()
+    page.reviewed()
+    failed = page.release()
+    assert failed["error"] == (
+        "people.toml was changed since the price was asked for: review it, and ask again; nothing was charged"
+    )
+    assert not (in_folder / "people.ledger").exists()
 
 
 class Waiting(CommandLine):
@@ -97,7 +140,7 @@ class Waiting(CommandLine):
     def __init__(self):
         self.go, self.begun = threading.Event(), threading.Event()
 
-    def make(self, arguments):
+    def make(self, arguments, check):
         self.begun.set()
         assert self.go.wait(60)
         arguments.charged = "epsilon=1 was charged, and stays spent"
@@ -121,7 +164,7 @@ def test_one_release_at_a_time_and_a_charge_is_told_with_the_error(in_folder):
         assert page.bad("release", later, status=503) == "a release is being made: one at a time"
     assert page.bad("script/release.sh") == "there is no release yet"
     program.go.set()
-    page.studio.desk.wait()
+    page.studio.maker.wait()
     found = page.good("made")
     assert found["state"] == "failed"
     assert found["charged"]
@@ -129,7 +172,7 @@ def test_one_release_at_a_time_and_a_charge_is_told_with_the_error(in_folder):
 
 
 class Faulty(CommandLine):
-    def make(self, arguments):
+    def make(self, arguments, check):
         raise RuntimeError("Zyxwv")
 
 

@@ -1,5 +1,6 @@
 """The terms of a release, as words."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,18 +8,25 @@ from studios import TERMS
 
 from qrelease.apps.cli.studio import CommandLine
 from qrelease.apps.studio.terms import Terms
+from qrelease.data.bundled import ADULT_SCHEMA
 from qrelease.errors import InvalidInput
 
 
-def terms(**given):
-    return Terms.of(CommandLine(), Path("/d/people.csv"), Path("/d/my schema.toml"), TERMS | given)
+@pytest.fixture
+def schema(tmp_path):
+    return Path(shutil.copy(ADULT_SCHEMA, tmp_path / "my schema.toml"))
 
 
-def test_terms_are_the_words_of_the_command_line():
+@pytest.fixture
+def terms(schema):
+    return lambda **given: Terms.of(CommandLine(), Path("/d/people.csv"), schema, TERMS | given)
+
+
+def test_terms_are_the_words_of_the_command_line(terms, schema):
     found = terms(total_epsilon=2, total_delta=1e-8, workload=["marginals:2", "ranges:age"])
     assert found.words == (
         "/d/people.csv",
-        "--schema=/d/my schema.toml",
+        f"--schema={schema}",
         "--workload=marginals:2",
         "--workload=ranges:age",
         "--neighbours=add-remove",
@@ -51,11 +59,11 @@ def test_terms_are_the_words_of_the_command_line():
         {"weak": True},
     ],
 )
-def test_other_terms_are_refused(given):
+def test_other_terms_are_refused(terms, given):
     with pytest.raises(InvalidInput):
         terms(**given)
 
 
-def test_an_option_in_a_text_stays_a_text():
+def test_an_option_in_a_text_stays_a_text(terms):
     assert terms(workload=["--insecure-seed=1"]).arguments.workload == ["--insecure-seed=1"]
     assert terms(workload=["x --again"]).arguments.again is False

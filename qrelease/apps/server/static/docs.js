@@ -1,7 +1,7 @@
 // The OpenAPI document, for people.
 
 const made = (name, text) => Object.assign(document.createElement(name), { textContent: text ?? "" });
-const spec = await (await fetch("/openapi.json")).json();
+const spec = await (await fetch("openapi.json")).json();
 
 for (const [path, operations] of Object.entries(spec.paths)) {
   for (const [method, operation] of Object.entries(operations)) {

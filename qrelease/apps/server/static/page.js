@@ -1,6 +1,6 @@
 // The analyst's page: no framework, no build step, nothing from anywhere else. All text goes in as text, never as HTML.
 
-import { chart, plain, spread } from "/static/chart.js";
+import { chart, plain, spread } from "./chart.js";
 
 const SHOWN = 20; // answers in the chart
 const one = (id) => document.getElementById(id);
@@ -49,7 +49,7 @@ function row(...cells) {
 }
 
 async function enter() {
-  const schema = await json("/v1/schema");
+  const schema = await json("v1/schema");
   columns = schema.columns;
   one("dataset").firstChild.textContent =
     `${schema.dataset}: ${schema.cells.toLocaleString("en")} cells, neighbours ${schema.neighbours}. `;
@@ -90,7 +90,7 @@ function offerCells() {
 }
 
 async function budget() {
-  const found = await json("/v1/budget");
+  const found = await json("v1/budget");
   const lines = [[`Yours (${found.name})`, found.analyst], ["The server's", found.server]].flatMap(([name, account]) => {
     const [unit, total] = Object.entries(account.total)[0];
     const bar = Object.assign(make("progress"), { max: total, value: account.spent?.[unit] ?? 0 });
@@ -105,7 +105,7 @@ async function budget() {
 
 async function remember(requests) {
   const first = Math.max(1, requests - 4);
-  for (let number = first; number <= requests; number++) show(await json(`/v1/history/${number}`));
+  for (let number = first; number <= requests; number++) show(await json(`v1/history/${number}`));
 }
 
 // The fields of the chosen form, and no others.
@@ -166,7 +166,7 @@ function price() {
 
 async function quoted(asked) {
   try {
-    const [quote] = (await json("/v1/quote", { queries: [asked] })).quotes;
+    const [quote] = (await json("v1/quote", { queries: [asked] })).quotes;
     const other = quote.takes && priced(quote.takes) !== priced(quote.cost); // a price in rho, a budget in epsilon
     const source = quote.source === "synopsis" ? "synopsis: more than this answer by itself, others like it are free then" : quote.source;
     const price = other ? `${priced(quote.takes)} of your budget (${priced(quote.cost)}; ${source})` : `${priced(quote.cost)} (${source})`;
@@ -190,7 +190,7 @@ async function ask(event) {
   const whose = token;
   try {
     const most = agreed?.text === text && agreed.most !== null ? `?most=${agreed.most}` : "";
-    const reply = await json(`/v1/query${most}`, asked, pending.key);
+    const reply = await json(`v1/query${most}`, asked, pending.key);
     if (whose !== token) return; // has left meanwhile
     show(reply);
     pending = null;
@@ -218,7 +218,7 @@ function show(reply) {
 }
 
 async function synthetic() {
-  const response = await call("/v1/synthetic?format=csv&rows=1000");
+  const response = await call("v1/synthetic?format=csv&rows=1000");
   const link = make("a");
   link.href = URL.createObjectURL(await response.blob());
   link.download = "synthetic.csv";

@@ -1,0 +1,111 @@
+"""The file of `qrelease serve FILE`: the options of the command, in TOML, once for the server and for each dataset."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from qrelease.errors import InvalidInput
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+Options = Callable[[argparse.ArgumentParser], None]
+
+
+def read_serve_file(
+    path: Path, server: Options, dataset: Options
+) -> tuple[argparse.Namespace, dict[str, argparse.Namespace]]:
+    """What a file says of the server, and of each dataset, as the command line would have parsed it.
+
+    Parameters
+    ----------
+    path
+        A TOML file with a table `[server]`, which may be left out, and tables `[datasets.NAME]`. Names in it are those
+        of options; other files are named relative to its folder.
+    server, dataset
+        Declare the options of the one and of the other.
+
+    Raises
+    ------
+    InvalidInput
+        With the file and the table, for what cannot be read or is not known.
+    """
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # of TOML, and of UTF-8
+        raise InvalidInput(f"{path}: {error}") from None
+    datasets = found.get("datasets")
+    if unknown := sorted(found.keys() - {"server", "datasets"}):
+        raise InvalidInput(f"{path} has [server] and [datasets.NAME] alone, not {unknown[0]!r}")
+    if not isinstance(datasets, dict) or not datasets:
+        raise InvalidInput(f"{path} has no [datasets.NAME]")
+    parsed = {}
+    for name, table in datasets.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(
+                f"{path}: [datasets.{name}] stands in addresses, so its name has letters, digits, '-', '_' and '.'"
+            )
+        parsed[name] = _parsed(table, dataset, f"{path}: [datasets.{name}]")
+        for option in ("data", "schema", "parent", "ledger"):
+            if isinstance(place := getattr(parsed[name], option), Path):
+                setattr(parsed[name], option, path.parent / place)
+    _check_apart(path, parsed)
+    return _parsed(found.get("server", {}), server, f"{path}: [server]"), parsed
+
+
+def _parsed(table: object, options: Options, where: str) -> argparse.Namespace:
+    """A table as options that were given."""
+    if not isinstance(table, dict):
+        raise InvalidInput(f"{where} must be a table")
+    parser = _Parser(where)
+    options(parser)
+    return parser.parse_args([_given(where, name, value) for name, value in table.items()])
+
+
+def _given(where: str, name: str, value: object) -> str:
+    if value is True:
+        return f"--{name}"
+    if isinstance(value, list) and all(isinstance(item, str) and "," not in item for item in value):
+        return f"--{name}={','.join(value)}"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidInput(f"{where}: {name} takes a text, a number, true, or a list of texts")
+    return f"--{name}={value}"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argparse, but what is wrong is raised, and no name is short for another."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self._where = where
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidInput(f"{self._where}: {message.replace('--', '')}")
+
+
+def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None:
+    """`InvalidInput` for a table or a ledger that two datasets have: its people would be charged twice, or once."""
+    for option in ("ledger", "data"):
+        seen: dict[Any, str] = {}
+        for name, given in datasets.items():
+            query = given.query if option == "data" else None
+            other = seen.setdefault((_place(getattr(given, option)), query), name)
+            if other != name:
+                raise InvalidInput(f"{path}: datasets {other} and {name} have the same {option}")
+
+
+def _place(named: object) -> object:
+    """What tells places apart: of a file, itself, however it is named."""
+    if not isinstance(named, Path):
+        return str(named)
+    try:
+        found = named.stat()
+    except OSError:
+        return named.resolve()
+    return found.st_dev, found.st_ino

@@ -1,0 +1,100 @@
+"""The file of `qrelease serve`: what it may say, and what is wrong with others, in one line each."""
+
+import subprocess
+import sys
+
+import pytest
+
+from qrelease.apps.cli import main
+
+GOOD = """
+[server]
+port = 0
+
+[datasets.people]
+data = "people.csv"
+schema = "people.json"
+ledger = "people.ledger"
+epsilon = 1
+
+[datasets.staff]
+data = "staff.csv"
+schema = "people.json"
+ledger = "staff.ledger"
+epsilon = 1
+"""
+
+
+@pytest.fixture
+def served(tmp_path, capsys):
+    """Serve a file beside two tables; what is said, in one line."""
+
+    def serve(text, *options):
+        (tmp_path / "serve.toml").write_text(text)
+        for name in ("people", "staff"):
+            (tmp_path / f"{name}.csv").write_text("sex\n1\n")
+        (tmp_path / "people.json").write_text('{"sex": 2}')
+        assert main(["serve", str(tmp_path / "serve.toml"), *options]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert not [*tmp_path.glob("*.ledger")]
+        return line.replace(f"{tmp_path}/", "")
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[server]", "[server", "serve.toml: Expected"),
+        ("[server]", "[servers]", "serve.toml has [server] and [datasets.NAME] alone, not 'servers'"),
+        ("datasets.", "data.", "not 'data'"),
+        ("[datasets.staff]", '[datasets."st/aff"]', "[datasets.st/aff] stands in addresses"),
+        ("[datasets.staff]", '[datasets.".."]', "[datasets...] stands in addresses"),
+        ("port = 0", "ports = 0", "[server]: unrecognized arguments: ports=0"),
+        ("port = 0", "por = 0", "[server]: unrecognized arguments: por=0"),
+        ("port = 0", "port = 'x'", "[server]: argument port: invalid int value: 'x'"),
+        ("port = 0", "port = 8765\nmetrics-port = 8765", "metrics-port is the port of the server too"),
+        ("port = 0", "port = 0\nworkers = 0", "workers must be at least 1, got 0"),
+        ("port = 0", "port = 0\nrate = nan", "rate must be in 0.001..1e+09, got nan"),
+        ("epsilon = 1\n\n", "epsilon = true\n\n", "[datasets.people]: argument epsilon: expected one argument"),
+        ("epsilon = 1\n\n", "epsilon = 1\nweak = false\n\n", "weak takes a text, a number, true, or a list of texts"),
+        ("epsilon = 1\n\n", "epsilon = 1979-05-27\n\n", "[datasets.people]: epsilon takes a text, a number, true"),
+        ("epsilon = 1\n\n", "epsilon = 50\n\n", "epsilon 50 is above 20"),
+        ("epsilon = 1\n\n", "\n", "[datasets.people]: the following arguments are required: epsilon"),
+        ("epsilon = 1\n\n", "epsilon = 1\nport = 1\n\n", "[datasets.people]: unrecognized arguments: port=1"),
+        ('"staff.ledger"', '"./people.ledger"', "datasets people and staff have the same ledger"),
+        ('"staff.csv"', '"../{folder}/people.csv"', "datasets people and staff have the same data"),
+        ('"staff.ledger"', '"postgresql://a:secret/x@h/d"', "[datasets.staff]: argument ledger: "),
+    ],
+)
+def test_a_wrong_file_is_refused_before_there_is_a_ledger(served, tmp_path, old, new, said):
+    text = GOOD.replace(old, new.format(folder=tmp_path.name) if "{folder}" in new else new)
+    assert text != GOOD
+    line = served(text)
+    assert said in line
+    assert "secret" not in line
+
+
+def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
+    (tmp_path / "linked.csv").symlink_to(tmp_path / "people.csv")
+    assert "datasets people and staff have the same data" in served(GOOD.replace('"staff.csv"', '"linked.csv"'))
+
+
+def test_options_stand_in_the_file_or_on_the_command_line(served, capsys):
+    assert "--alpha stands in serve.toml where it is meant" in served(GOOD, "--alpha", "0.1")
+    assert "--port stands in serve.toml where it is meant" in served(GOOD, "--port", "1")
+    assert main(["serve", "--data", "people.csv", "--epsilon", "1"]) == 2
+    assert "serve takes a FILE of datasets, or --schema, --ledger too" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_table_is_said_as_by_a_server_of_one(tmp_path):
+    """In a process of its own, since it forks."""
+    (tmp_path / "serve.toml").write_text(GOOD.replace("epsilon = 1\n\n", "epsilon = 1\nalpha = 1e-11\n\n"))
+    (tmp_path / "people.csv").write_text("sex\n1\n")
+    (tmp_path / "people.json").write_text('{"sex": 2}')
+    command = [sys.executable, "-m", "qrelease", "serve", "serve.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "alpha * records must be at least 2 counts" in line
+    assert not [*tmp_path.glob("*.ledger")]
