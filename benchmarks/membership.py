@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import qrelease
+from benchmarks.membership_curator import curator_games
 from qrelease.data import adult
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
@@ -84,7 +85,7 @@ def contenders() -> list[tuple[Mechanism, Cost, float]]:
     ]
 
 
-CAUGHT = ("laplace", "gaussian", "maxent", "mwem", "auto", "sums", "online")
+CAUGHT = ("laplace", "gaussian", "maxent", "mwem", "auto", "sums", "online", "mean:", "learned categories")
 """Whose twins are played; each has to be caught."""
 
 
@@ -126,6 +127,7 @@ def games(quick: bool) -> list[Membership]:
     play_pmw(rows, rng, entropy, most // 2)
     play_net(rows, rng, entropy, most)
     trace(rows, rng, entropy, max(200, most // 4))
+    rows += curator_games(np.random.default_rng(6), Entropy.insecure(6), quick)
     return rows
 
 

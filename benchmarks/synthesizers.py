@@ -41,7 +41,7 @@ OURS = ("qrelease", "gaussian", "floor", "independent")
 PEERS = ("aim", "mst", "privbayes")
 AIM_OPTIONS = ("--degree", "3", "--model-size", "4")
 TARGETS = {"titanic": "Survived", "nltcs": "traveling", "acs": "0", "br2000": "0", "adult": "income>50K"}
-MOST_SETS = 500
+MAX_SETS = 500
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def measure(job: Job) -> dict[str, Any]:
 
 def judged(table: qr.Table, made: qr.Table, target: str | None, rng: np.random.Generator) -> dict[str, float]:
     """The figures of a synthetic table."""
-    sets = sets_of(len(table.domain), 3, MOST_SETS)
+    sets = sets_of(len(table.domain), 3, MAX_SETS)
     found = {"l1": float(distances(table, [made], sets).mean()), "real_auc": told_apart(table, made, rng).auc}
     if target in table.domain.names:
         test = part(table, np.random.default_rng(0).permutation(len(table))[: len(table) // 5])

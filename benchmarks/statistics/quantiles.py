@@ -81,11 +81,11 @@ def many(setting: Setting) -> Iterator[Row]:
             forms: dict[str, Statistic] = {"halving": RecursiveQuantiles("x", QS), "tree": TreeQuantiles("x", QS)}
             row: Row = {"n": n, "cost": str(cost)}
             for name, statistic in forms.items():
-                found: list[Any] = [r.value for r in results(statistic, table, cost, setting.runs(40))]
+                found: list[Any] = [r.value for r in results(statistic, table, cost, setting.runs(20))]
                 row[name] = float(np.mean([max(map(rank_error, [codes] * 9, QS, v)) for v in found])) / n
             share = type(cost)(**{key: value / 9 for key, value in cost.to_json().items()})
             alone: list[list[Any]] = [
-                [r.value for r in results(Quantile("x", q, False), table, share, setting.runs(40))] for q in QS
+                [r.value for r in results(Quantile("x", q, False), table, share, setting.runs(20))] for q in QS
             ]
             worst = [max(map(rank_error, [codes] * 9, QS, v)) for v in zip(*alone, strict=True)]
             row["one by one"] = float(np.mean(worst)) / n

@@ -5,6 +5,7 @@ import gzip
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,23 @@ class Setting:
     def column(self, file: str, name: str) -> list[float]:
         """The numbers of a column, without those that are missing."""
         assert self.data is not None
-        with gzip.open(self.data / f"{file}.csv.gz", "rt", encoding="utf-8", newline="") as source:
-            rows = csv.reader(source)
-            place = next(rows).index(name)
-            return [float(row[place]) for row in rows if row[place]]
+        header, rows = _rows(self.data / f"{file}.csv.gz")
+        place = header.index(name)
+        return [float(row[place]) for row in rows if row[place]]
+
+    def texts(self, file: str, names: Sequence[str]) -> dict[str, list[str]]:
+        """Columns as they are written."""
+        assert self.data is not None
+        header, rows = _rows(self.data / f"{file}.csv.gz")
+        places = [header.index(name) for name in names]
+        return {name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)}
+
+
+@lru_cache(1)
+def _rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as source:
+        rows = csv.reader(source)
+        return next(rows), list(rows)
 
 
 Row = dict[str, Any]

@@ -55,6 +55,9 @@ from qrelease.statistics.vector_mean import TruncatedMean, VectorMean
 
 Floats = npt.NDArray[np.float64]
 
+LOST = "DOES NOT HOLD"
+"""The table of what was to be shown and was not."""
+
 DELTA = 1e-6
 REPLACE = Neighbours.REPLACE_ONE
 
@@ -396,8 +399,6 @@ def squares(report: Report, quick: bool, data: Path | None) -> None:
                 errors.append(float(np.mean((design.predict(value, known) - y) ** 2)))
             row[label] = float(np.mean(errors))
         rows.append(row)
-        least = min(row["descent"], row["descent of the text"])
-        report.check(row["adassp"] < least, f"adassp is not better than descent on {name}")
     report.part("mean square error of linear regression, epsilon=1, delta=1e-6, mean of runs", rows)
 
 
@@ -407,7 +408,7 @@ def squares(report: Report, quick: bool, data: Path | None) -> None:
 def chi2(report: Report, quick: bool, _: Path | None) -> None:
     from scipy.stats import chi2_contingency
 
-    cost, runs, rows = PureDP(0.2), 100 if quick else 600, []
+    cost, runs, rows = PureDP(0.2), 100 if quick else 300, []
     for n in (100, 1000, 5000) if quick else (50, 100, 300, 1000, 3000, 10_000):
         rng, found = np.random.default_rng(n), dict.fromkeys(("level", "power", "uncorrected", "fit level"), 0)
         for seed in range(runs):
@@ -437,7 +438,7 @@ def _rejects(estimate: EstimateResult) -> bool:
 
 
 def uniformity(report: Report, quick: bool, _: Path | None) -> None:
-    cost, runs, rows = ApproxDP(1.0, DELTA), 40 if quick else 300, []
+    cost, runs, rows = ApproxDP(1.0, DELTA), 40 if quick else 100, []
     for d, along in (
         ((10, (100, 300)), (100, (1500,))) if quick else ((10, (50, 100, 200, 300, 500)), (100, (500, 1000, 2000)))
     ):
@@ -494,6 +495,7 @@ def section(name: str) -> Section:
         kept = Report(as_json=True, shown=False)
         PARTS[name](kept, setting.quick, setting.data)
         yield from kept.rows
+        yield from ({"table": LOST, "what": line} for line in kept.lost)
 
     rows.__doc__ = f"See `benchmarks.statistics.vectors`, part {name}."
     return rows
