@@ -1,7 +1,10 @@
-"""The site: `python -m sphinx -W -b html docs build/site`, or `.ci/site` for that and the check of what was built.
+"""The site: `python -m sphinx -W -b html docs build/site`; `tests/test_site.py` checks what was built.
 
 Its code cells run while it is built, in an empty folder each. Nothing of it asks another host: formulas are MathML,
 fonts and scripts are the theme's own files, and search is a file beside the pages.
+
+Where several versions are published side by side, each in a folder of its name, `SITE_VERSIONS=../versions.json` puts a
+menu of them into the header. The file, which stands beside the folders, lists `{"version": "0.1.0", "url": "/0.1.0/"}`.
 """
 
 import os
@@ -67,6 +70,10 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+if versions := os.environ.get("SITE_VERSIONS"):
+    html_theme_options["switcher"] = {"json_url": versions, "version_match": release}
+    html_theme_options["check_switcher"] = False  # the file is where the site will be, not where it is built
+    html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
 
 # Files of the repository that have a page here: a link to one of them is a link to its page.
 PAGES = {

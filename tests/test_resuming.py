@@ -27,7 +27,7 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
-from qrelease.privacy.draws import MOST_BYTES, Draws, key_of, unfinished
+from qrelease.privacy.draws import MAX_BYTES, Draws, key_of, unfinished
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
@@ -127,7 +127,7 @@ def test_nothing_is_kept_after_a_draw_that_is_not(ledger: Ledger) -> None:
     """What is drawn after it may depend on it: kept alone, it would go with another draw in the run that goes on."""
     charge = ledger.charge(COST, "a", "k")
     draws = Draws(ledger, charge, "p")
-    long = bytes(MOST_BYTES + 1)
+    long = bytes(MAX_BYTES + 1)
     given = [b"1", long, b"3"]
     taken = [draws.take(str(n), lambda drawn=drawn: drawn) for n, drawn in enumerate(given)]
     assert taken == given
