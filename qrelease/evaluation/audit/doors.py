@@ -165,6 +165,7 @@ def audit_doors(
     *,
     seeds: int = SEEDS,
     at_most: int | None = None,
+    run: Running | None = None,
 ) -> list[DoorAudit]:
     """Attack a mechanism through the public doors: a release by Python and by the command line, a session over HTTP.
 
@@ -179,10 +180,13 @@ def audit_doors(
     serving
         How a server serves, for the sessions of `online`.
     seeds
-        Insecure seeds for each table; the command line, which starts a process for each, is attacked with one.
+        Insecure seeds for each table; the command line, which starts a process for each by default, is attacked with
+        one.
     at_most
         Records of a person that are kept, where neighbouring tables differ by a whole person; by default they differ
         by one record.
+    run
+        How commands are run; by default each in a process of its own, as a user does.
 
     Returns
     -------
@@ -195,7 +199,12 @@ def audit_doors(
     return [
         compared("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds, at_most=at_most),
         compared(
-            "command line", mechanism, command_door(released(mechanism), cost), neighbours, seeds=1, at_most=at_most
+            "command line",
+            mechanism,
+            command_door(released(mechanism), cost, run),
+            neighbours,
+            seeds=1,
+            at_most=at_most,
         ),
     ]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
+from in_process import in_process as command_in_process
 
 from qrelease.apps.cli import main
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
@@ -59,7 +60,7 @@ def test_of_a_release_only_what_is_noisy_differs(name, neighbours):
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
 @pytest.mark.parametrize("name", NAMES)
 def test_at_all_doors_of_a_release_only_what_is_noisy_differs(name, neighbours):
-    for found in audit_doors(name, made(name), cost_of(name), neighbours, in_process):
+    for found in audit_doors(name, made(name), cost_of(name), neighbours, in_process, run=command_in_process):
         assert not found.convicted, str(found)
 
 
