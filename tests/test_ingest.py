@@ -14,7 +14,7 @@ import json
 import lzma
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -349,9 +349,23 @@ class Suite:
         """The columns that refuse a value when it is the only record: no table with it needs to be read there."""
         key = source, type(value), repr(value), id(domain)
         if key not in self.refused:
-            read = self.read(source, [value], domain)
-            self.refused[key] = {name for name, codes in zip(domain.names, read or (), strict=False) if codes is None}
+            self.refused[key] = set(self._refusing(source, value, domain))
         return self.refused[key]
+
+    def _refusing(self, source: str, value: Any, domain: Domain) -> Iterator[str]:
+        """Their names, in order: a reader names the first column that refuses a record, so those before it take it."""
+        try:
+            data = SOURCES[source](list(domain.names), [value], self.folder)
+        except UNMAKEABLE:
+            return
+        left = list(domain.names)
+        while left:
+            try:
+                self.reader(data, domain.project(map(domain.axis, left)))
+                return
+            except InvalidInput as error:
+                yield (name := re.search(r"column '(c\d+)'", str(error))[1])
+                left = left[left.index(name) + 1 :]
 
     def world(self, rng: np.random.Generator, source: str, whole: Domain) -> None:
         """A table, its neighbours, and their comparison; `AssertionError` shows a record that moved another."""

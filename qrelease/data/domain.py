@@ -120,6 +120,10 @@ class Domain:
         return tuple(a.name for a in self.attributes)
 
     @cached_property
+    def _axes_by_name(self) -> dict[str, int]:
+        return {name: axis for axis, name in enumerate(self.names)}
+
+    @cached_property
     def undecided(self) -> tuple[str, ...]:
         """The columns whose bins or categories are not known yet."""
         return tuple(a.name for a in self.attributes if a.undecided)
@@ -181,8 +185,8 @@ class Domain:
             For an unknown name; the message lists those there are.
         """
         try:
-            return self.names.index(name)
-        except ValueError:
+            return self._axes_by_name[name]
+        except KeyError:
             raise InvalidInput(f"no attribute {name!r}; the domain has {', '.join(self.names)}") from None
 
     def axes(self, names: Iterable[str]) -> tuple[int, ...]:

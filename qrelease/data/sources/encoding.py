@@ -171,14 +171,15 @@ def found_columns(reader: Reader, domain: Domain) -> list[str]:
     """The names that a source has for the columns of a domain."""
     if reader.keyed:  # a key is the column's name as it is: which keys there are is the records' business
         return list(domain.names)
-    names = [name.strip() for name in reader.header]
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise InvalidInput(f"{reader.path}: column {twice!r} appears twice")
-    absent = [name for name in domain.names if name.strip() not in names]
+    given: dict[str, str] = {}
+    for name in reader.header:
+        if name.strip() in given:
+            raise InvalidInput(f"{reader.path}: column {name.strip()!r} appears twice")
+        given[name.strip()] = name
+    absent = [name for name in domain.names if name.strip() not in given]
     if absent:
-        raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(names)}")
-    return [reader.header[names.index(name.strip())] for name in domain.names]
+        raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(given)}")
+    return [given[name.strip()] for name in domain.names]
 
 
 def person_column(reader: Reader, column: str) -> str:
