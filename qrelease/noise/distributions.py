@@ -137,19 +137,21 @@ class Noise:
 @cache
 def _quantile(laplace_terms: int) -> float:
     """The two-sided 95 % quantile of a sum of Laplace(1) draws over √terms; 0 terms stand for the normal law."""
-    from scipy import optimize, special, stats
+    from scipy import special
 
     if laplace_terms == 0:
         return float(special.ndtri(0.5 + CONFIDENCE / 2))
     if laplace_terms == 1:
         return -math.log(1 - CONFIDENCE)
+    from scipy.optimize import brentq
+
     # Given G ~ Gamma(terms), the sum is normal with variance 2G: average the normal's tail over quantiles of G.
-    spread = np.sqrt(2 * stats.gamma.ppf((np.arange(2048) + 0.5) / 2048, laplace_terms))
+    spread = np.sqrt(2 * special.gammaincinv(laplace_terms, (np.arange(2048) + 0.5) / 2048))
 
     def excess(h: float) -> float:
         return float(np.mean(2 * special.ndtr(-h / spread))) - (1 - CONFIDENCE)
 
-    return float(optimize.brentq(excess, 0.1, 10 * math.sqrt(2 * laplace_terms))) / math.sqrt(laplace_terms)
+    return float(brentq(excess, 0.1, 10 * math.sqrt(2 * laplace_terms))) / math.sqrt(laplace_terms)
 
 
 def half_widths(variances: Floats) -> Floats:
