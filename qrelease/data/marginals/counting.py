@@ -24,8 +24,8 @@ class CountingSettings:
     """Cells of the largest table from which several marginals are read: it stays in a core's first cache."""
     block_bytes: int = 1 << 18
     """Bytes of codes and cell numbers handled at a time: they stay in a core's second cache."""
-    least_block: int = 256
-    """Records in a block at least, however many columns: copying a column's codes into a block takes some time each."""
+    block_records: int = 1 << 8
+    """Records handled at a time at least, where there are so many columns that fewer fill a block."""
     blocks_mapped: int = 1 << 12
     """Blocks after which what was read of mapped files is let go of."""
     private_table_cells: int = 1 << 23
@@ -109,11 +109,10 @@ def count_records(
     may be a file that has changed. No such code is counted.
     """
     used = sorted({a for table in tables for a in table})
-    places = {a: i for i, a in enumerate(used)}
     digits = [a for table in tables for a in table]
     arguments = (
         np.array([shape[a] for a in used], np.uint32),
-        np.array([places[a] for a in digits], np.int64),
+        np.searchsorted(used, digits).astype(np.int64),
         np.array([shape[a] for a in digits], np.uint32),
         np.array([*accumulate(map(len, tables), initial=0)], np.int64),
         np.array([*tables.values()], np.int64),
@@ -121,7 +120,7 @@ def count_records(
     arrays = [np.asarray(columns[a]) for a in used]
     maps = [columns[a] for a in used]
     narrow = np.result_type(np.uint8, *arrays)
-    step = max(SETTINGS.block_bytes // (len(used) * narrow.itemsize + 4), SETTINGS.least_block)
+    step = max(SETTINGS.block_bytes // (len(used) * narrow.itemsize + 4), SETTINGS.block_records)
 
     def work(_: int, cut: slice) -> Ints:
         counts, index = np.zeros(cells, np.int64), np.empty(step, np.uint32)
