@@ -24,10 +24,10 @@ from typing import Any, Final
 from qrelease.errors import InvalidInput
 
 MAX_RECORDS: Final = 1 << 20
-"""Of a person, that may be kept: more is a slip, since the noise grows with their number."""
+"""The largest `at_most`: more records of one person is surely a slip, since the noise grows with their number."""
 
-MAX_WEIGHED: Final = 1 << 10
-"""The same where a person counts once: parts of her are whole numbers of a grid, and sums of them must fit."""
+MAX_FRACTIONAL_RECORDS: Final = 1 << 10
+"""The largest `at_most` where each person counts once: her records count in multiples of 2^-bits, and sums must fit."""
 
 WEIGHTS: Final = ("records", "persons")
 
@@ -132,9 +132,10 @@ class Person:
         object.__setattr__(self, "missing", tuple(given))
         if self.weights not in WEIGHTS:
             raise InvalidInput(f"person: weights must be 'records' or 'persons', got {self.weights!r}")
-        if self.counts_once and self.at_most > MAX_WEIGHED:
+        if self.counts_once and self.at_most > MAX_FRACTIONAL_RECORDS:
             raise InvalidInput(
-                f"person: at_most must be at most {MAX_WEIGHED:,} where each person counts once, got {self.at_most:,}"
+                f"person: at_most must be at most {MAX_FRACTIONAL_RECORDS:,} where each person counts once, "
+                f"got {self.at_most:,}"
             )
         if self.counts_once and self.derive:
             raise InvalidInput("person: with derive there is one record a person, so weights go without it")

@@ -16,6 +16,7 @@ from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.fingerprint import fingerprint, hashed_texts
+from qrelease.data.fractional_records import FractionalRecords
 from qrelease.data.known_counts import KnownCounts, check_cells
 from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
@@ -27,7 +28,6 @@ from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
-from qrelease.data.weighed_records import WeighedRecords
 from qrelease.errors import InvalidInput, OutOfMemory
 
 _CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
@@ -617,14 +617,14 @@ class Table:
             if each * len(self) > memory.free():  # without the size, which tells of their number
                 raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
 
-    def bounded(self, key: bytes) -> Table | WeighedRecords:
-        """The records that are kept of each person, at most so many as the domain says, without whose they are.
+    def bounded(self, key: bytes) -> Table | FractionalRecords:
+        """The records that are kept of each person, at most `at_most` of each, without the column of persons.
 
-        Where a person counts once they are weighed, but not while a schema is learned, which is of records.
+        Where the unit is one record, this is the table itself. Where each person counts once, the kept records of a
+        person count in equal parts (`FractionalRecords`); but while a schema is being learned, each counts as one.
 
-        Where the unit is one record it is the table itself. Which ones are kept is a function of the key and of each
-        person's own records (`data.persons`), so tables that differ by one person differ by at most so many records
-        after it.
+        Which records are kept is a function of the key and of each person's own records (`data.persons`), so tables
+        that differ by one person differ by at most that many records afterwards.
 
         Parameters
         ----------
@@ -633,7 +633,7 @@ class Table:
 
         Returns
         -------
-        Table or WeighedRecords
+        Table or FractionalRecords
             Private, as the table is.
 
         Raises
@@ -658,7 +658,7 @@ class Table:
         named = list(zip(self.domain.names, finest, strict=True))
         if self.domain.counts_once and not self.domain.undecided:
             chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
-            return WeighedRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
+            return FractionalRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
         distinct = [self.columns[axis] for axis in self.domain.distinct]
         chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)

@@ -8,9 +8,9 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Ints, Mask
 from qrelease.data import predicates
+from qrelease.data.fractional_records import sums_by_cell
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
-from qrelease.data.weighed_records import sums_by_cell
 from qrelease.errors import InvalidInput
 from qrelease.queries.measures import Measure
 
