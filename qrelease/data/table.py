@@ -128,7 +128,9 @@ class Table:
         for axis, (before, after) in enumerate(zip(self.domain, domain, strict=True)):
             learned = {key: getattr(after, key) for key in ("learn", "edges", "shape", "categories", "outside")}
             if (replace(before, **learned) if before.undecided else before) != after:
-                raise InvalidInput(f"the domain says other things of column {before.name!r} than was read")
+                raise InvalidInput(
+                    f"the domain describes column {before.name!r} in another way than the schema that it was read by"
+                )
             texts = self.texts.get(before.name)
             if texts is not None and not after.undecided:
                 columns[axis] = _of_texts(after, texts, columns[axis])
@@ -281,11 +283,11 @@ class Table:
             return cls.of_reader(reader, schema, columns)
         if reader.keyed:
             raise InvalidInput(
-                f"{path}: what is joined to a parent has named columns; in JSON lines each record has its own"
+                f"{path}: records that join a parent need one list of columns; in JSON lines each record has its own"
             )
         domain = selected(schema, columns, reader)
         if domain.person is None:
-            raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
+            raise InvalidInput("a parent table needs a [person] in the schema, whose column is the key of both tables")
         if domain.person.derive:
             return cls.of_derived(cls.read(path, records_of(domain), None, parent, query, dialect), domain)
         own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
@@ -430,9 +432,9 @@ class Table:
         [[0, 1, 1], [1, 2, 3]]
         """
         if self.persons is None or parents.persons is None or self.person_column != parents.person_column:
-            raise InvalidInput("a table is joined with one that has the same person column, and knows its persons")
+            raise InvalidInput("tables to be joined must both know their persons, by the same person column")
         if len(parents.persons) > len(parents.persons.digests):
-            raise InvalidInput(f"a parent has one row for each {self.person_column!r}, and here one of them has two")
+            raise InvalidInput(f"a parent table has one row for each {self.person_column!r}, and this one has two")
         places = self.persons.rows_of(parents.persons)
         orphans = places < 0
         columns, points = list(self.columns), self._points_or_none()
@@ -496,12 +498,12 @@ class Table:
 
     @property
     def keeps_records(self) -> bool:
-        """Whether there are codes of single records: here there are."""
+        """Whether `codes` gives the records one by one: True."""
         return True
 
     @property
     def weight_bits(self) -> int:
-        """The bits of a fraction in a record's count: 0, as each counts one."""
+        """The bits of the fraction that a record counts: 0, as each counts one."""
         return 0
 
     @property
@@ -585,7 +587,7 @@ class Table:
         memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
-        """Keyed digests by which a ledger knows the table again.
+        """Keyed digests by which a ledger recognises the table.
 
         Parameters
         ----------

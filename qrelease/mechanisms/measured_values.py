@@ -16,7 +16,7 @@ from qrelease.queries.measures import Measure
 
 
 def check_values(source: Source, measures: Sequence[Measure]) -> None:
-    """`InvalidInput` without records, and where they have bins alone: both are public, as the schema is."""
+    """Raise `InvalidInput` without records, and where they have bins alone: both are public, as the schema is."""
     if not source.keeps_records:
         raise InvalidInput("sums of numbers are of records: exact counts alone do not have them")
     for column in dict.fromkeys(m.column for m in measures if m.power):

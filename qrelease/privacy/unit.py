@@ -1,5 +1,4 @@
-"""Whose promise a cost is: one record's, or a person's who has at most m records. The one place that turns one into
-the other.
+"""The unit of a cost, one record or a person with at most m records; converts the cost of a person to that of a record.
 
 Every mechanism is proved for tables that differ by one record. Where a person is the unit (`data.persons`), at most m
 records of each are kept, chosen by a function of that person's own records. So tables that differ by a person differ

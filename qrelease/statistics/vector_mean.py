@@ -138,7 +138,7 @@ _SHORTER: Final = 1 - 2.0**-40  # so that roundings leave a vector inside its ba
 @final
 @dataclass(frozen=True)
 class VectorMean:
-    """The mean of vectors that are clipped to a ball, of which centre and radius are chosen privately.
+    """The mean of vectors clipped to a ball whose centre and radius are chosen privately.
 
     The columns count alike, each as wide as its grid: a ball is one on that scale. Use columns with bounds that are
     comparable, in that the spread of each is about the same part of them. It needs a ρ, or an (ε, δ).

@@ -384,7 +384,7 @@ def test_an_evaluation_compares_with_all_records_in_parts_of_persons():
         ({"weights": "persons", "at_most": 2000}, "at_most must be at most 1,024 where each person counts once"),
         (
             {"weights": "persons", "at_most": 1, "derive": {"n": {"take": "count", "bins": [0, 1, 9]}}},
-            "weights go without",
+            "weights cannot be used with",
         ),
     ],
 )
