@@ -13,7 +13,7 @@ class QReleaseError(Exception):
 
 
 class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as the message does
-    """An argument, a schema, a file or a value is not what it must be.
+    """An argument, a schema, a file or a value is not valid; the message says what is allowed.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class StreamHalted(QReleaseError):  # noqa: N818
 
 
 class ServiceError(QReleaseError):
-    """A service (`qr.connect`) cannot be reached, does not know the token, has no time, or is none of this package.
+    """A service (`qr.connect`) cannot be reached, rejects the token, is too busy, or does not run this package.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class ServiceError(QReleaseError):
 
 
 class RowsChangedWarning(UserWarning):
-    """A ledger is charged for other records than before, under the same name: rightly, if they were brought up to date.
+    """The records have changed since an earlier charge to the same ledger. Right if they were updated, else a mistake.
 
     It is for the data holder's eyes: it tells that something changed.
 

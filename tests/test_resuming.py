@@ -260,7 +260,7 @@ def test_a_key_such_as_releases_have_is_for_releases_alone(ledger: Ledger) -> No
     assert unfinished(ledger.history()[-1])
     assert key_of(ledger, work) == f"release {work} 1"
     assert key_of(ledger, work, again=True) == f"release {work} 2"
-    with pytest.raises(InvalidInput, match="such as releases have"):
+    with pytest.raises(InvalidInput, match="looks like a key of a release"):
         Curator(table(), ledger).open(Online(0.1), PureDP(0.01), key=f"release {work} 1")
 
 

@@ -1,4 +1,4 @@
-"""What makes a file durable, and one process its only user. Nothing but the standard library."""
+"""Files that survive a crash, and locks that let one process at a time use a file. Standard library only."""
 
 import errno
 import os

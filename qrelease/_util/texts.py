@@ -1,4 +1,4 @@
-"""Values and numbers in the texts of messages: on one line, and not longer than somebody reads."""
+"""Values and numbers as short texts for messages: on one line, cut where they are long."""
 
 from __future__ import annotations
 

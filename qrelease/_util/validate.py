@@ -97,6 +97,6 @@ def whole(name: str, value: object, *, least: int) -> int:
 
 
 def check_part(what: str, part: object, protocol: type, example: str) -> None:
-    """`InvalidInput` for a part of the construction that is a class, or lacks something that its protocol has."""
+    """Raise `InvalidInput` for a part of the construction that is a class, or lacks something that its protocol has."""
     if isinstance(part, type) or not isinstance(part, protocol):
         raise InvalidInput(f"{what} must be an object such as {example}, got {part!r}")

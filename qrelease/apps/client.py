@@ -161,7 +161,7 @@ def connect(
 
 
 class Client:
-    """Asks a service in an analyst's name; `connect` makes it.
+    """A connection to a service, for one analyst; `connect` makes it.
 
     A question is sent under a key. Where the connection breaks, or the service has no time (429, 5xx), it is sent again
     under that key, so that what was paid for before is given again and nothing is paid for twice. If `patience` ends
@@ -352,7 +352,7 @@ class Client:
         return found if frame is None else as_frame(_answer_columns(found), frame)
 
     def synthetic(self, rows: int = 1000, *, frame: Frame | None = None) -> Any:
-        """Synthetic records from what the answers so far say: free.
+        """Synthetic records drawn from what the answers so far tell; free.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The wire of a client: one kept connection, requests that are repeated until they are answered, errors as exceptions.
+"""HTTP for the client: one kept connection, requests repeated until they are answered, errors as exceptions.
 
 By the standard library's `http.client`. A client sends one request at a time to one host, and when a request may be
 repeated depends on this service: on its keys, on which of its 429s says when to come again. A library's pools would lie

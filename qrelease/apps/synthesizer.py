@@ -1,4 +1,4 @@
-"""`Synthesizer`: a release for who works in a notebook, in the manner of scikit-learn."""
+"""`Synthesizer`: a release as a scikit-learn estimator, with `fit` and `sample`, for notebooks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload")
 
 @final
 class Synthesizer:
-    """Synthetic records of a data frame: `fit` pays for a release once, and `sample` draws from it for free.
+    """Synthetic records of a data frame: `fit` makes a release for one charge, and `sample` draws from it for free.
 
     It is `Curator.release` and `Release.synthetic` under names that notebooks know, and asks for the two things that
     these need and other synthesizers guess or forget: a schema and a ledger.

@@ -222,7 +222,7 @@ class Attribute:
                 f"attribute {self.name!r}: only bins within a grid (within and step), or categories, can be learned"
             )
         if self.kind == "category" and (self.outside != "error" or OTHER in self.missing):
-            raise InvalidInput(f"attribute {self.name!r}: what is in no learned category goes to {OTHER!r}")
+            raise InvalidInput(f"attribute {self.name!r}: values in no learned category go to {OTHER!r}")
 
     def _check_shape(self) -> None:
         points, weights = [p for p, _ in self.shape], [w for _, w in self.shape]
@@ -308,16 +308,16 @@ class Attribute:
 
     @property
     def undecided(self) -> bool:
-        """Whether bins or categories are not known yet: a table can be read, and nothing can be released."""
+        """Whether the bins or categories are still to be learned: a table can be read, but nothing can be released."""
         return (self.grid is not None and not self.edges) or (self.kind == "category" and self.learn > 0)
 
     @property
     def fine(self) -> Attribute:
-        """The column with each point of its grid as a cell; itself without a grid."""
+        """The same column with each point of its grid as a cell of its own; unchanged where it has no grid."""
         return self if self.undecided or self.grid is None else replace(self, edges=(), shape=())
 
     def bins_of(self, points: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-        """The bins that points of the grid are in.
+        """The bin of each point of the grid.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class Attribute:
         return self.integer or self.kind in ("coded", "date")
 
     def label(self, code: int) -> str:
-        """What a person reads for a cell: the category, the code, or the bin as `20..29`, `[0.5, 1)`.
+        """The text of a cell for people: the category, the code, or the bin as `20..29`, `[0.5, 1)`.
 
         Parameters
         ----------
@@ -461,7 +461,7 @@ class Attribute:
         if bare in NAN and (self.missing or self.blank in self.categories):
             return self.encode(self.blank)
         if self.kind == "category" and self.learn:
-            raise InvalidInput(f"column {self.name!r}: its categories are to be learned first")
+            raise InvalidInput(f"column {self.name!r}: its categories must be learned first")
         if self.kind == "category":
             return self._displaced(text, f"one of the {self.values} categories {listed(self.categories)}")
         return self.encode(str(int(means))) if isinstance(means, bool) else self._placed(text, means)
@@ -485,7 +485,7 @@ class Attribute:
         return self._displaced(text, f"within {self._span()}") if code is None else code
 
     def listed(self, means: Meaning) -> frozenset[int]:
-        """The cells of the categories and missing marks that have a meaning.
+        """The cells of the listed categories and missing marks that have a given meaning.
 
         Parameters
         ----------
@@ -533,12 +533,12 @@ class Attribute:
 
     @property
     def blank(self) -> str:
-        """What a value that a data frame has not is read as: the first missing mark, or else an empty text."""
+        """The text that a missing value of a data frame is read as: the first missing mark, or else the empty text."""
         words = self.missing or [c for c in ("", *NAN) if c in self.categories]
         return words[0] if words else ""
 
     def unclear(self, text: str) -> InvalidInput:
-        """The error for a value that could be one of several listed spellings, and is exactly none of them.
+        """The error for a value that means the same as several listed spellings but equals none of them.
 
         Parameters
         ----------

@@ -87,7 +87,7 @@ def _check_parent(parents: tuple[str, list[str]] | None, entry: Mapping[str, Any
     attribute, values = parents
     of = next((e for e in made if isinstance(e, dict) and e.get("name") == attribute), None)
     if of is None:
-        raise InvalidInput(f"{_name(entry)}: parent {attribute!r} is no attribute of this schema")
+        raise InvalidInput(f"{_name(entry)}: parent {attribute!r} is not an attribute of this schema")
     known = of.get("categories")
     unknown = [value for value in values if not isinstance(known, list) or value not in known]
     if unknown:

@@ -1,4 +1,4 @@
-"""Conditions on one attribute as sets of its cells, and such sets as text.
+"""Conditions on one attribute: from a comparison or range to the set of cells that meet it, and back to text.
 
 A set of cells is an integer whose bit c stands for code c: unions, intersections and complements are exact,
 and equal sets are equal values. A condition on a binned attribute must run along the edges of the bins: one

@@ -157,7 +157,7 @@ class Counts:
                     file, head=np.array(json.dumps(head)), counts=np.concatenate([*self.tables.values()])
                 )
         except FileExistsError:
-            raise InvalidInput(f"{path} is there already: counts are not written over others") from None
+            raise InvalidInput(f"{path} exists already: counts are not overwritten") from None
         except OSError as error:
             raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
 
@@ -165,7 +165,7 @@ class Counts:
     def load(cls, folder: str | os.PathLike[str]) -> Counts:
         """All counts in a folder, or those in one file, added up.
 
-        Raises `InvalidInput` for what is no file of counts, and as the sum does.
+        Raises `InvalidInput` for what is not a file of counts, and as the sum does.
         """
         place = Path(folder)
         files = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else [place]
@@ -198,7 +198,7 @@ class Counts:
         return [self._marginal(axes, of) for axes, of in zip(sets, self._counted(sets), strict=True)]
 
     def check_counts(self, sets: Sequence[Axes]) -> None:
-        """`InvalidInput` for a set of columns that was not counted, nor any that includes it."""
+        """Raise `InvalidInput` for a set of columns that was not counted, nor any that includes it."""
         self._counted(sets)
 
     def _counted(self, sets: Sequence[Axes]) -> list[Axes]:
@@ -236,7 +236,7 @@ class Counts:
 
 
 def check_countable(domain: Domain) -> None:
-    """`InvalidInput` for a domain whose shards cannot be counted one by one."""
+    """Raise `InvalidInput` for a domain whose shards cannot be counted one by one."""
     domain.check_decided()
     if domain.person is not None:
         raise InvalidInput(
@@ -250,7 +250,7 @@ def _loaded(path: Path) -> Counts:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             head, flat = json.loads(str(file["head"])), file["counts"]
         if head["format"] != _FORMAT:
-            raise InvalidInput(f"{path} has counts of another version of qrelease")
+            raise InvalidInput(f"{path} was written by another version of qrelease: count again")
         domain = domain_from_json(head["schema"])
         axes = [tuple(map(int, s)) for s in head["sets"]]
         ends = np.cumsum([0, *map(domain.cells, axes)]).tolist()
@@ -262,7 +262,7 @@ def _loaded(path: Path) -> Counts:
         if len(origins) != len(parts):
             raise ValueError
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, BadZipFile) as error:
-        raise InvalidInput(f"{path} is no file of counts: {type(error).__name__}") from None
+        raise InvalidInput(f"{path} is not a file of counts: {type(error).__name__}") from None
     if any(int(table.sum()) != records or (table < 0).any() for table in tables.values()):
         raise InvalidInput(f"{path} has counts that do not sum to its number of records")
     first, second = (sum(lane) % 2**64 for lane in zip(*parts, strict=True))

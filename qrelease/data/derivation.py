@@ -1,4 +1,4 @@
-"""Columns that make one record of all records of a person: the number of visits, whether any was an emergency.
+"""Rules by which all records of a person become one record, as the number of visits, or whether any was an emergency.
 
 A schema says them in `[person.derive]`; its attributes are then those of the records that are read, and what is
 released has the derived columns, a record a person:
@@ -74,7 +74,7 @@ def derived_domain(records: Domain, person: Person) -> Domain:
     Raises `InvalidInput` for a rule about an attribute that there is not, or that does not fit it.
     """
     if records.impossible:
-        raise InvalidInput("person: derive goes without [[impossible]] rules, which are about the records")
+        raise InvalidInput("person: derive cannot be used with [[impossible]] rules, which are about single records")
     if person.at_most != 1:
         raise InvalidInput(f"person: with derive there is one record a person, so at_most is 1, got {person.at_most}")
     attributes = tuple(_attribute(records, rule) for rule in person.derive)
@@ -89,7 +89,7 @@ def _attribute(records: Domain, rule: Derived) -> Attribute:
         if rule.take in _COUNTED:
             if of is not None and values_of(of) is None:
                 raise InvalidInput(
-                    f"a sum needs whole numbers: codes, or bins of one number each, and {of.name!r} has not"
+                    f"a sum needs whole numbers: codes, or bins of one number each, which {of.name!r} does not have"
                 )
             return Attribute(rule.name, "number", edges=rule.edges, integer=True, ordered=True, outside="clip")
         assert of is not None

@@ -68,8 +68,8 @@ class Domain:
             raise InvalidInput(f"attribute {twice!r} is listed twice")
         if self.person is not None and self.person.column in [name.strip() for name in names]:
             raise InvalidInput(
-                f"the person column {self.person.column!r} is an attribute too: it says who somebody is, and is not"
-                " released"
+                f"the person column {self.person.column!r} is also an attribute: it says who somebody is, so it"
+                " cannot be released"
             )
 
     @classmethod
@@ -90,28 +90,28 @@ class Domain:
 
     @property
     def at_most(self) -> int | None:
-        """m, how many records of a person are kept; None where the unit is one record, or each person has just one."""
+        """m, the most records kept of a person; None where the unit is a record, or each person has one record."""
         return None if self.person is None or self.person.derive else self.person.at_most
 
     @property
     def weight_bits(self) -> int:
-        """A record counts in multiples of 2^-bits: 0 bits, but where a person counts once, in parts."""
+        """The bits b: each record counts a multiple of 2^-b. 0, except where each person counts once, in fractions."""
         return 0 if self.person is None or not self.person.counts_once else grid_bits(self.person.at_most)
 
     @property
     def counts_once(self) -> bool:
-        """Whether a person counts once, however many records of hers are kept."""
+        """Whether each person counts once, however many of their records are kept."""
         return self.person is not None and self.person.counts_once
 
     @property
     def distinct(self) -> tuple[int, ...]:
-        """The columns in which records of a person differ, taken together; none where some of them are not here."""
+        """The columns of `Person.distinct`, in which a person's records differ; empty where one is not here."""
         named = () if self.person is None else self.person.distinct
         return self.axes(named) if set(named) <= set(self.names) else ()
 
     @property
     def of_rows(self) -> Domain:
-        """The same columns without a person: the domain of synthetic records, which are nobody's."""
+        """The same columns without a person: the domain of synthetic records."""
         return self if self.person is None else replace(self, person=None)
 
     @cached_property
@@ -138,7 +138,7 @@ class Domain:
         """
         if self.undecided:
             raise InvalidInput(
-                f"{', '.join(self.undecided)}: to be learned first, by `qrelease schema learn` or Curator.learn"
+                f"{', '.join(self.undecided)}: must be learned first, by `qrelease schema learn` or Curator.learn"
             )
 
     @cached_property
@@ -213,7 +213,7 @@ class Domain:
         return tuple(sorted(found))
 
     def project(self, axes: Iterable[int]) -> Domain:
-        """The domain of some of the columns, without the rules of what is impossible.
+        """The domain of some of the columns, without the rules about impossible cells.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ def dummy_codes(domain: Domain, rows: int, rng: np.random.Generator) -> list[npt
             return codes
         for axis, attribute in enumerate(domain):
             codes[axis][again] = rng.integers(attribute.size, size=len(again))
-    raise InvalidInput("by its impossible cells the schema leaves too few records for a dummy table to be drawn")
+    raise InvalidInput("the schema's [[impossible]] rules leave too few possible records to draw a dummy table")
 
 
 def dummy_table(domain: Domain, rows: int = 1000, seed: int = 0) -> dict[str, npt.NDArray[Any]]:

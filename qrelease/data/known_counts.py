@@ -1,4 +1,4 @@
-"""Exact marginals that were counted before, for the rounds in which a mechanism asks again; and which can be asked."""
+"""A cache of exact marginals for mechanisms that ask again in later rounds, and checks of which can be counted."""
 
 from __future__ import annotations
 

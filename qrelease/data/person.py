@@ -24,10 +24,10 @@ from typing import Any, Final
 from qrelease.errors import InvalidInput
 
 MAX_RECORDS: Final = 1 << 20
-"""Of a person, that may be kept: more is a slip, since the noise grows with their number."""
+"""The largest `at_most`: more records of one person is surely a slip, since the noise grows with their number."""
 
-MAX_WEIGHED: Final = 1 << 10
-"""The same where a person counts once: parts of her are whole numbers of a grid, and sums of them must fit."""
+MAX_FRACTIONAL_RECORDS: Final = 1 << 10
+"""The largest `at_most` where each person counts once: her records count in multiples of 2^-bits, and sums must fit."""
 
 WEIGHTS: Final = ("records", "persons")
 
@@ -82,7 +82,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Person:
-    """A person as the unit of what is promised.
+    """A person as the unit of privacy: the column of the data that says whose records they are, and how they count.
 
     Parameters
     ----------
@@ -132,12 +132,13 @@ class Person:
         object.__setattr__(self, "missing", tuple(given))
         if self.weights not in WEIGHTS:
             raise InvalidInput(f"person: weights must be 'records' or 'persons', got {self.weights!r}")
-        if self.counts_once and self.at_most > MAX_WEIGHED:
+        if self.counts_once and self.at_most > MAX_FRACTIONAL_RECORDS:
             raise InvalidInput(
-                f"person: at_most must be at most {MAX_WEIGHED:,} where each person counts once, got {self.at_most:,}"
+                f"person: at_most must be at most {MAX_FRACTIONAL_RECORDS:,} where each person counts once, "
+                f"got {self.at_most:,}"
             )
         if self.counts_once and self.derive:
-            raise InvalidInput("person: with derive there is one record a person, so weights go without it")
+            raise InvalidInput("person: weights cannot be used with derive, by which each person has one record")
 
         named: Any = self.distinct
         if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
@@ -147,12 +148,12 @@ class Person:
             raise InvalidInput(f"person: distinct names a column twice: {', '.join(self.distinct)}")
         if self.distinct and (self.counts_once or self.derive):
             raise InvalidInput(
-                "person: distinct goes without weights = 'persons' and without derive: it gains nothing there"
+                "person: distinct cannot be used with weights = 'persons' or derive: it gains nothing there"
             )
 
     @property
     def counts_once(self) -> bool:
-        """Whether a person counts once, however many records of hers are kept."""
+        """Whether each person counts once, however many of their records are kept."""
         return self.weights == "persons"
 
     @classmethod
@@ -178,7 +179,7 @@ class Person:
             raise InvalidInput('person must be a table, [person] with column = "…" and at_most = …')
         unknown = [key for key in entry if key not in _KEYS]
         if unknown:
-            raise InvalidInput(f"person: unknown key {unknown[0]!r}; it knows {', '.join(_KEYS)}")
+            raise InvalidInput(f"person: unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}")
         needed = ("column",) if "derive" in entry else ("column", "at_most")
         absent = [key for key in needed if key not in entry]
         if absent:
@@ -191,7 +192,7 @@ class Person:
             raise InvalidInput(f"person: distinct must be a list of columns in quotes, got {distinct!r}")
         weights = entry.get("weights", "records")
         if distinct and "derive" in entry:
-            raise InvalidInput("person: distinct goes without derive: there each person has one record")
+            raise InvalidInput("person: distinct cannot be used with derive, by which each person has one record")
         return cls(entry["column"], entry.get("at_most", 1), tuple(missing), weights, tuple(distinct))
 
     def to_json(self) -> dict[str, Any]:

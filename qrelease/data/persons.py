@@ -212,14 +212,14 @@ class PersonReader(dict[str, int]):
             return NOBODY
         if blank(text):
             raise InvalidInput(
-                f"person column {column!r}: {text!r} is the key of nobody; list it in missing = [{text!r}] of [person],"
-                " and its records are left out"
+                f"person column {column!r}: {text!r} looks like a missing key; list it in missing = [{text!r}] of"
+                " [person], and records with it are left out"
             )
         before = self._texts.get(stands_for) or self._texts.get(near) or self._rounded.get(near)
         if before is not None:
             raise InvalidInput(
-                f"person column {column!r}: {_short(before)} and {_short(text)} differ in their spelling alone: spell a"
-                " person's key in one way"
+                f"person column {column!r}: {_short(before)} and {_short(text)} may be two spellings of one key:"
+                " spell a person's key in one way"
             )
         self._texts[stands_for] = text
         if near != stands_for:

@@ -1,4 +1,4 @@
-"""Columns on a grid: the bins that are counted, and the points of the records that a table keeps beside them."""
+"""Columns with a grid of exact values: a table keeps each record's point on the grid beside its bin."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ class _Parser:
         axis = self.domain.axis(name)
         attribute = self.domain.attributes[axis]
         if attribute.undecided:
-            raise InvalidInput(f"predicate, position {position}: what {name!r} holds is to be learned first")
+            raise InvalidInput(f"predicate, position {position}: the cells of {name!r} must be learned first")
         if self.domain.shape[axis] > MAX_MASK_CELLS:
             raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_MASK_CELLS:,} may")
         cells = self._test(attribute, position)

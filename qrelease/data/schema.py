@@ -182,7 +182,7 @@ def domain_from_json(content: object) -> Domain:
     if person is None or "derive" not in content["person"]:
         unknown = [name for name in ([] if person is None else person.distinct) if name not in domain.names]
         if unknown:
-            raise InvalidInput(f"person: distinct names {unknown[0]!r}, which is no attribute")
+            raise InvalidInput(f"person: distinct names {unknown[0]!r}, which is not an attribute")
         return domain
     try:
         derive = derivation.rules(content["person"]["derive"], edges_of)
@@ -374,7 +374,7 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
     unknown = [key for key in entry if key not in (*_COMMON_KEYS, *own)]
     if unknown:
         known = ", ".join(_COMMON_KEYS + own)
-        raise _WrongValue(f"unknown key {unknown[0]!r}; kind {kind!r} knows {known}")
+        raise _WrongValue(f"unknown key {unknown[0]!r}; the keys of kind {kind!r} are {known}")
     gridded = "within" in entry or "step" in entry
     if own[0] not in entry and not gridded:
         raise _WrongValue(f"kind {kind!r} needs {own[0]}")

@@ -85,7 +85,7 @@ class Source(Protocol):
         """
 
     def check_bounded(self) -> None:
-        """`OutOfMemory` where `bounded` would not fit in memory."""
+        """Raise `OutOfMemory` where `bounded` would not fit in memory."""
 
     def bounded(self, key: bytes) -> Source:
         """The records that are kept of each person for a charge.

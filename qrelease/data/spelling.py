@@ -1,4 +1,4 @@
-"""The text of a value, and what a text means: the one rule by which every source of records is read.
+"""The text of a value of any type, and the meaning of a text: the one rule by which all sources are read.
 
 A record's code must depend on that record alone: if one odd record changed how the others are read, a release would be
 too little noisy. Data frames make that easy to get wrong, because a column has one type for all of its records, and one

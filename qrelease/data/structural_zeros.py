@@ -36,7 +36,7 @@ def narrowed(domain: Domain, columns: Sequence[str]) -> Domain:
 
 
 def _check_derived(domain: Domain) -> None:
-    """`InvalidInput` that names the derived column whose condition cannot be read."""
+    """Raise `InvalidInput` that names the derived column whose condition cannot be read."""
     if domain.person is None or not domain.person.derive:
         return
     records = Domain(domain.person.records)

@@ -16,6 +16,7 @@ from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.fingerprint import fingerprint, hashed_texts
+from qrelease.data.fractional_records import FractionalRecords
 from qrelease.data.known_counts import KnownCounts, check_cells
 from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
@@ -27,7 +28,6 @@ from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
-from qrelease.data.weighed_records import WeighedRecords
 from qrelease.errors import InvalidInput, OutOfMemory
 
 _CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
@@ -128,7 +128,9 @@ class Table:
         for axis, (before, after) in enumerate(zip(self.domain, domain, strict=True)):
             learned = {key: getattr(after, key) for key in ("learn", "edges", "shape", "categories", "outside")}
             if (replace(before, **learned) if before.undecided else before) != after:
-                raise InvalidInput(f"the domain says other things of column {before.name!r} than was read")
+                raise InvalidInput(
+                    f"the domain describes column {before.name!r} in another way than the schema that it was read by"
+                )
             texts = self.texts.get(before.name)
             if texts is not None and not after.undecided:
                 columns[axis] = _of_texts(after, texts, columns[axis])
@@ -281,11 +283,11 @@ class Table:
             return cls.of_reader(reader, schema, columns)
         if reader.keyed:
             raise InvalidInput(
-                f"{path}: what is joined to a parent has named columns; in JSON lines each record has its own"
+                f"{path}: records that join a parent need one list of columns; in JSON lines each record has its own"
             )
         domain = selected(schema, columns, reader)
         if domain.person is None:
-            raise InvalidInput("rows of a parent are those of a person: say which column is its key, by a [person]")
+            raise InvalidInput("a parent table needs a [person] in the schema, whose column is the key of both tables")
         if domain.person.derive:
             return cls.of_derived(cls.read(path, records_of(domain), None, parent, query, dialect), domain)
         own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
@@ -430,9 +432,9 @@ class Table:
         [[0, 1, 1], [1, 2, 3]]
         """
         if self.persons is None or parents.persons is None or self.person_column != parents.person_column:
-            raise InvalidInput("a table is joined with one that has the same person column, and knows its persons")
+            raise InvalidInput("tables to be joined must both know their persons, by the same person column")
         if len(parents.persons) > len(parents.persons.digests):
-            raise InvalidInput(f"a parent has one row for each {self.person_column!r}, and here one of them has two")
+            raise InvalidInput(f"a parent table has one row for each {self.person_column!r}, and this one has two")
         places = self.persons.rows_of(parents.persons)
         orphans = places < 0
         columns, points = list(self.columns), self._points_or_none()
@@ -496,12 +498,12 @@ class Table:
 
     @property
     def keeps_records(self) -> bool:
-        """Whether there are codes of single records: here there are."""
+        """Whether `codes` gives the records one by one: True."""
         return True
 
     @property
     def weight_bits(self) -> int:
-        """The bits of a fraction in a record's count: 0, as each counts one."""
+        """The bits of the fraction that a record counts: 0, as each counts one."""
         return 0
 
     @property
@@ -585,7 +587,7 @@ class Table:
         memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
-        """Keyed digests by which a ledger knows the table again.
+        """Keyed digests by which a ledger recognises the table.
 
         Parameters
         ----------
@@ -617,14 +619,14 @@ class Table:
             if each * len(self) > memory.free():  # without the size, which tells of their number
                 raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
 
-    def bounded(self, key: bytes) -> Table | WeighedRecords:
-        """The records that are kept of each person, at most so many as the domain says, without whose they are.
+    def bounded(self, key: bytes) -> Table | FractionalRecords:
+        """The records that are kept of each person, at most `at_most` of each, without the column of persons.
 
-        Where a person counts once they are weighed, but not while a schema is learned, which is of records.
+        Where the unit is one record, this is the table itself. Where each person counts once, the kept records of a
+        person count in equal parts (`FractionalRecords`); but while a schema is being learned, each counts as one.
 
-        Where the unit is one record it is the table itself. Which ones are kept is a function of the key and of each
-        person's own records (`data.persons`), so tables that differ by one person differ by at most so many records
-        after it.
+        Which records are kept is a function of the key and of each person's own records (`data.persons`), so tables
+        that differ by one person differ by at most that many records afterwards.
 
         Parameters
         ----------
@@ -633,7 +635,7 @@ class Table:
 
         Returns
         -------
-        Table or WeighedRecords
+        Table or FractionalRecords
             Private, as the table is.
 
         Raises
@@ -658,7 +660,7 @@ class Table:
         named = list(zip(self.domain.names, finest, strict=True))
         if self.domain.counts_once and not self.domain.undecided:
             chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
-            return WeighedRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
+            return FractionalRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
         distinct = [self.columns[axis] for axis in self.domain.distinct]
         chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)

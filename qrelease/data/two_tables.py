@@ -23,7 +23,7 @@ from qrelease.errors import InvalidInput
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoTables:
-    """Parents with how many children each has, and the children with the columns of their parents. Private.
+    """Parents, each with its number of children, and children, each with the columns of its parent. Private.
 
     The unit is a parent with all children: one record of `parents`, and at most m of `children`, by the same key. What
     it says in both follows from its own row and its own children alone: children whose key no parent has are left out,
@@ -58,7 +58,7 @@ class TwoTables:
 
     @classmethod
     def of(cls, parents: Table, children: Table) -> TwoTables:
-        """A parent table with its children, of two tables with one person column.
+        """Make it from two tables that have the same person column.
 
         Parameters
         ----------
@@ -79,11 +79,11 @@ class TwoTables:
         """
         person = children.domain.person
         if person is None or person.derive or children.persons is None or parents.persons is None:
-            raise InvalidInput("two tables have persons: say which column is the key of both, by a [person]")
+            raise InvalidInput("two tables need a [person] in the schema, whose column is the key of both")
         if parents.person_column != children.person_column:
-            raise InvalidInput("two tables have the same person column")
+            raise InvalidInput("both tables must have the same person column")
         if CHILDREN in (*parents.domain.names, *children.domain.names):
-            raise InvalidInput(f"the parents get a column {CHILDREN!r} of their own: rename that of the schema")
+            raise InvalidInput(f"the parents get a column {CHILDREN!r} of their own: rename that column of the schema")
         known = children.persons.rows_of(parents.persons) >= 0
         whole = Table(
             children.domain,
@@ -139,7 +139,7 @@ class TwoTables:
         domain = selected(schema, None, reader)
         domain.check_decided()
         if reader.keyed or domain.person is None or domain.person.derive:
-            raise InvalidInput(f"{path}: two tables need named columns and a [person] without derive, the key of both")
+            raise InvalidInput(f"{path}: two tables need named columns, and a key of both: a [person] without derive")
         header = [known.strip() for known in reader.header]
         own = [name for name in domain.names if name.strip() in header]
         others = [name for name in domain.names if name not in own]

@@ -255,7 +255,7 @@ def plan(
     persons: int | None = None,
     mechanisms: Sequence[str] | None = None,
 ) -> ReleasePlan:
-    """What each mechanism promises to a workload over n records, what it typically does, and what a target error takes.
+    """For each mechanism: the promised and the typical error on n records, and the ε and n that a target error takes.
 
     Nothing here looks at private data.
 

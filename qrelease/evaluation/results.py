@@ -207,7 +207,7 @@ def check_picture(path: str | Path) -> Path:
 
 
 def check_place(file: Path) -> None:
-    """`InvalidInput` for a picture in a folder that is not there, or inside one that holds a release."""
+    """Raise `InvalidInput` for a picture in a folder that is not there, or inside one that holds a release."""
     if not file.parent.is_dir():
         raise InvalidInput(f"there is no folder {file.parent} for the picture {file.name}")
     for folder in file.resolve().parents:

@@ -100,7 +100,7 @@ class Check:
 @final
 @dataclass(frozen=True)
 class Verification:
-    """What was checked of a release; its text is a line for each.
+    """The result of `verify`: a list of checks; as text, one line for each.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found that does not hold."""
+        """Whether no check failed."""
         return all(check.holds is not False for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def verify(
     key: str | os.PathLike[str] | None = None,
     ledger: Mapping[str, Any] | None = None,
 ) -> Verification:
-    """Check all of a saved release that a third party can check.
+    """Check everything in a saved release that a third party can check.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Marginals measured under pure ε: contrasts of columns of two cells, all cells of others, each set for its own ε.
+"""Measuring marginals under pure ε: each set of columns gets its own ε, and two-cell columns are measured as contrasts.
 
 **What is measured of a set S of columns** is Cₛ = ⊗ᵢ Cᵢ of its marginal: Cᵢ = (1, -1) where column i has two cells,
 else all its cells. Every column of every Cᵢ has L1 norm 1, so that of Cₛ has the product of them, 1: one record that is

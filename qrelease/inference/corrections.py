@@ -1,4 +1,4 @@
-"""Where a model misses its own measurements, the answers follow these: shrinkage of residuals towards the model.
+"""Corrects a model's answers towards its own measurements, by shrinking the residuals between them.
 
 Let y be the measured residual of a set S of columns, of variance s in each of its D coordinates, and m what the model
 says of it. If the model were right up to the noise, ‖y - m‖² / sD would be about 1, or less where it was fitted to y. A

@@ -1,4 +1,4 @@
-"""Weighted records fitted to residuals of few coordinates, with the whole Fisher information as a matrix.
+"""Fits weighted records to residuals with few coordinates, with the whole Fisher information matrix.
 
 Where the coordinates are few, J is a matrix, learnt from the records, and (1) of `maxent` is solved as there: under
 noise that is loud at first and then quieter, level by level, each with records that follow and a fresh J; then with ω

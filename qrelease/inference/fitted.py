@@ -17,7 +17,7 @@ from qrelease.queries.workload import Workload
 
 
 def check_fitted(workload: Workload) -> None:
-    """See that a histogram over the universe of a workload can be fitted: for the `check` of a mechanism.
+    """Raise where no histogram over the universe of a workload can be fitted: for the `check` of a mechanism.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def check_fitted(workload: Workload) -> None:
 
 
 def fitted(workload: Workload, measurements: Sequence[Measurement], records: int | None = None) -> Modelled:
-    """The histogram of maximum entropy that noisy marginals make the most likely: a table, with answers to anything.
+    """The maximum-entropy histogram that fits noisy marginals best: it answers any query and gives synthetic records.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""States of the textbook's update rules: synopses that learn from one query at a time, whatever its columns."""
+"""The states of the textbook's update rules: synopses that are updated by one query at a time, on any columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How strong interactions between columns are taken to be before anything is measured, and how residuals vary by it.
+"""A prior on how strong interactions between columns are, and the variance of residuals that it implies.
 
 The variances were found on real tables. `maxent` and `log_linear` start from them, and mechanisms plan by them.
 """

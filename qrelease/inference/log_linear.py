@@ -1,4 +1,4 @@
-"""The log-linear model that noisy marginals make likely, on a universe of any size: raking of Gibbs-drawn records.
+"""Fits a log-linear model to noisy marginals over a universe of any size, by raking records that Gibbs moves draw.
 
 The model is p_θ ∝ e^(Σ_S θ_S), one table θ_S for each measured set S of columns. Let t be the best unbiased estimate of
 the marginal on S, s the variance of its residual, and e what independent columns would have in a cell. Interactions are

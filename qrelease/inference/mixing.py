@@ -1,4 +1,4 @@
-"""Anderson's mixing: a step that is repeated until it changes nothing more gets there in fewer turns.
+"""Anderson mixing: speeds up an iteration to a fixed point by combining its last steps.
 
 Where a step g is nearly linear near its end x = g(x), what it changes, g(x) - x, is nearly linear too. So of the points
 that were visited last the combination is sought, with coefficients that sum to 1, that would have changed least, and

@@ -1,4 +1,4 @@
-"""The α of a net for a workload: how far from all of its synopses can a table be?
+"""The radius α of a net for a workload: the largest distance of a table from its nearest synopsis.
 
 For fractions y_1..y_N (N, k) and queries W (k, s) the *radius* of the net is
 

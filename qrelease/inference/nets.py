@@ -1,4 +1,4 @@
-"""Nets: finite lists of synopses, one of which answers within α like any table (Dwork & Roth 2014, §5.1).
+"""Nets: finite lists of synopses such that every table is within α of one of them (Dwork & Roth 2014, §5.1).
 
 A net is any `Candidates`: its synopses answer queries with fractions, and the mechanism gives the one it draws the
 number of records. `Averages`, which `small_databases`, `quantiles` and `grid` make, and `ProductNet` are nets of
@@ -87,7 +87,7 @@ class Candidates(Protocol):
 
 
 def check_candidates(what: str, net: Candidates) -> None:
-    """`InvalidInput` for what is no net, or an empty one."""
+    """Raise `InvalidInput` for what is no net, or an empty one."""
     if not isinstance(net, Candidates):
         raise InvalidInput(f"{what} must be as qrelease.inference.nets makes them, got {type(net).__name__}")
     if not len(net):

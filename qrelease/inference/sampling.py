@@ -1,5 +1,5 @@
-"""Draws from what is public already: an ordinary generator, and systematic sampling, by which each cell's number of
-records is what it expects, up or down."""
+"""Draws from public synopses, by an ordinary generator; systematic sampling gives each cell its expected number of
+records, rounded up or down."""
 
 from bisect import bisect_left
 from itertools import accumulate

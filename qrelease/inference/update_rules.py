@@ -1,4 +1,4 @@
-"""Database update rules: how a hypothesis learns from noisy answers (Dwork & Roth 2014, §4.2 and §5.2).
+"""Database update rules, which change a hypothesis by noisy answers (Dwork & Roth 2014, §4.2 and §5.2).
 
 A rule sees public things only. `update` gets every measurement so far, the newest last, so that a rule may replay old
 ones; a rule that does not need them looks at the last.

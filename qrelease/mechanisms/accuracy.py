@@ -1,4 +1,4 @@
-"""What theorems promise of the errors of mechanisms, and what a release says of its own."""
+"""Error bounds that theorems promise for mechanisms, and the bound that a release states."""
 
 from __future__ import annotations
 

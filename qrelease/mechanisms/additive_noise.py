@@ -25,7 +25,7 @@ MAX_ANSWERS = 1 << 26
 
 
 def check_answers(workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-    """`TooLarge` for more answers than fit in memory, `InvalidInput` for noise beyond the samplers' range."""
+    """Raise `TooLarge` for more answers than fit in memory, `InvalidInput` for noise beyond the samplers' range."""
     if len(workload) > MAX_ANSWERS:
         raise TooLarge(f"{len(workload):,} separate answers are too many; at most {MAX_ANSWERS:,} fit")
     memory.check(memory.ANSWER_BYTES * len(workload), f"{len(workload):,} separate answers", "ask fewer")

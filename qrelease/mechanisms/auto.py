@@ -124,7 +124,7 @@ def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
 @final
 @dataclass(frozen=True)
 class Auto:
-    """Whichever mechanism is predicted to answer a workload best: see the module.
+    """Chooses the mechanism that is predicted to answer a workload best, and runs it; the module says how.
 
     The release names the chosen one, and holds all predictions, among its `parameters`.
 

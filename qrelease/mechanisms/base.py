@@ -209,7 +209,7 @@ def why_no_table(mechanism: Mechanism, workload: Workload) -> str | None:
 
 
 def check_table(mechanism: Mechanism, workload: Workload) -> None:
-    """`InvalidInput` where a release would have no synthetic records: for who wants them, before the charge."""
+    """Raise `InvalidInput` where a release would have no synthetic records: for who wants them, before the charge."""
     why = why_no_table(mechanism, workload)
     if why is not None:
         raise InvalidInput(f"a synthetic table is wanted, and {mechanism.name} would give none: {why}")

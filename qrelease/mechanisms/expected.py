@@ -1,4 +1,4 @@
-"""Errors that mechanisms are expected to make, in closed form: the noise, less what a fit takes away, and scatter.
+"""Expected errors of mechanisms in closed form: the noise, less what a fit removes, and the scatter of sampled records.
 
 **A fit.** The residual of a set S of columns is measured with variance sₛ, and among n records of a log-linear model it
 is expected to vary by itself, eₛ (`expected_variance`): so the best estimate is off by 1/(1/sₛ + 1/eₛ). Tables are

@@ -1,4 +1,4 @@
-"""How long a release takes and how much memory, told before it is paid for, from public facts alone."""
+"""Predictions of the seconds and memory that a release will take, from public facts, before anything is charged."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Gaussian:
         return "gaussian"
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` without a δ, or for a variance beyond the sampler's range."""
+        """Raise `InvalidInput` without a δ, or for a variance beyond the sampler's range."""
         check_cost(cost)
         check_gaussian(cost, instead="laplace")
         check_answers(workload, cost, neighbours)

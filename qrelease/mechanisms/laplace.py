@@ -42,7 +42,7 @@ class Laplace:
         return "laplace"
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` for a cost in zCDP, or a scale beyond the sampler's range."""
+        """Raise `InvalidInput` for a cost in zCDP, or a scale beyond the sampler's range."""
         check_answers(workload, _pure(cost), neighbours)
 
     def no_table(self, workload: Workload) -> str | None:

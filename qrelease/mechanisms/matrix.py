@@ -96,7 +96,7 @@ def _check_cells(cells: int) -> None:
 @final
 @dataclass(frozen=True)
 class Matrix:
-    """Optimal measurement of one marginal, for the least total squared error of the workload's answers.
+    """Measures one marginal by the queries that give the workload's answers the least total squared error.
 
     For (ε, δ) the noise is the analytic Gaussian [Balle & Wang 2018], a real normal rounded to the strategy's grid; for
     ρ-zCDP the discrete Gaussian [Canonne, Kamath & Steinke 2020, Thm 14]. Strategies are optimal under add-remove, and
@@ -133,7 +133,7 @@ class Matrix:
         noise_for(plan(workload).measured, cost, neighbours)
 
     def no_table(self, workload: Workload) -> str:
-        """There never is one."""
+        """Why there is no synthetic table: this mechanism never makes one."""
         return "least squares give answers alone, whose cells may be negative"
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:

@@ -50,7 +50,7 @@ _LAPLACE_ADVANTAGE = 0.8
 @final
 @dataclass(frozen=True)
 class MaxEnt:
-    """Optimal linear measurement of the workload's marginals, and the maximum-entropy fit to it.
+    """Measures the workload's marginals with optimal noise, and fits the maximum-entropy histogram to them.
 
     Costs are (ε, δ), ρ or pure ε. A universe too large for a histogram gives a release of linear answers without a
     table, at the scales that are best for these.
@@ -106,7 +106,7 @@ class MaxEnt:
             object.__setattr__(self, "records", natural("records", self.records))
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` for noise beyond the samplers' range, `TooLarge` for too many cells."""
+        """Raise `InvalidInput` for noise beyond the samplers' range, `TooLarge` for too many cells."""
         check_cost(cost)
         cost = _spent(cost)
         if is_pure(cost) and self.objective == "largest":

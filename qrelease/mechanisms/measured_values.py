@@ -8,15 +8,15 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Ints, Mask
 from qrelease.data import predicates
+from qrelease.data.fractional_records import sums_by_cell
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
-from qrelease.data.weighed_records import sums_by_cell
 from qrelease.errors import InvalidInput
 from qrelease.queries.measures import Measure
 
 
 def check_values(source: Source, measures: Sequence[Measure]) -> None:
-    """`InvalidInput` without records, and where they have bins alone: both are public, as the schema is."""
+    """Raise `InvalidInput` without records, and where they have bins alone: both are public, as the schema is."""
     if not source.keeps_records:
         raise InvalidInput("sums of numbers are of records: exact counts alone do not have them")
     for column in dict.fromkeys(m.column for m in measures if m.power):

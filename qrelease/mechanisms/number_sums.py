@@ -61,7 +61,7 @@ _CELL: Final = 64
 @final
 @dataclass(frozen=True)
 class NumberSums:
-    """Answers to questions about numbers, each with its interval, beside those to a workload of counts.
+    """Measures questions about numbers (sums, means, variances, shares), together with a workload of counts.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class NumberSums:
 
     @property
     def clips(self) -> dict[str, tuple[float, float]]:
-        """The bounds that were given."""
+        """The bounds that values are clipped to, by column, as given."""
         return {name: (low, high) for name, low, high in self.clip}
 
     def no_table(self, workload: Workload) -> str | None:
@@ -152,7 +152,7 @@ class NumberSums:
         return tuple(m for needs in asked for m, _ in needs.weights)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` for questions that sums do not answer, and noise beyond the samplers; `TooLarge`."""
+        """Raise `InvalidInput` for questions that sums do not answer, and noise beyond the samplers; `TooLarge`."""
         domain = workload.domain
         for column in [*self.clips, *self.learn]:
             grid_of(domain[column])

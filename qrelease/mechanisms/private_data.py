@@ -108,7 +108,7 @@ class Private:
 
     @property
     def weight_bits(self) -> int:
-        """Exact answers are in multiples of 2^-bits of their units: 0 bits, but where a person counts once in parts."""
+        """The bits b: exact answers are multiples of 2^-b. 0, except where each person counts once, in fractions."""
         return self._table.weight_bits
 
     @property
@@ -118,7 +118,7 @@ class Private:
 
     @property
     def public_records(self) -> int | None:
-        """The number of records where neighbours have the same, so that it is public; else None."""
+        """The number of records, where it is public because neighbours have the same number; else None."""
         return len(self._table) if self.neighbours is Neighbours.REPLACE_ONE else None
 
     def spend(self, what: str, cost: Cost) -> None:
@@ -312,7 +312,7 @@ class Private:
         return np.frombuffer(zlib.decompress(kept), "<f8").astype(np.float64)  # a copy that can be written to
 
     def chosen(self, asked: Sequence[str], draw: Callable[[], int]) -> int:
-        """A choice that `spend` paid for; the stored one, where a run that was cut off drew it under the same charge.
+        """Draw a choice that `spend` paid for; or read it, where an interrupted run drew it under the same charge.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Private:
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
 
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
-        """The index of a large score, drawn by the exponential mechanism or by permute-and-flip.
+        """The index of one of the largest scores, drawn by the exponential mechanism or by permute-and-flip.
 
         Parameters
         ----------

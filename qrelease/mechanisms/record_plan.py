@@ -1,4 +1,4 @@
-"""What weighted records are fitted to: which marginals are measured, at what scales, and what each round may cost.
+"""The public plan of `weighted_records`: which marginals are measured, at what scales, and the cost of each round.
 
 All of it follows from public facts: the domain, the workload, the cost, and noisy numbers of records.
 """

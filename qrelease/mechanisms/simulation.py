@@ -1,4 +1,4 @@
-"""Mechanisms tried on records that are made up: what their errors are typically like, without private data."""
+"""Runs mechanisms on made-up records, to show their typical errors without private data."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ FORECAST: Final = ForecastSettings()
 @final
 @dataclass(frozen=True)
 class Records:
-    """Marginals that are measured at once or selected adaptively, and weighted records fitted to their residuals.
+    """Measures marginals, all at once or selected one after another, and fits weighted synthetic records to them.
 
     No record breaks a rule of the domain (`Domain.impossible`), and answers are exactly zero there.
 
@@ -187,7 +187,7 @@ class Records:
         self._check_noise(workload, cost, neighbours)
 
     def _check_noise(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` where some measurement would take noise beyond the sampler's range."""
+        """Raise `InvalidInput` where some measurement would take noise beyond the sampler's range."""
         domain = workload.domain
         at_once = self._measured_at_once(workload)
         if at_once:
@@ -295,7 +295,7 @@ class Records:
         return read + multiplied + bases
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
-        """Measure all there is; or columns, perhaps pairs, and then select, measure and fit until the cost is spent."""
+        """Measure all marginals; or single columns, perhaps pairs, then select, measure and fit while cost is left."""
         learned = RecordFit(
             private, workload.domain, structural_zeros.masks(workload.domain, workload.domain.impossible)
         )

@@ -1,4 +1,4 @@
-"""The laws of the noise on an answer: variance, expected size, error bars and tail bounds, each in one place."""
+"""The probability distributions of noise: variance, expected size, quantiles, error bars and tail bounds of each."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Entropy:
         return self
 
     def apart(self) -> "Entropy":
-        """Another stream, independent of this one and of all others, for work that is done at the same time.
+        """A further stream, independent of this one and all others, for work that runs at the same time.
 
         It is keyed as this one is: from the operating system, or, where that has a seed, by this one's next 256 bits,
         so that it is the same whatever else is drawn at that time.

@@ -1,4 +1,4 @@
-"""The laws behind the samplers, as cumulative probabilities of any precision; `exact_reals` says how they are inverted.
+"""Cumulative distribution functions of the samplers, to any precision; `exact_reals` inverts them.
 
 Each function is `law(parameters, bits)`; `functools.partial` over its parameters makes it a `ExactCDF`. With q = e^-γ:
 

@@ -1,4 +1,4 @@
-"""Exact reals by lazy refinement: what decides the comparisons that the 64-bit kernels leave open.
+"""Exact comparisons of real numbers by lazy refinement, for the draws that the 64-bit kernels cannot decide.
 
 A *law* is a distribution on 0, 1, 2, … given by its thresholds C_v = P(V < v), v = 1, 2, …, real numbers that
 can be had to any precision. Inverting it at a uniform real U, whose bits are drawn only as they are needed, gives

@@ -522,7 +522,7 @@ def _textbook_scale(positives: int, slack: float) -> Fraction:
 
 
 def _certify(cost: PureDP | ApproxDP, positives: int, slack: float, *losses: Fraction) -> None:
-    """`InvalidInput` unless c mechanisms of each of these ε, each group at δ = slack, are within ε in all."""
+    """Raise `InvalidInput` unless c mechanisms of each of these ε, each group at δ = slack, are within ε in all."""
     if not slack:
         return
     total = sum(Fraction(advanced_composition(PureDP(round_up(loss)), positives, slack).epsilon) for loss in losses)

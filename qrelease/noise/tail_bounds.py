@@ -1,4 +1,4 @@
-"""How far noise goes: bounds that hold at once for every query of a class, so that an adversary may choose among them.
+"""Bounds on noise that hold for all queries of a class at once, so that an adversary may choose the query afterwards.
 
 Whoever sees answers that were read off one noisy table can look for the query on which its noise is largest. So what a
 table promises, it promises to all queries of a class together: with probability 1 - β none of them is off by more. Then

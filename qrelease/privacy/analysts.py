@@ -231,7 +231,7 @@ class AnalystAccount:
         return found and _request(found)
 
     def admits(self, cost: Cost) -> None:
-        """`BudgetExceeded` if the cost does not fit in what the analyst has left."""
+        """Raise `BudgetExceeded` if the cost does not fit in what the analyst has left."""
         self._after(cost)
 
     def takes(self, cost: Cost) -> dict[str, float] | None:

@@ -174,7 +174,7 @@ _Kind = TypeVar("_Kind", bound=Cost)
 
 
 def check_cost(value: object, *kinds: type[PureDP] | type[ApproxDP] | type[ZCDP]) -> None:
-    """`InvalidInput` unless a value is a cost of one of the kinds; of any kind where none is named."""
+    """Raise `InvalidInput` unless a value is a cost of one of the kinds; of any kind where none is named."""
     allowed = kinds or (PureDP, ApproxDP, ZCDP)
     if not isinstance(value, allowed):
         names = " or ".join(kind.__name__ for kind in allowed)
@@ -187,7 +187,7 @@ def is_pure(cost: Cost) -> TypeGuard[PureDP | ApproxDP]:
 
 
 def check_gaussian(cost: Cost, instead: str) -> None:
-    """`InvalidInput` for a cost for which no Gaussian noise can be had, which names what to use instead."""
+    """Raise `InvalidInput` for a cost for which no Gaussian noise can be had, which names what to use instead."""
     if is_pure(cost):
         raise InvalidInput(f"Gaussian noise needs a delta above 0, got {cost}; give --delta, or use {instead}")
 

@@ -1,4 +1,4 @@
-"""What sessions write down under their charge, entry by entry: how a session survives a crash."""
+"""Journals: the entries that a session writes to its ledger, from which it is restored after a crash."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,7 +23,7 @@ class Budget(Protocol):
         ...
 
     def check(self, cost: Cost) -> None:
-        """`BudgetExceeded` if a cost is not covered."""
+        """Raise `BudgetExceeded` if a cost is not covered."""
         ...
 
     def charge(self, cost: Cost, label: str, *, rows: TableDigests | None = None) -> Charge:
@@ -90,7 +90,7 @@ class SharedJournal:
         return self._ledger.transaction()
 
     def check_kept(self) -> None:
-        """`LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
+        """Raise `LedgerError` if a transaction was undone in which it grew: what came then is not in the ledger."""
         if self._undone not in (None, self._ledger.store.undone):
             raise LedgerError(f"what the session with key {self.key!r} drew was undone; open it again")
 
@@ -133,7 +133,7 @@ class SharedJournal:
         return [entry for entry, _ in news]
 
     def check(self, cost: Cost) -> None:
-        """`BudgetExceeded` if the ledger does not cover a cost."""
+        """Raise `BudgetExceeded` if the ledger does not cover a cost."""
         self._ledger.check(cost)
 
     def buy(self, cost: Cost, label: str) -> None:

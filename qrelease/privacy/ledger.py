@@ -193,7 +193,7 @@ class Ledger:
 
     @property
     def dataset(self) -> str:
-        """Whose budget this is."""
+        """The name of the dataset whose budget this is."""
         return self._dataset
 
     @property
@@ -203,11 +203,11 @@ class Ledger:
 
     @property
     def person(self) -> str | None:
-        """The column that says whose records they are, where its costs are those of a person; None for one record."""
+        """The column that says whose records they are, where the unit is a person; None where it is a record."""
         return self._person
 
     def check_unit(self, person: str | None) -> None:
-        """Raise where the ledger's budget is of another unit than the records that are to be charged to it.
+        """Raise where the ledger protects another unit (records or persons) than a charge would.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class Ledger:
         return promised(*self._state())
 
     def check(self, cost: Cost) -> None:
-        """`BudgetExceeded` where what is left does not cover a cost, `InvalidInput` where it is of no kind to hold."""
+        """Raise `BudgetExceeded` where a cost does not fit, `InvalidInput` where this total cannot hold its kind."""
         with self._store.reading():
             after(*sums_of(self._store), cost)
 
@@ -288,7 +288,7 @@ class Ledger:
         return self._store
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Charges, answers and entries of shared journals as one: all durable when it ends, or, on an exception, none.
+        """Join charges, answers and journal entries: all are durable when it ends; after an exception, none is.
 
         For one thread. Nothing is drawn inside: releases, estimates and sessions refuse it.
         """
@@ -519,7 +519,7 @@ class Ledger:
         return answer if stored is None else stored
 
     def journal(self, charge: Charge) -> Journal:
-        """What was written down under a charge, to be read and continued.
+        """The journal of a charge: the entries that were written under it, to be read and continued.
 
         Parameters
         ----------
@@ -544,7 +544,7 @@ class Ledger:
         rows: TableDigests | None = None,
         changed_rows: bool = False,
     ) -> "SharedJournal":
-        """Open a session that pays as it goes, up to a cap, or go on with one: an entry in the history, no charge.
+        """Open a session that is charged as it goes, up to a cap, or resume one; opening costs nothing.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a ledger gives back of itself: a charge, the lines of its history, and the tables that charges were made for."""
+"""The values that a ledger returns: charges, entries of its history, and the tables that charges were made for."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""One thread at a time on the connection of a ledger, and none of it across a fork.
+"""Guards a ledger's connection: one thread at a time, and no use after a fork.
 
 Before a fork connections are closed, since neither SQLite's locks nor a conversation with a server survive one; parent
 and child connect again on their next use. Of a fork inside a transaction the parent goes on with it, and to the child

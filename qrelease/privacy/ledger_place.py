@@ -50,7 +50,7 @@ def draft_of(path: Path) -> Path:
 
 
 def check_name(path: Path) -> None:
-    """`LedgerError` if the file has a second name (a hard link); a creation that is at work is waited for."""
+    """Raise `LedgerError` if the file has a second name (a hard link); a creation that is at work is waited for."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -120,7 +120,7 @@ def check_no_log(path: Path) -> None:
 
 
 def check_own_log(path: Path) -> None:
-    """`LedgerError` where a log lies in the folder of a ledger and what it belongs to does not: perhaps its own.
+    """Raise `LedgerError` where a log lies in the folder of a ledger and what it belongs to does not: perhaps its own.
 
     A ledger that was renamed while it was open, or after a process was killed, left its log under the old name, with
     charges of a server's last second that SQLite would forget without a word. One that has a log under its own name was

@@ -432,7 +432,7 @@ def _is_broken(error: psycopg.Error, connection: Connection) -> bool:
 
 
 def _check_durable(name: str, found: Any) -> None:
-    """`LedgerError` where a COMMIT may be forgotten; `found` begins with `fsync` and `synchronous_commit`."""
+    """Raise `LedgerError` where a COMMIT may be forgotten; `found` begins with `fsync` and `synchronous_commit`."""
     if not found:
         raise damaged(name.removeprefix("ledger "))
     if found[0] != "on":

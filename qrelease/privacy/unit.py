@@ -1,5 +1,4 @@
-"""Whose promise a cost is: one record's, or a person's who has at most m records. The one place that turns one into
-the other.
+"""The unit of a cost, one record or a person with at most m records; converts the cost of a person to that of a record.
 
 Every mechanism is proved for tables that differ by one record. Where a person is the unit (`data.persons`), at most m
 records of each are kept, chosen by a function of that person's own records. So tables that differ by a person differ
@@ -19,7 +18,7 @@ records cost no more than what was charged:
   here at ε ≤ 1, and up to 4 % less at ε = 10; of what is spent in ρ, it has as much at ε ≤ 1 and 4 to 9 % less at 10.)
 
 **Where a person counts once** (`weights = "persons"`), each of her k <= m kept records counts 1/k, rounded to multiples
-of 2^-b that sum to 1 exactly (`data.weighed_records`). So her records come to a distribution p over the cells of the
+of 2^-b that sum to 1 exactly (`data.fractional_records`). So her records come to a distribution p over the cells of the
 universe, Σ_x p_x e_x with p >= 0 and Σ p = 1, where one record is one e_x. Linear answers A x move by A p, or, where
 she is replaced, by A (p - p') = Σ_{x,y} c(x, y) A (e_x - e_y), for any joint distribution c of p and p'. A norm of an
 average is at most the largest norm, so ‖A p‖ <= max_x ‖A e_x‖ and ‖A (p - p')‖ <= max_{x,y} ‖A (e_x - e_y)‖, in L1 and

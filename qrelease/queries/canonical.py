@@ -1,4 +1,4 @@
-"""One name for all spellings of a query: the cells that it counts, on just those columns that it depends on."""
+"""One canonical form for all spellings of a query: the cells that it counts, on the columns that it depends on."""
 
 from __future__ import annotations
 

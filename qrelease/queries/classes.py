@@ -1,4 +1,4 @@
-"""Classes of queries that a synopsis is bought for, and how many queries of each kind a union bound has to count."""
+"""Classes of queries that a synopsis answers as a whole, and their sizes for union bounds."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Conjunctions:
         return [n - m + 1 if ranges else comb(n, m) for m in range(1, n)]
 
     def cells(self, domain: Domain, axes: Axes) -> Counter[int]:
-        """How large the queries on some columns are.
+        """How many of the queries on some columns count 1, 2, … cells.
 
         Parameters
         ----------

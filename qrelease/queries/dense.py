@@ -17,7 +17,7 @@ MAX_ENTRIES: Final = 1 << 22
 
 
 def check_dense(workload: Workload) -> None:
-    """`TooLarge` if the queries over all cells of the universe would not fit; allocates nothing."""
+    """Raise `TooLarge` if the queries over all cells of the universe would not fit; allocates nothing."""
     cells = workload.domain.size
     if len(workload) * cells > MAX_ENTRIES:
         raise TooLarge(

@@ -1,4 +1,4 @@
-"""How far a person moves answers whose records differ in some columns, as a share of what equal records would.
+"""The sensitivity to a person whose records differ in some columns, as a share of that for equal records.
 
 Where a person has at most m records, answers A x to linear queries move by ‖Σ_r A e_r‖² <= m² a, if a is the squared
 norm of what one record moves. Where any two of her records differ in the columns D (`distinct` in a schema, which holds

@@ -69,7 +69,7 @@ class CellValues:
 
 
 def check_numbers(attribute: Attribute, kind: str) -> None:
-    """`InvalidInput` unless a column holds numbers within public bounds, as a sum or a quantile needs."""
+    """Raise `InvalidInput` unless a column holds numbers within public bounds, as a sum or a quantile needs."""
     name = attribute.name
     if attribute.kind == "category":
         raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{name}")
@@ -276,12 +276,12 @@ class NumericQuestion:
         if self.kind in _OF_NUMBERS:
             check_numbers(attribute, self.kind)
         elif attribute.undecided:
-            raise InvalidInput(f"column {self.column!r} is to be learned first, by `qrelease schema learn`")
+            raise InvalidInput(f"column {self.column!r} must be learned first, by `qrelease schema learn`")
 
     def _check_by(self) -> None:
         for name in self.by:
             if self.domain.attributes[_axis(self.domain, name)].undecided:
-                raise InvalidInput(f"column {name!r} is to be learned first, by `qrelease schema learn`")
+                raise InvalidInput(f"column {name!r} must be learned first, by `qrelease schema learn`")
             if name == self.column:
                 raise InvalidInput(f"column {name!r} is asked about and grouped by: leave it out of one of them")
         if len(set(self.by)) != len(self.by):
@@ -434,7 +434,7 @@ class NumericQuestion:
         return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))
 
     def place(self, labels: Sequence[str]) -> int:
-        """The number of a group.
+        """The position of a group among all groups.
 
         Parameters
         ----------

@@ -117,7 +117,7 @@ class Paid:
 
 @final
 class Curator:
-    """The private table, its budget and the source of noise: the only door to private counts.
+    """Holds the private table, its budget and the source of noise: all releases, estimates and sessions are made by it.
 
     The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
     drawn; what can be known to be wrong is raised before the charge.
@@ -173,9 +173,9 @@ class Curator:
             )
 
     def _check_records(self, what: str) -> None:
-        """`InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
+        """Raise `InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
         if not self._table.keeps_records:
-            raise InvalidInput(f"{what} needs the records, and this source has exact counts of them alone")
+            raise InvalidInput(f"{what} needs single records, and this source has only counts of them")
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None, unit: Unit | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
@@ -580,7 +580,7 @@ class Curator:
         """
         _check_made(mechanism)
         if isinstance(key, str) and is_of_release(key):
-            raise InvalidInput(f"the key {key!r} is such as releases have: give the session another one")
+            raise InvalidInput(f"the key {key!r} looks like a key of a release: give the session another one")
         if not isinstance(mechanism, OnlineMechanism | PayingMechanism):
             raise InvalidInput(
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
@@ -649,10 +649,10 @@ def _promise(
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:
-    """`InvalidInput` for a class, which has the methods of what it makes, too."""
+    """Raise `InvalidInput` for a class, which has the methods of what it makes, too."""
     if isinstance(made, type):
         name = made.__name__
-        raise InvalidInput(f"take a {kind} that was made, {name}(), not the class {name} itself")
+        raise InvalidInput(f"pass an object, {name}(), as the {kind}, not the class {name} itself")
 
 
 def _written_out(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""How far off an answer of a release may be: by its measurements, or where there is none of them, by its margins."""
+"""Error bars of a release's answers: from their own measurements, or where there are none, from measured margins."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _column(attribute: Attribute, codes: npt.NDArray[np.integer[Any]], rng: np.r
 
 
 def check_frame(frame: str | None) -> None:
-    """`InvalidInput` unless this is a kind of data frame whose package is installed, or None."""
+    """Raise `InvalidInput` unless this is a kind of data frame whose package is installed, or None."""
     if frame is None:
         return
     if frame not in get_args(Frame):

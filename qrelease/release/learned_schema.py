@@ -1,4 +1,4 @@
-"""A schema that was completed from private records, for a charge."""
+"""`Learned`: a schema that was completed from private records, for a charge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qrelease.privacy.ledger_entries import Charge
 @final
 @dataclass(frozen=True)
 class Learned:
-    """A schema that was completed from the records. Public, as what it cost is paid. Made by `Curator.learn`.
+    """A schema with bins and categories learned from the records, for a charge; hence public. `Curator.learn` makes it.
 
     Attributes
     ----------

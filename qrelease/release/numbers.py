@@ -96,7 +96,7 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     if question.domain != release.domain:
         raise InvalidInput("the question is over another domain than this release")
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
-        raise InvalidInput("a running total is of a sum or a count by one column")
+        raise InvalidInput("a running total needs a sum or a count, by one column")
     bars = _exact_count(release)
     summed = _summed_table(release, question)
     if summed is not None:
@@ -362,12 +362,12 @@ def percent_of_total(release: Release, found: Numbers) -> Numbers:
     """
     question = found.question
     if question.kind not in ("sum", "count"):
-        raise InvalidInput(f"a part of the total is of a sum or a count, not of a {question.kind}")
+        raise InvalidInput(f"a share of the total needs a sum or a count, not a {question.kind}")
     summed = _summed_table(release, question)
     if summed is not None:
         return _of_sums(summed.shares())
     if question.kind == "sum" and question.values.low.min() < 0:
-        raise InvalidInput(f"column {question.column!r} may be negative: its sums by bins are no parts of a total")
+        raise InvalidInput(f"column {question.column!r} may be negative: its sums by group are not shares of a total")
     total = numbers(release, replace(question, by=()))
     with np.errstate(invalid="ignore", divide="ignore"):
         value = np.where(total.value > 0, 100 * found.value / total.value, np.nan)
@@ -394,7 +394,7 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
     noise, that is no good approximation: there the interval is made of one for each group.
     """
     if question.kind not in ("sum", "count", "mean", "ratio"):
-        raise InvalidInput(f"two groups differ by a sum, a count, a mean or a ratio, not by a {question.kind}")
+        raise InvalidInput(f"groups are compared by a sum, a count, a mean or a ratio, not by a {question.kind}")
     found, places = numbers(release, question), [first, second]
     summed = _summed_table(release, question)
     if summed is not None:
@@ -491,7 +491,7 @@ def table(release: Release, question: NumericQuestion, options: Options) -> dict
     """The answers to a question as columns: a line for each group, and each of its quantiles or cells."""
     found = numbers(release, question, cumulative=options.cumulative)
     if options.top is not None and found.value.shape[1] > 1:
-        raise InvalidInput(f"the groups of largest values are of one number each, not of a {question.kind} of several")
+        raise InvalidInput(f"groups are ranked by one number each, and a {question.kind} has several")
     if options.percent:
         found = percent_of_total(release, found)
     if options.suppress is not None:

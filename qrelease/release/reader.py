@@ -111,7 +111,7 @@ def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, f
     if found:
         raise InvalidInput(f"{found[0]}, by {sums.SUMS}: see `qrelease verify`")
     if not has_its_id(content, release):
-        raise InvalidInput("id: it says something else than when the release was made: see `qrelease verify`")
+        raise InvalidInput("id: the manifest is not what it was when the release was made: see `qrelease verify`")
 
 
 def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
@@ -120,7 +120,7 @@ def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
 
 
 def _check_digest(digest: object, file: Path, what: str) -> None:
-    """`InvalidInput` for another file than the manifest names."""
+    """Raise `InvalidInput` for another file than the manifest names."""
     if sums.digest(file) != digest:
         raise InvalidInput(f"{file} does not hold the {what} of this release")
 
@@ -168,7 +168,7 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         synopsis = synopsis_of(content["synopsis"], Context(domain, workload, measurements))
     mark, seed = value_of("insecure", content["insecure"], str, None), content["insecure_seed"]
     if isinstance(seed, bool) or (value_of("insecure_seed", seed, int, None) is not None and mark is None):
-        raise InvalidInput(f"insecure_seed: a seed goes with the mark `insecure`, got {seed!r}")
+        raise InvalidInput(f"insecure_seed: only a release that is marked `insecure` has a seed, got {seed!r}")
     return Release(
         synopsis,
         workload,

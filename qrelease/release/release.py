@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class Release:
-    """What is given away: public by construction, and it never sees the table again.
+    """What is given away: noisy measurements, a synopsis that answers queries, and their cost. Public; has no table.
 
     `Curator.release` makes one and `qrelease.load` reads one again. All of its methods compute from what is public
     already, at no further cost to anybody's privacy.
@@ -124,7 +124,7 @@ class Release:
 
     @property
     def unit(self) -> Unit:
-        """Whose promise the cost is: one record's, or that of a person with so many records at most.
+        """The unit that the cost protects: one record, or a person with at most so many records.
 
         Where columns are derived of all records of a person, one record is a person.
         """
@@ -357,7 +357,7 @@ class Release:
         *,
         frame: Frame = "pandas",
     ) -> Any:
-        """What one group's sum, count, mean or share has more than another's, with the interval of the difference.
+        """The difference of two groups in a sum, count, mean or share, with an interval of its own.
 
         Parameters
         ----------
@@ -593,7 +593,7 @@ class Release:
 
     @property
     def has_table(self) -> bool:
-        """Whether there are synthetic records. Even then the universe may be too large for them, see `synthetic`."""
+        """Whether there is a model to draw records from. Its universe may still be too large, see `synthetic`."""
         return self.synopsis.has_table
 
     def save(

@@ -137,7 +137,7 @@ _SIGNED = ("residuals", "least squares")
 
 
 def _check_factors(domain: Domain, content: Mapping[str, Any]) -> None:
-    """`InvalidInput` unless there is one number for each cell of some distinct marginals."""
+    """Raise `InvalidInput` unless there is one number for each cell of some distinct marginals."""
     real("total", content["total"])
     if content["type"] != "histogram":
         raise InvalidInput(f"type: must be 'histogram', got {content['type']!r}")

@@ -38,7 +38,7 @@ _NOTHING = 1e-6  # records: all cells that a weighted table leaves out come to o
 
 
 def check_rows(rows: object) -> None:
-    """`InvalidInput` unless so many synthetic rows can be drawn."""
+    """Raise `InvalidInput` unless so many synthetic rows can be drawn."""
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise InvalidInput(f"rows must be a positive whole number, got {rows!r}")
     if rows > MAX_ROWS:

@@ -1,4 +1,4 @@
-"""A release as a folder: writing it.
+"""Writes a release as a folder of files.
 
 `synthetic.csv`  synthetic records, under the input's header and labels (where the universe fits); a weighted table has
                  a further column `weight`, the number of records that a row stands for
@@ -131,13 +131,13 @@ def _empty(folder: Path) -> None:
 
 
 def check_weighted(domain: Domain) -> None:
-    """`InvalidInput` for a domain that has a column of the name that the weights take."""
+    """Raise `InvalidInput` for a domain that has a column of the name that the weights take."""
     if WEIGHT in domain.names:
-        raise InvalidInput(f"a weighted table has a column {WEIGHT!r} of its own: rename that of the schema")
+        raise InvalidInput(f"a weighted table has a column {WEIGHT!r} of its own: rename that column of the schema")
 
 
 def check_format(format: str) -> None:
-    """`InvalidInput` unless tables can be written in this format here."""
+    """Raise `InvalidInput` unless tables can be written in this format here."""
     if format not in get_args(Format):
         raise InvalidInput(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
     if format == "parquet" and find_spec("pyarrow") is None:

@@ -180,7 +180,7 @@ class Statistic(Protocol):
 
 
 def refuse_empty(statistic: Statistic, domain: Domain, records: int | None, cost: Cost, neighbours: Neighbours) -> None:
-    """`InvalidInput` where n is public and the theorem promises nothing for it."""
+    """Raise `InvalidInput` where n is public and the theorem promises nothing for it."""
     if records is not None and statistic.error_bound(domain, records, cost, neighbours, beta=BETA) == math.inf:
         raise InvalidInput(
             f"{statistic.name} promises nothing for {records:,} records at {cost}: take a larger cost, or more records"

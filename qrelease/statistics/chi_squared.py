@@ -127,7 +127,7 @@ def _margin(tables: Ints, axis: int) -> Floats:
 @final
 @dataclass(frozen=True)
 class IndependenceTest:
-    """Whether two columns are independent: χ² on their noisy table. A missing value is a category like others.
+    """Tests whether two columns are independent, by χ² on their noisy table. Missing is a category like others.
 
     Its value is the statistic and the p-value. What it promises (`error_bound`) is how far the noise moves the share
     that a cell has of all records.
@@ -175,7 +175,7 @@ class IndependenceTest:
 @final
 @dataclass(frozen=True)
 class FitTest:
-    """Whether a column has given shares: χ² on its noisy counts. A missing value is a category like others.
+    """Tests whether a column has given shares, by χ² on its noisy counts. Missing is a category like others.
 
     Its value is the statistic and the p-value, which is exact where n is public. What it promises (`error_bound`) is
     how far the noise moves the share that a cell has of all records.

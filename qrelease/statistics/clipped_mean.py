@@ -232,7 +232,7 @@ def _aim(grid: Grid, cost: PureDP | ZCDP) -> int:
 @final
 @dataclass(frozen=True)
 class SparseVectorMean:
-    """The `auto_avg` of lecture notes: an upper bound by sparse vector, then a noisy sum over a noisy count.
+    """The mean by an upper bound found by sparse vector, then a noisy sum over a noisy count (`auto_avg` of lectures).
 
     With S(b) = Σ min(x, b), x in steps above the grid's least value, AboveThreshold at ε/3 asks S(b) - S(b + 1) for b =
     0, 1, 2, …, which is minus the number of records above b and moves by at most 1, until it is above T. Then come

@@ -1,4 +1,4 @@
-"""Records as rows of a regression: features of whole numbers of bounded length, and models as functions of them."""
+"""Records as rows of a regression, with whole-number features of bounded length, and the models made from them."""
 
 from __future__ import annotations
 

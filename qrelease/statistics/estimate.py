@@ -83,7 +83,7 @@ class Estimate:
 
     @classmethod
     def of(cls, result: EstimateResult, **facts: Any) -> Estimate:
-        """An estimate, of a statistic's result and the facts of its charge.
+        """Make an estimate from a statistic's result and the facts of its charge.
 
         Parameters
         ----------

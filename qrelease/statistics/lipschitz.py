@@ -1,4 +1,4 @@
-"""A test of uniform rows by a Lipschitz extension: exact on what can be listed, hence for small sizes.
+"""A test whether rows are uniform, by a Lipschitz extension that is computed by listing; hence for small sizes only.
 
 X is a table of n rows x of d signs ±1, X̄ the vector of its column sums and T(X) = ‖X̄‖² − nd. On C(Δ), the tables in
 which every row has |⟨x, X̄⟩| ≤ Δ, one replaced row moves T by 2(⟨X̄, x⟩ − ⟨X̄', x'⟩), so by at most 4Δ. The text (Canonne,
@@ -189,7 +189,7 @@ def run_rounds(private: PrivateColumns, rows: Ints, plan: Plan, distance: float)
 @final
 @dataclass(frozen=True)
 class LipschitzTester:
-    """Whether rows of two-valued columns are uniform: accepts, or rejects, for a pure ε. Its n is public.
+    """Tests whether rows of two-valued columns are uniform, under pure ε; the number of rows is public.
 
     For few columns and records: where the tables are too many to be listed it is Laplace noise on T.
     This is the text's, mended; `UniformityTest` keeps a level at any size, and takes (ε, δ) too. What it promises

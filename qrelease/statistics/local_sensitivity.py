@@ -1,4 +1,4 @@
-"""Functions of a column that most tables change little: their values, and how far they move near a given table.
+"""Functions of a column with a small local sensitivity on most tables: their values, and how far they move near one.
 
 x_1 <= … <= x_n are the codes of the column, x_i = 0 for i < 1 and x_i = K - 1 for i > n. LS(x) is the most that one
 record changes the function, and A(x, k) the largest LS(y) of the tables y within k changes of x. All numbers here are
@@ -123,7 +123,7 @@ def window_sensitivities(found: Numbers, low: int, high: int, most: int) -> Ints
 @final
 @dataclass(frozen=True)
 class Median:
-    """x_⌈n/2⌉, the lower median; 0 of no records.
+    """The lower median, x_⌈n/2⌉ of the sorted values; 0 where there are no records.
 
     *Where records come and go*, LS is one gap, x_(h+1) - x_h with h = ⌊n/2⌋. To make the gap from x_i to x_j the one of
     a table takes j - i - 1 removals between, and as many more changes as bring the number of records at most x_i to
@@ -167,7 +167,7 @@ class Median:
 @final
 @dataclass(frozen=True)
 class TrimmedMean:
-    """The mean of x_(t+1), …, x_(n-t), t = ⌊trim n⌋; for neighbours that replace a record.
+    """The mean without the t lowest and t highest values, t = ⌊trim n⌋; for replace-one neighbours only.
 
     In units of 1/(n - 2t) of a step it is a whole number, the sum, and A is `window_sensitivities`.
 
@@ -307,7 +307,7 @@ def _check_trim(name: str, trim: float, grid: Grid, neighbours: Neighbours) -> N
 @final
 @dataclass(frozen=True)
 class StableMean:
-    """The mean of all codes, to the nearest 2^-16 of a step; half of the grid of no records.
+    """The mean of all values, rounded to 2^-16 of a grid step; the middle of the grid where there are no records.
 
     From n records one that goes moves it by |x - mean|/(n - 1) <= (K - 1)/n, one that comes by at most (K - 1)/(n + 1),
     which lecture notes take for the larger one; one that is replaced by (K - 1)/n. Rounding adds one unit at most. A(x,

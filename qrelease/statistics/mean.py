@@ -213,7 +213,7 @@ def result_of(sums: TwoSums, measured: tuple[Measured, ...], beta: float, **choi
 @final
 @dataclass(frozen=True)
 class TextbookMean:
-    """The textbook's mean: a noisy sum around some origin m, over a noisy count, of half the cost each.
+    """The textbook's mean: a noisy sum around an origin m, divided by a noisy count; each gets half the cost.
 
     Parameters
     ----------

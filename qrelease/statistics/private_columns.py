@@ -119,12 +119,12 @@ class PrivateColumns:
 
     @property
     def public_records(self) -> int | None:
-        """The number of records where neighbours have the same, so that it is public; else None."""
+        """The number of records, where it is public because neighbours have the same number; else None."""
         return len(self._table) if self.neighbours is Neighbours.REPLACE_ONE else None
 
     @property
     def moves(self) -> Literal[1, 2]:
-        """How many records at most are to be added or removed to get from a table to a neighbour."""
+        """The most records that are added or removed to get from a table to a neighbour: 1 or 2."""
         return moves(self.neighbours)
 
     def numbers(self, name: str) -> Numbers:
@@ -227,7 +227,7 @@ class PrivateColumns:
         self.spends.append(Spend(what, cost))
 
     def measure(self, what: str, exact: Ints, sensitivity: int, cost: Cost) -> tuple[Ints, Noise]:
-        """Whole numbers with independent noise.
+        """Add independent noise to whole numbers, under one cost.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ class PrivateColumns:
         return exact + self.noise.cauchy(scale)
 
     def choose(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, *, monotone: bool = False) -> int:
-        """The index of a large score.
+        """The index of one of the largest scores, chosen privately.
 
         It is drawn by permute-and-flip under pure ε and by the exponential mechanism under zCDP, each the better one
         there.
@@ -396,7 +396,7 @@ class PrivateColumns:
 
 
 def moves(neighbours: Neighbours) -> Literal[1, 2]:
-    """How many records at most are to be added or removed to get from a table to a neighbour."""
+    """The most records that are added or removed to get from a table to a neighbour: 1 or 2."""
     return 2 if neighbours is Neighbours.REPLACE_ONE else 1
 
 

@@ -60,7 +60,7 @@ def distance(function: LocallyStable, found: Numbers, bound: int, most: int, nei
 @final
 @dataclass(frozen=True)
 class ProposeTestRelease:
-    """A function of a column with noise for a proposed bound of its sensitivity; or a refusal, a value of None.
+    """A function of a column, with noise for a proposed bound of its sensitivity; None where the bound fails the test.
 
     Parameters
     ----------

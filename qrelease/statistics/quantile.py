@@ -74,7 +74,7 @@ def loss_bound(cells: int, sensitivity: int, cost: PureDP | ZCDP, beta: float) -
 
 
 def check_cells(grid: Grid) -> None:
-    """`TooLarge` for a grid of more values than are scored one by one."""
+    """Raise `TooLarge` for a grid of more values than are scored one by one."""
     if grid.cells > MAX_CELLS:
         raise TooLarge(
             f"column {grid.name!r} has {grid.cells:,} values, and at most {MAX_CELLS:,} are scored one by one:"

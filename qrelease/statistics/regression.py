@@ -498,7 +498,7 @@ def regression_from_marginals(
     positive: str | None = None,
     deviation: float = 0.0,
 ) -> dict[str, float | tuple[float, ...]]:
-    """Linear regression from marginals on two columns, which a release has: it costs nothing more.
+    """Linear regression from the two-column marginals of a release, at no further cost.
 
     Parameters
     ----------

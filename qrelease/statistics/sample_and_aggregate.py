@@ -54,7 +54,7 @@ _MEGABYTE: Final = 1 << 20
 @final
 @dataclass(frozen=True)
 class SampleAndAggregate:
-    """The mean, or median, of a function's answers on k random blocks; the module's docstring has the proof.
+    """The noisy mean, or median, of a function's answers on k random blocks; the module's docstring has the proof.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Smooth sensitivity: noise for how far a function moves near the given table, not on any (Nissim et al. 2007).
+"""Smooth sensitivity: noise scaled to how far a function moves near the given table (Nissim et al. 2007).
 
 S(x) = max over k of e^(-βk) A(x, k) is at least LS(x), and ln S moves by at most β between neighbours, for A(x, k) <=
 A(x', k + 1). So is max(S, c) for a public c, which ends the list: k with e^(-βk) (K - 1) <= c need no A. Values are
@@ -118,7 +118,7 @@ def smooth_sensitivity(
 @final
 @dataclass(frozen=True)
 class SmoothSensitivity:
-    """A function of a column with noise for its smooth sensitivity; the module's docstring has the proofs.
+    """A function of a column, with noise scaled to its smooth sensitivity; the module's docstring has the proofs.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def _result(
 @final
 @dataclass(frozen=True)
 class SparseMean:
-    """The means of the columns furthest from an origin, of all columns of a table, which are numbers.
+    """Finds the columns whose means are furthest from an origin, among all columns of a table, and their means.
 
     Its value has the means of `support` columns, by name. What it promises (`error_bound`) is their error.
 
@@ -195,7 +195,7 @@ def _bound(
 @final
 @dataclass(frozen=True)
 class PeelingMean:
-    """The estimate of `SparseMean` by peeling with Laplace noise, as the text has it.
+    """The same estimate as `SparseMean`, by the textbook's peeling with Laplace noise.
 
     Attributes
     ----------

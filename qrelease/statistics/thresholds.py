@@ -32,7 +32,7 @@ _FORMS: Final[dict[str, Any]] = {"best": SparseVector, "sparse": Sparse, "numeri
 @final
 @dataclass(frozen=True)
 class AboveThresholds:
-    """The first c cells whose counts are above T, in the order of the cells; the module's docstring has the forms.
+    """Finds the first c cells, in their order, whose counts are above T; the module's docstring has its variants.
 
     Parameters
     ----------

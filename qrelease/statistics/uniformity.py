@@ -232,7 +232,7 @@ def check_signs(domain: Domain, columns: tuple[str, ...]) -> Frame:
 @final
 @dataclass(frozen=True)
 class UniformityTest:
-    """Whether rows of two-valued columns are uniform: whether each column is a fair coin, all independent.
+    """Tests whether rows of two-valued columns are uniform: each column a fair coin, all independent.
 
     Its value is an estimate of the squared norm of the columns' means as signs, which can be below 0, and a p-value.
     What it promises (`error_bound`) is the norm that a table under the null shows at most, by Cantelli's inequality.
@@ -279,7 +279,7 @@ class UniformityTest:
 @final
 @dataclass(frozen=True)
 class GaussianMeanTest:
-    """Whether columns of numbers, Gaussian with a known covariance, have a given mean: by the signs of whitened rows.
+    """Tests whether Gaussian columns with a known covariance have a given mean, by the signs of whitened rows.
 
     Whitening is done in whole numbers, so that a record's signs depend on nothing but that record. On a coarse grid a
     value may be at the mean itself, and counts as above it: take means between the values.
@@ -354,7 +354,7 @@ class GaussianMeanTest:
 @final
 @dataclass(frozen=True)
 class EfficientTester:
-    """The efficient tester of the text for uniform rows: accepts, or rejects. Its n is public: replace-one only.
+    """The textbook's efficient test whether rows are uniform; the number of rows is public, so replace-one only.
 
     X̃ is a noisy X̄; a row is *bad* where |⟨row, X̃⟩| > τ; few rows may be bad; and T = ‖X̂‖² − nd, with X̂ the sum of
     the other rows, moves little between neighbours, for a row x that comes moves ‖X̂‖² by 2⟨X̂, x⟩ + d.

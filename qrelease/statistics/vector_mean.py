@@ -39,7 +39,7 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.private_columns import PrivateColumns, moves
-from qrelease.statistics.vectors import Frame, Sums, Weighed
+from qrelease.statistics.vectors import Frame, SumAndCount, Sums
 
 
 @final
@@ -85,9 +85,9 @@ class TruncatedMean:
             raise InvalidInput(f"radius must be at least half a step of each column, got {self.radius:g}")
         return np.minimum(found, frame.reach)
 
-    def _plan(self, reach: Ints, cost: Cost, neighbours: Neighbours) -> Weighed:
+    def _plan(self, reach: Ints, cost: Cost, neighbours: Neighbours) -> SumAndCount:
         length = sum(int(r) if isinstance(cost, PureDP) else int(r) ** 2 for r in reach)  # exact, however long
-        return Weighed(length, len(reach), moves(neighbours), cost)
+        return SumAndCount(length, len(reach), moves(neighbours), cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
@@ -138,7 +138,7 @@ _SHORTER: Final = 1 - 2.0**-40  # so that roundings leave a vector inside its ba
 @final
 @dataclass(frozen=True)
 class VectorMean:
-    """The mean of vectors that are clipped to a ball, of which centre and radius are chosen privately.
+    """The mean of vectors clipped to a ball whose centre and radius are chosen privately.
 
     The columns count alike, each as wide as its grid: a ball is one on that scale. Use columns with bounds that are
     comparable, in that the spread of each is about the same part of them. It needs a ρ, or an (ε, δ).
@@ -235,13 +235,13 @@ class _Plan:
         return cls(dimension, split(spent, [SHARES.centre, SHARES.radius, SHARES.final]), neighbours)
 
     @property
-    def first(self) -> Weighed:
+    def first(self) -> SumAndCount:
         """The sum for the centre."""
-        return Weighed(self.dimension * _UNIT**2, self.dimension, moves(self.neighbours), self.rho[0])
+        return SumAndCount(self.dimension * _UNIT**2, self.dimension, moves(self.neighbours), self.rho[0])
 
-    def last(self, radius: int) -> Weighed:
+    def last(self, radius: int) -> SumAndCount:
         """The last release: the sum of the vectors clipped to the ball."""
-        return Weighed(radius**2, self.dimension, moves(self.neighbours), self.rho[2])
+        return SumAndCount(radius**2, self.dimension, moves(self.neighbours), self.rho[2])
 
     @property
     def radii(self) -> list[int]:
@@ -288,5 +288,5 @@ def _measured(sums: Sums) -> tuple[Measured, ...]:
     law = spelled(sums.law)
     return (
         Measured("sums, in half steps or parts of the half widths", tuple(sums.sums.tolist()), law),
-        Measured(f"count times {sums.weight}", sums.weighed, law),
+        Measured(f"count times {sums.weight}", sums.weighted_count, law),
     )

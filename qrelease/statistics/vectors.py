@@ -96,7 +96,7 @@ class Frame:
 
 @final
 @dataclass(frozen=True)
-class Weighed:
+class SumAndCount:
     """How a sum of vectors and their number are measured together, as one vector with one law of noise; public.
 
     The number of records is one more coordinate, of weight w: a record moves the whole by √(L² + w²) in L2, or by
@@ -154,25 +154,25 @@ class Sums:
     """A noisy sum of vectors and w times their noisy number; public."""
 
     sums: Ints
-    weighed: int
+    weighted_count: int
     weight: int
     law: Noise
 
     @property
     def records(self) -> float:
         """The noisy number of vectors."""
-        return self.weighed / self.weight
+        return self.weighted_count / self.weight
 
     def mean(self, reach: Ints) -> Floats:
         """The mean of the vectors, none beyond `reach`, (d,): the middle where no record shows."""
-        if self.weighed <= 0:
+        if self.weighted_count <= 0:
             return np.zeros(len(self.sums))
         return np.asarray(np.clip(self.sums / self.records, -reach, reach), np.float64)
 
     def intervals(self, reach: Ints, beta: float) -> Floats:
         """(d, 2): of the mean of the vectors that were summed, in all coordinates with probability 1 - β."""
         t = self.law.largest_of(len(self.sums) + 1, beta)
-        fewest, most = (self.weighed - t) / self.weight, (self.weighed + t) / self.weight
+        fewest, most = (self.weighted_count - t) / self.weight, (self.weighted_count + t) / self.weight
         if fewest <= 0:
             return np.stack([-reach, reach], axis=1).astype(np.float64)
         low, high = self.sums - t, self.sums + t
@@ -181,11 +181,11 @@ class Sums:
 
     def least_records(self, beta: float) -> float:
         """A number that n reaches with probability 1 - β."""
-        return (self.weighed - self.law.reach(beta)) / self.weight
+        return (self.weighted_count - self.law.reach(beta)) / self.weight
 
     def typical(self, reach: Ints) -> Floats:
         """About the root mean square error of each coordinate, (d,)."""
-        if self.weighed <= 0:
+        if self.weighted_count <= 0:
             return np.asarray(2.0 * reach, np.float64)
         spread = np.sqrt(self.law.variance * (1 + (self.mean(reach) / self.weight) ** 2))
         return np.asarray(np.minimum(spread / self.records, 2.0 * reach), np.float64)

@@ -154,13 +154,13 @@ def test_a_run_that_is_cut_off_is_gone_on_with_for_free(tmp_path):
 def test_wrong_tables_are_refused():
     parents = Table.of_persons(PLANES, [np.zeros(2, int), np.zeros(2, int)], ["a", "a"])
     children = Table.of_persons(FLIGHTS, [np.zeros(1, int), np.zeros(1, int)], ["a"])
-    with pytest.raises(InvalidInput, match="a parent has one row for each 'plane'"):
+    with pytest.raises(InvalidInput, match="a parent table has one row for each 'plane'"):
         TwoTables.of(parents, children)
     other = Table.of_persons(Domain((KIND,), person=Person("ship", 2)), [np.zeros(1, int)], ["a"])
     with pytest.raises(InvalidInput, match="the same person column"):
         TwoTables.of(other, children)
     taken = Domain((Attribute(CHILDREN, "coded", codes=2),), person=PERSON)
-    with pytest.raises(InvalidInput, match="rename that of the schema"):
+    with pytest.raises(InvalidInput, match="rename that column of the schema"):
         TwoTables.of(Table.of_persons(taken, [np.zeros(1, int)], ["a"]), children)
 
 
@@ -214,7 +214,7 @@ def test_a_folder_that_cannot_be_written_tells_of_the_charge_and_is_gone_on_with
     ("more", "said"),
     [
         (["--both"], "--both releases two tables: give the other one by --parent"),
-        (["--both", "--parent", "PLANES", "--weighted"], "--both goes without --weighted"),
+        (["--both", "--parent", "PLANES", "--weighted"], "--both cannot be used with --weighted"),
         (["--both", "--parent", "PLANES", "--mechanism", "matrix"], "a synthetic table is wanted"),
         (["--both", "--parent", "PLANES", "--mechanism", "mwem", "--rounds", "0"], "rounds must be"),
     ],

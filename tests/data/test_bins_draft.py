@@ -122,7 +122,7 @@ def test_a_hierarchy_is_declared_once(tmp_path: Path) -> None:
         ('file = "towns.csv"', 'file = "town.csv"', "town.csv cannot be read"),
         ('file = "towns.csv"', 'fil = "towns.csv"', "categories must be a list of texts, or file"),
         ('categories = ["N", "S"]', 'categories = ["N", "W"]', "parent 'province' has no category 'S'"),
-        ('parent = "province"', 'parent = "name"', "parent 'name' is no attribute"),
+        ('parent = "province"', 'parent = "name"', "parent 'name' is not an attribute"),
         ('parent = "province"', "parent = 3", "parent must be the name of an attribute"),
         ('{ file = "towns.csv", column = "code" }', '["b"]', "parent needs categories from a file"),
     ],

@@ -193,7 +193,7 @@ def test_the_command_line_derives(folder, capsys):
         ('x = { take = "any", where = "age > 3" }', "derived 'x': "),
         ('x = { take = "any", where = 3 }', "must be texts"),
         ('x = { take = "count", bins = [0] }', "bins must be"),
-        ('who = { take = "any" }', "the person column 'who' is an attribute too"),
+        ('who = { take = "any" }', "the person column 'who' is also an attribute"),
     ],
 )
 def test_a_wrong_rule_is_one_line(tmp_path, rules, told):
@@ -211,7 +211,7 @@ def test_more_than_one_record_a_person_and_rules_about_records_do_not_go_with_it
     with pytest.raises(InvalidInput, match="so at_most is 1, got 3"):
         schema.load(path)
     path.write_text(RECORDS + RULES + "[[impossible]]\nwhere = \"year = 0 and ward = 'west'\"\n")
-    with pytest.raises(InvalidInput, match="derive goes without"):
+    with pytest.raises(InvalidInput, match="derive cannot be used with"):
         schema.load(path)
     path.write_text(f'{RECORDS}[person]\ncolumn = "who"\nderive = 3\n')
     with pytest.raises(InvalidInput, match="derive must be a table"):

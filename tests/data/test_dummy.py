@@ -38,7 +38,7 @@ def test_no_record_is_impossible_and_all_others_occur():
 
 def test_rules_that_leave_hardly_anything_are_an_error():
     narrow = Domain(coded(4000, 4000).attributes, impossible=("a > 0", "b > 0"))
-    with pytest.raises(InvalidInput, match="too few records for a dummy table"):
+    with pytest.raises(InvalidInput, match="leave too few possible records"):
         dummy_codes(narrow, 10, np.random.default_rng(0))
 
 

@@ -144,25 +144,25 @@ def written(path, who):
 @pytest.mark.parametrize(
     ("who", "told"),
     [
-        (["a", "", "b"], r"line 3: person column 'who': '' is the key of nobody; list it in missing = \[''\]"),
-        (["a", "NA", "b"], "line 3: person column 'who': 'NA' is the key of nobody"),
-        (["a", "  nan"], "line 3: person column 'who': '  nan' is the key of nobody"),
-        (["7", "8", " 7"], "line 4: person column 'who': '7' and ' 7' differ in their spelling alone"),
-        (["7", "7.0"], "'7' and '7.0' differ in their spelling alone"),
-        (["1e2", "100"], "differ in their spelling alone"),
-        (["True", "true"], "differ in their spelling alone"),
-        (["true", "1"], "differ in their spelling alone"),
-        (["0.0", "FALSE"], "differ in their spelling alone"),
-        (["2024-01-31", "2024-01-31 00:00"], "differ in their spelling alone"),
-        (["9007199254740993", "9007199254740993.0"], "differ in their spelling alone"),
-        (["9007199254740992", "9007199254740993.0"], "differ in their spelling alone"),
-        (["0.1", "0.10000000000000001"], "differ in their spelling alone"),
-        (["0.10000000000000001", "0.1"], "differ in their spelling alone"),
-        (["2024-01-31T01:00:00.1234567", "2024-01-31T01:00:00.1234568"], "differ in their spelling alone"),
-        (["1e999999999", "2e999999999"], "differ in their spelling alone"),
+        (["a", "", "b"], r"line 3: person column 'who': '' looks like a missing key; list it in missing = \[''\]"),
+        (["a", "NA", "b"], "line 3: person column 'who': 'NA' looks like a missing key"),
+        (["a", "  nan"], "line 3: person column 'who': '  nan' looks like a missing key"),
+        (["7", "8", " 7"], "line 4: person column 'who': '7' and ' 7' may be two spellings of one key"),
+        (["7", "7.0"], "'7' and '7.0' may be two spellings of one key"),
+        (["1e2", "100"], "may be two spellings of one key"),
+        (["True", "true"], "may be two spellings of one key"),
+        (["true", "1"], "may be two spellings of one key"),
+        (["0.0", "FALSE"], "may be two spellings of one key"),
+        (["2024-01-31", "2024-01-31 00:00"], "may be two spellings of one key"),
+        (["9007199254740993", "9007199254740993.0"], "may be two spellings of one key"),
+        (["9007199254740992", "9007199254740993.0"], "may be two spellings of one key"),
+        (["0.1", "0.10000000000000001"], "may be two spellings of one key"),
+        (["0.10000000000000001", "0.1"], "may be two spellings of one key"),
+        (["2024-01-31T01:00:00.1234567", "2024-01-31T01:00:00.1234568"], "may be two spellings of one key"),
+        (["1e999999999", "2e999999999"], "may be two spellings of one key"),
         (
             ["1" * 5000, "1" * 5000 + ".0"],
-            "line 3: person column 'who': '1{40}…' and '1{40}…' differ in their spelling",
+            "line 3: person column 'who': '1{40}…' and '1{40}…' may be two spellings",
         ),
     ],
 )
@@ -193,7 +193,7 @@ def test_records_of_nobody_are_left_out_where_the_schema_says_how_nobody_is_spel
     assert rows_of(Table.from_frame(frame, of(1, ("",)))) == Counter({(0, 0): 1, (0, 2): 1})
     numbers = pd.DataFrame({"who": [1.0, np.nan, 2.0], "color": ["red"] * 3, "size": [0, 1, 2]})
     assert len(Table.from_frame(numbers, of(1, ("",)))) == 2
-    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): person column 'who': '' is the key of nobody"):
+    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): person column 'who': '' looks like a missing key"):
         Table.from_frame(numbers, of(1))
 
 
@@ -227,9 +227,9 @@ def test_a_table_of_nobody_is_a_table(tmp_path):
         ('column = " "\nat_most = 3', "column must be a text"),
         ('column = "who"\nat_most = 3\nmissing = "NA"', "missing must be a list of texts"),
         ('column = "who"\nat_most = 3\nmissing = [1]', "missing must be a list of texts"),
-        ('column = "who"\nat_most = 3\nper = "day"', "unknown key 'per'; it knows column, at_most"),
+        ('column = "who"\nat_most = 3\nper = "day"', "unknown key 'per'; the keys are column, at_most"),
         ('column = "who"\nat_most = 3\nweights = "people"', "weights must be 'records' or 'persons'"),
-        ('column = "a"\nat_most = 3', "the person column 'a' is an attribute too"),
+        ('column = "a"\nat_most = 3', "the person column 'a' is also an attribute"),
     ],
 )
 def test_a_wrong_entry_is_one_line(tmp_path, entry, told):

@@ -198,7 +198,7 @@ def test_a_file_that_changes_after_it_was_read_is_named(tmp_path):
     with paths[1].open("r+b") as file:
         file.seek(4999)
         file.write(b"\xff")
-    with pytest.raises(InvalidInput, match="column 'b' has codes that it had not when it was read"):
+    with pytest.raises(InvalidInput, match="column 'b' has other codes than when it was read"):
         found.counts([(0, 1)])
     assert found.counts([(0,)])[0].sum() == 5000
 

@@ -95,14 +95,14 @@ def test_the_command_line_takes_a_parent(folder, capsys):
 
 def test_what_cannot_be_joined_is_one_line(folder, tmp_path):
     _, planes = folder
-    with pytest.raises(InvalidInput, match="one row for each 'tailnum', and here one of them has two"):
+    with pytest.raises(InvalidInput, match="one row for each 'tailnum', and this one has two"):
         pd.concat([planes, planes[:1]]).to_csv("twice.csv", index=False)
         Table.read("flights.csv", "schema.toml", parent="twice.csv")
     (tmp_path / "strict.toml").write_text(SCHEMA.replace('missing = [""]', ""))
     with pytest.raises(InvalidInput, match="column 'seats' knows no missing value"):
         Table.read("flights.csv", "strict.toml", parent="planes.csv")
     (tmp_path / "plain.toml").write_text(SCHEMA.partition("[person]")[0])
-    with pytest.raises(InvalidInput, match=r"say which column is its key, by a \[person\]"):
+    with pytest.raises(InvalidInput, match=r"a parent table needs a \[person\] in the schema"):
         Table.read("flights.csv", "plain.toml", parent="planes.csv")
     with pytest.raises(InvalidInput, match="has all of the columns"):
         Table.read("flights.csv", "schema.toml", ["late"], parent="planes.csv")

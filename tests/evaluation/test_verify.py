@@ -323,7 +323,7 @@ def test_a_manifest_by_itself_has_to_have_its_id(tmp_path):
     shutil.copy(folder / "release.json", alone)
     qr.load(alone)
     alone.write_text(alone.read_text().replace('"dataset": "people"', '"dataset": "others"'))
-    with pytest.raises(qr.InvalidInput, match="id: it says something else"):
+    with pytest.raises(qr.InvalidInput, match="id: the manifest is not what it was"):
         qr.load(alone)
     FORGERIES["a changed total"][0](folder)  # which is not in the id
     with pytest.raises(qr.InvalidInput, match=r"release\.json is not what it was"):

@@ -232,14 +232,14 @@ def test_pure_epsilon_gains_nothing_and_a_plan_tells_what_the_rest_does():
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"distinct": ["day"]}, "distinct names 'day', which is no attribute"),
+        ({"distinct": ["day"]}, "distinct names 'day', which is not an attribute"),
         ({"distinct": "month"}, "distinct must be a list of columns"),
         ({"distinct": [1]}, "distinct must be a list of columns"),
         ({"distinct": ["month", "month"]}, "names a column twice"),
-        ({"distinct": ["month"], "weights": "persons"}, "distinct goes without weights"),
+        ({"distinct": ["month"], "weights": "persons"}, "distinct cannot be used with weights"),
         (
             {"distinct": ["n"], "derive": {"n": {"take": "any"}}},
-            "goes without derive",
+            "cannot be used with derive",
         ),
     ],
 )

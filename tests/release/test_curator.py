@@ -173,7 +173,9 @@ def test_a_release_takes_a_mechanism_of_releases(wrong):
 def test_a_class_is_no_mechanism():
     with Ledger.open(None, PureDP(1.0)) as ledger:
         curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
-        with pytest.raises(InvalidInput, match=r"take a mechanism that was made, MWEM\(\), not the class MWEM itself"):
+        with pytest.raises(
+            InvalidInput, match=r"pass an object, MWEM\(\), as the mechanism, not the class MWEM itself"
+        ):
             curator.release(MWEM, Workload.marginals(PEOPLE, 1), PureDP(1.0))
         with pytest.raises(InvalidInput, match="not the class Online itself"):
             curator.open(Online, PureDP(1.0))

@@ -11,10 +11,10 @@ from persons_listed import KEYS, TABLES, counted, pairs_of, table_of, worst_of
 from qrelease.apps.cli import main
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
+from qrelease.data.fractional_records import FractionalRecords
 from qrelease.data.person import Person
 from qrelease.data.schema import domain_from_json, to_toml
 from qrelease.data.table import Table
-from qrelease.data.weighed_records import WeighedRecords
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.evaluate import evaluate
 from qrelease.evaluation.planning import plan
@@ -67,7 +67,7 @@ def apart(bounded, relation, domain):
 
 
 def of_counts(counts, domain=HALVES):
-    return WeighedRecords(domain, (np.array([0, 1], np.uint8),), np.array(counts))
+    return FractionalRecords(domain, (np.array([0, 1], np.uint8),), np.array(counts))
 
 
 def door(counts, relation, claim, choices, unit=None, domain=HALVES):
@@ -182,20 +182,20 @@ def test_every_mechanism_keeps_it_in_parts_that_are_rounded(name, bounded, relat
 def each_counts_one(table):
     """Records that are kept count one each, at the price of a person who counts once."""
     kept = table.bounded(KEYS[0])
-    return WeighedRecords(table.domain, kept.columns, np.full(len(kept.parts), 1 << table.domain.weight_bits))
+    return FractionalRecords(table.domain, kept.columns, np.full(len(kept.parts), 1 << table.domain.weight_bits))
 
 
 def rounded_up(table):
     """Each record's part is rounded by itself: three thirds come to more than one."""
     kept = table.bounded(KEYS[0])
-    return WeighedRecords(table.domain, kept.columns, np.where(kept.parts < 1 << 7, 86, kept.parts))
+    return FractionalRecords(table.domain, kept.columns, np.where(kept.parts < 1 << 7, 86, kept.parts))
 
 
 def by_the_share_of_all(table):
     """Each record counts its share of the records of all: one person less moves those of the others."""
     kept = table.bounded(KEYS[0])
     each = (3 << table.domain.weight_bits) // max(len(kept.parts), 1)
-    return WeighedRecords(table.domain, kept.columns, np.full(len(kept.parts), each))
+    return FractionalRecords(table.domain, kept.columns, np.full(len(kept.parts), each))
 
 
 @pytest.mark.usefixtures("noise_is_listed")
@@ -209,7 +209,7 @@ def test_a_twin_that_counts_otherwise_is_convicted(wrong):
 def test_a_twin_whose_parts_do_not_sum_to_one_has_no_public_number_of_persons():
     def cut(table):
         kept = table.bounded(KEYS[0])
-        return WeighedRecords(table.domain, kept.columns, np.minimum(kept.parts, 85))
+        return FractionalRecords(table.domain, kept.columns, np.minimum(kept.parts, 85))
 
     def total(counts, choices):
         private, _ = door(counts, SWAP, PureDP(1.0), choices, domain=THIRDS)
@@ -384,7 +384,7 @@ def test_an_evaluation_compares_with_all_records_in_parts_of_persons():
         ({"weights": "persons", "at_most": 2000}, "at_most must be at most 1,024 where each person counts once"),
         (
             {"weights": "persons", "at_most": 1, "derive": {"n": {"take": "count", "bins": [0, 1, 9]}}},
-            "weights go without",
+            "weights cannot be used with",
         ),
     ],
 )

@@ -448,10 +448,13 @@ def test_the_command_line_says_person_everywhere(folder, capsys):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda csv, toml: (csv.replace("p7,", ",", 1), toml), "is the key of nobody"),
-        (lambda csv, toml: (csv.replace("p7,", "8,", 1).replace("p9,", "8.0,", 1), toml), "in their spelling alone"),
+        (lambda csv, toml: (csv.replace("p7,", ",", 1), toml), "looks like a missing key"),
+        (
+            lambda csv, toml: (csv.replace("p7,", "8,", 1).replace("p9,", "8.0,", 1), toml),
+            "two spellings of one key",
+        ),
         (lambda csv, toml: (csv, toml.replace("at_most = 3", "at_most = 0")), "at_most must be"),
-        (lambda csv, toml: (csv, toml.replace('"who"', '"a"')), "is an attribute too"),
+        (lambda csv, toml: (csv, toml.replace('"who"', '"a"')), "is also an attribute"),
         (lambda csv, toml: (csv, toml.replace('"who"', '"whom"')), "no person column 'whom'"),
     ],
 )

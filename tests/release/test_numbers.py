@@ -291,7 +291,7 @@ def test_running_totals_and_parts_hold_as_often_as_they_say():
 @pytest.mark.parametrize(
     ("text", "options", "told"),
     [
-        ("mean:delay by carrier", {"percent": True}, "part of the total"),
+        ("mean:delay by carrier", {"percent": True}, "share of the total"),
         ("mean:delay by carrier", {"cumulative": True}, "running total"),
         ("count by carrier*late", {"cumulative": True}, "running total"),
         ("quantile(.1,.9):delay", {"top": 1}, "one number each"),

@@ -117,7 +117,7 @@ def test_of_a_universe_with_more_cells_than_rows_equal_records_are_one_row() -> 
 
 
 def test_a_column_of_the_weights_name_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="rename that of the schema"):
+    with pytest.raises(InvalidInput, match="rename that column of the schema"):
         writer.check_weighted(Domain.coded({"weight": 2}))
 
 

@@ -76,7 +76,7 @@ def test_a_table_made_of_bins_has_no_numbers_and_says_so_before_the_charge():
 
 def test_categories_that_are_to_be_learned_come_first():
     table = Table(Domain((RAW, Attribute("town", "category", learn=5))), (np.array([0, 7]), np.array([0, 1])))
-    with Ledger.open(None, COST, dataset="towns") as ledger, pytest.raises(InvalidInput, match="town: to be learned"):
+    with Ledger.open(None, COST, dataset="towns") as ledger, pytest.raises(InvalidInput, match="town: must be learned"):
         Curator(table, ledger, Entropy.insecure(1)).estimate(Mean("price"), COST)
 
 

@@ -1,4 +1,4 @@
-"""The command line: thin, and a command is loaded only when it is asked for.
+"""The command line: it parses arguments and loads the module of a command only when that command is used.
 
 A command is the module of its name. Its `options(parser)` declares its options, the default `run`, a function of the
 parsed arguments that returns an exit code, or None for 0, and the default `uncharged`, where it charges a ledger: what

@@ -33,9 +33,9 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
         raise InvalidInput("--both releases two tables: give the other one by --parent FILE")
     for option in _WITHOUT:
         if getattr(arguments, option) not in (None, False):
-            raise InvalidInput(f"--both goes without --{option.replace('_', '-')}")
+            raise InvalidInput(f"--both cannot be used with --{option.replace('_', '-')}")
     if arguments.out_format != "csv":
-        raise InvalidInput("--both writes CSV: leave --out-format out")
+        raise InvalidInput("--both writes CSV only: leave out --out-format")
     from qrelease.apps.two_tables import check_linked, release_linked
     from qrelease.data.two_tables import TwoTables
     from qrelease.privacy import Neighbours

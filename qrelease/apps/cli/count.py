@@ -39,7 +39,7 @@ def _count(arguments: argparse.Namespace) -> None:
     files = [arguments.out / f"{shard.name}{SUFFIX}" for shard in arguments.data]
     twice = next((file for i, file in enumerate(files) if file in files[:i] or file.exists()), None)
     if twice is not None:
-        raise InvalidInput(f"{twice} is there already: a shard is counted once")
+        raise InvalidInput(f"{twice} exists already: each shard is counted once")
     try:
         arguments.out.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

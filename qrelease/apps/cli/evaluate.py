@@ -146,7 +146,7 @@ def _of_release(folder: Path, domain: Domain) -> Table:
 
     release = load(folder)
     if release.domain != domain:
-        raise InvalidInput(f"{folder} is over another universe than the data: take its --schema and its --columns")
+        raise InvalidInput(f"{folder} was made with another schema or other columns: give those of the release")
     for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
         if file.is_file() and WEIGHT not in header(file):
             return Table.read(file, domain.of_rows)

@@ -147,7 +147,7 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
     folder: Path = arguments.data.resolve().parent
     dataset = dataset_of(arguments)
     if not dataset or Path(dataset).name != dataset:
-        raise InvalidInput(f"dataset {dataset!r} cannot be the name of a ledger: say which with --ledger")
+        raise InvalidInput(f"dataset {dataset!r} cannot be the name of a ledger: name one by --ledger")
     beside, earlier = folder / f"{dataset}.ledger", _earlier_ledger(folder, dataset)
     if earlier.exists() and beside.exists():
         raise LedgerError(f"two ledgers, {beside} and {earlier}, for one table: say which counts with --ledger")

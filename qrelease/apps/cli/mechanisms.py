@@ -55,7 +55,7 @@ def options_of(name: str, **options: float | None) -> dict[str, float]:
     for option in given:
         if name not in OPTIONS[option]:
             spelled = option.replace("_", "-")
-            raise InvalidInput(f"--{spelled} belongs to {' and '.join(OPTIONS[option])}, {name} has none")
+            raise InvalidInput(f"--{spelled} is an option of {' and '.join(OPTIONS[option])}, not of {name}")
     return given
 
 

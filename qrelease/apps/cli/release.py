@@ -1,4 +1,4 @@
-"""`qrelease release`: what can be known to be wrong is said before the ledger is charged."""
+"""`qrelease release`: checks all that can be checked, charges the ledger, makes the release and writes its folder."""
 
 from __future__ import annotations
 
@@ -263,7 +263,9 @@ def _take_counts(arguments: argparse.Namespace) -> None:
     if arguments.counts is None:
         return
     if arguments.parent is not None or arguments.query is not None or dialect_of(arguments) is not None:
-        raise InvalidInput("--counts goes without --parent, --query and what CSV files are: they were counted")
+        raise InvalidInput(
+            "--counts cannot be used with --parent, --query or options about CSV files: they were read already"
+        )
     if arguments.dataset is None and arguments.ledger is None:
         raise InvalidInput(
             "--counts needs --dataset NAME, or --ledger: a ledger named after the counts would be a second budget"
@@ -303,12 +305,12 @@ def _tell_misfit(misfit: float) -> None:
 def _mechanism(arguments: argparse.Namespace) -> Mechanism:
     """The one that was asked for, with its options."""
     if arguments.numbers is None and arguments.mechanism == _SUMS:
-        raise InvalidInput("--mechanism sums measures --numbers, of which there are none")
+        raise InvalidInput("--mechanism sums needs questions to measure: give them by --numbers")
     counting = _counting(arguments)
     if arguments.numbers is None:
         assert counting is not None
         if arguments.clip is not None or arguments.numbers_share is not None:
-            raise InvalidInput("--clip and --numbers-share are about --numbers, of which there are none")
+            raise InvalidInput("--clip and --numbers-share need --numbers")
         return counting
     from qrelease.mechanisms.number_sums import NumberSums
 
@@ -341,7 +343,7 @@ def _counting(arguments: argparse.Namespace) -> Mechanism | None:
     options = {option: getattr(arguments, option) for option in OPTIONS}
     if arguments.mechanism == _SUMS:
         for name in (option for option, value in options.items() if value is not None):
-            raise InvalidInput(f"--{name.replace('_', '-')} belongs to {' and '.join(OPTIONS[name])}, sums has none")
+            raise InvalidInput(f"--{name.replace('_', '-')} is an option of {' and '.join(OPTIONS[name])}, not of sums")
         return None
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import Auto
@@ -484,7 +486,7 @@ def _foretell(
 
 
 def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path, public: int | None) -> None:
-    """`InvalidInput` unless the disks have room for the release, and for what is drawn beside the ledger.
+    """Raise `InvalidInput` unless the disks have room for the release, and for what is drawn beside the ledger.
 
     What synthetic records take is counted where their number is public.
     """

@@ -49,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _check_total(jobs: list[argparse.Namespace]) -> None:
-    """`BudgetExceeded` where a new ledger would not hold all of them: before the first is charged."""
+    """Raise `BudgetExceeded` where a new ledger would not hold all of them: before the first is charged."""
     from qrelease.apps.cli.ledgers import ledger_path
     from qrelease.apps.cli.shared import cost_given
     from qrelease.privacy import Filter

@@ -1,4 +1,4 @@
-"""`qrelease score`: figures of quality that may be published, for a charge."""
+"""`qrelease score`: noisy quality scores of a synthetic table, which may be published, for a charge."""
 
 from __future__ import annotations
 

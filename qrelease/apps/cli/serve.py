@@ -157,7 +157,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     if arguments.file is None:
         if missing := [f"--{name}" for name in _NEEDED if getattr(arguments, name) is None]:
-            raise InvalidInput(f"serve takes a FILE of datasets, or {', '.join(missing)} too")
+            raise InvalidInput(f"serve needs a FILE of datasets, or else {', '.join(missing)} as well")
         server, serving = arguments, _serving(arguments, {None: arguments})
     else:
         _check_alone(arguments)
@@ -166,11 +166,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     def read() -> Serving:
         again, found = _read(arguments.file)
         if _place(again) != _place(server):
-            raise InvalidInput(f"{arguments.file}: host, port and metrics-port are those of the start: start it again")
+            raise InvalidInput(f"{arguments.file}: host, port and metrics-port can change only at a new start")
         return found
 
     if server.metrics_port == server.port != 0:
-        raise InvalidInput("metrics-port is the port of the server too, where anybody would see them: take another")
+        raise InvalidInput("metrics-port is also the server's port, where anybody could read the metrics: take another")
     with ExitStack() as closing:
         listening = closing.enter_context(listen(server.host, server.port))
         if not ip_address(listening.getsockname()[0]).is_loopback:
@@ -229,10 +229,10 @@ def _place(server: argparse.Namespace) -> tuple[object, ...]:
 
 
 def _check_alone(arguments: argparse.Namespace) -> None:
-    """`InvalidInput` for options beside a file, which has them all."""
+    """Raise `InvalidInput` for options beside a file, which has them all."""
     parser = argparse.ArgumentParser(add_help=False)
     dataset_options(parser, required=False)
     server_options(parser)
     for name, value in vars(parser.parse_args([])).items():
         if getattr(arguments, name) != value:
-            raise InvalidInput(f"--{name.replace('_', '-')} stands in {arguments.file} where it is meant")
+            raise InvalidInput(f"--{name.replace('_', '-')} must be written into {arguments.file}, not given beside it")

@@ -42,14 +42,14 @@ def read_serve_file(
         raise InvalidInput(f"{path}: {error}") from None
     datasets = found.get("datasets")
     if unknown := sorted(found.keys() - {"server", "datasets"}):
-        raise InvalidInput(f"{path} has [server] and [datasets.NAME] alone, not {unknown[0]!r}")
+        raise InvalidInput(f"{path} may have [server] and [datasets.NAME] only, got {unknown[0]!r}")
     if not isinstance(datasets, dict) or not datasets:
         raise InvalidInput(f"{path} has no [datasets.NAME]")
     parsed = {}
     for name, table in datasets.items():
         if not _NAME.fullmatch(name):
             raise InvalidInput(
-                f"{path}: [datasets.{name}] stands in addresses, so its name has letters, digits, '-', '_' and '.'"
+                f"{path}: [datasets.{name}] becomes part of addresses: its name may have letters, digits and -_. only"
             )
         parsed[name] = _parsed(table, dataset, f"{path}: [datasets.{name}]")
         for option in ("data", "schema", "parent", "ledger"):

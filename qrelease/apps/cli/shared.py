@@ -1,4 +1,4 @@
-"""What several commands share: their options, what is made of them, and what is said about costs and files."""
+"""What several commands share: common options, the objects made from them, and messages about costs and files."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def names(text: str) -> list[str]:
 
 
 def check_memory() -> None:
-    """`TooLarge` where not even the libraries fit: before they are loaded."""
+    """Raise `TooLarge` where not even the libraries fit: before they are loaded."""
     from qrelease._util import memory
 
     memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
@@ -241,7 +241,7 @@ def counts_of(arguments: argparse.Namespace) -> Counts:
     if counts.equal_shards and not arguments.equal_shards:  # for the data holder, who alone knows which it is
         raise InvalidInput(
             f"{arguments.counts} has shards with equal records, from different files: if one is a copy of another, each"
-            " of its records is counted twice, and less protected than is said; if none is, say --equal-shards"
+            " of its records is counted twice, and less protected than is said; if none is, add --equal-shards"
         )
     return counts
 
@@ -294,7 +294,7 @@ def cost_given(arguments: argparse.Namespace) -> Cost:
     from qrelease.privacy import ZCDP
 
     if arguments.delta is not None:
-        raise InvalidInput("--rho has no --delta: a rho holds at every delta")
+        raise InvalidInput("--rho cannot be used with --delta: a rho holds at every delta")
     return ZCDP(arguments.rho)
 
 
@@ -376,7 +376,7 @@ def protection_options(parser: Options) -> None:
 
 
 def check_weak(cost: Cost, meant: bool) -> None:
-    """`InvalidInput` for an ε that promises next to nothing, unless it is meant.
+    """Raise `InvalidInput` for an ε that promises next to nothing, unless it is meant.
 
     A person who types such numbers may not know what they mean.
     """

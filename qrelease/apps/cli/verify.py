@@ -1,4 +1,4 @@
-"""`qrelease verify`: exit code 0 where nothing was found that does not hold, 1 where something was, 2 for bad input."""
+"""`qrelease verify`: exit code 0 where all checks hold, 1 where one fails, 2 for bad input."""
 
 from __future__ import annotations
 

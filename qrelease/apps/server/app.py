@@ -1,4 +1,4 @@
-"""The HTTP side: routes, tokens, limits and errors. It sees nothing private: all it shows comes from the service.
+"""The HTTP side: routes, tokens, limits and errors. It has no access to the table, only to the service.
 
 Nothing is logged but the operator's own troubles, without names, tokens or queries. What a refusal says is a function
 of the request and of what is public; so is the time that it takes, since what is refused draws nothing.

@@ -1,4 +1,4 @@
-"""The server's application without a process or a socket of its own: what is served, for one that calls it directly."""
+"""The server's application without a process or socket of its own, for callers in the same process, such as audits."""
 
 from __future__ import annotations
 

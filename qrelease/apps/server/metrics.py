@@ -1,4 +1,4 @@
-"""What a server did, in numbers for whoever runs it: the text format of Prometheus, which is a few lines by itself.
+"""Metrics of a server for those who run it, written in the text format of Prometheus.
 
 Nothing here is private: requests, statuses and seconds are what clients see, the budget and what was spent of it is
 what every analyst may ask for, and connections are the network's. No count depends on a record.

@@ -1,4 +1,4 @@
-"""What the server says over HTTP: its endpoints and the shapes of what goes in and out, once, as OpenAPI.
+"""The HTTP interface as an OpenAPI document: endpoints, requests and responses; requests are checked against it.
 
 The document that a client reads is what the server itself checks bodies and parameters by (`check`).
 """

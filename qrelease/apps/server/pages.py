@@ -1,4 +1,4 @@
-"""The pages that a browser shows, and the headers that keep it from doing more with a response than show it."""
+"""The server's web pages, and the security headers of all its responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a server: one that listens, loads and looks after the workers, and the workers, its forks.
+"""The processes of a server: a parent, which loads the data, listens and restarts workers, and the forked workers.
 
 The listening socket is made once and handed down, so that a worker that dies leaves the others answering. The one that
 is forked in its place has the table and all code already, shares their memory, and goes on from the ledger: none of the

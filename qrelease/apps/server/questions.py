@@ -1,4 +1,4 @@
-"""What analysts ask over HTTP, as a session takes it, and what they may know of the table before they ask."""
+"""Turns the JSON of analysts' questions into queries of a session, and describes the public schema to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often somebody may ask: token buckets, one for each bearer or address, a bounded number of them."""
+"""Limits how often one analyst or address may ask: token buckets, a bounded number of them."""
 
 from __future__ import annotations
 

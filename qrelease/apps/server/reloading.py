@@ -1,4 +1,4 @@
-"""A server that reads its file again when it is told to, by SIGHUP, and answers all the while.
+"""A server that reads its file of datasets again on SIGHUP, without an interruption of its answers.
 
 This process holds the listening socket and no table. What serves is a child of it, with workers of its own; on a SIGHUP
 another child reads everything anew, and once all its workers can take requests the one before is told to stop: it ends

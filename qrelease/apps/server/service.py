@@ -1,4 +1,4 @@
-"""What is done for analysts in a transaction: quotes, answers that are paid for and written down, the hypothesis.
+"""The work for analysts in one transaction: quotes, answers that are charged and recorded, the public hypothesis.
 
 How long a request takes depends on what is public: on the request, on what was answered before, and on where its answer
 comes from, which the answer says. Noise is drawn in the middle of it and takes the same path whatever its value: the
@@ -157,7 +157,7 @@ class Service:
             full = account.full
             if full and not all(self._known(question) for question in questions):
                 raise NoRoom(
-                    f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only what is known is answered"
+                    f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"
                 )
             purse, answers = _RequestPurse(account, most), list[dict[str, Any]]()
             try:

@@ -1,5 +1,5 @@
-"""Synthetic records as a response holds them, made by a thread beside the loop, of which the other requests shall see
-little: it holds the interpreter for some milliseconds at a time, and while kernels run not at all.
+"""Synthetic records for a response, made in a thread so that other requests are hardly delayed: it holds the
+interpreter for some milliseconds at a time, and not at all while kernels run.
 """
 
 from __future__ import annotations

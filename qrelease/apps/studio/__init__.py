@@ -1,1 +1,1 @@
-"""A local page by which who has no terminal drafts a schema, sees a price, and makes a release: `qrelease studio`."""
+"""`qrelease studio`: a local web page for drafting a schema, seeing prices and making a release without a terminal."""

@@ -1,4 +1,4 @@
-"""Where the ledger of some data stands, for the data holder."""
+"""The ledger of a data file, found and summarised for the data holder."""
 
 from __future__ import annotations
 

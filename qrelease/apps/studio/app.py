@@ -141,7 +141,7 @@ class Studio:
         offer = str(body.get("offer"))
         terms = self._offers.pop(offer, None)
         if terms is None:
-            raise InvalidInput("what is confirmed is a price, once: ask for the price first, or again")
+            raise InvalidInput("a price is confirmed once: ask for the price first, or again")
         try:
             terms.check_schema(await asyncio.to_thread(load, terms.arguments.schema))
             await asyncio.to_thread(self._program.account, terms.arguments)  # refuses the ledger of other people
@@ -174,7 +174,7 @@ class Studio:
             raise InvalidInput("there is no release yet")
         text = {"release.sh": script.shell, "release.py": script.python}.get(name)
         if text is None:
-            raise InvalidInput("there are the scripts release.sh and release.py")
+            raise InvalidInput("the scripts are release.sh and release.py")
         response = bytes_response(text(made).encode(), "text/plain; charset=utf-8")
         response.headers["content-disposition"] = f'attachment; filename="{name}"'
         return response

@@ -115,7 +115,7 @@ def is_data(name: str) -> bool:
 
 
 def _check_name(name: str) -> None:
-    """`InvalidInput` for what is no plain name of a file."""
+    """Raise `InvalidInput` for what is no plain name of a file."""
     plain = 0 < len(name) <= MAX_NAME and not name.startswith(".") and not any(c in "/\\:" or ord(c) < 32 for c in name)
     if not plain:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Who may talk to the studio: whoever has the address that it printed, from this machine, and no other page.
+"""Access control of the studio: only requests from this machine, with the printed token, and from its own page.
 
 The address begins with a token that nobody can guess. It is part of every path, and no cookie, so a page from elsewhere
 cannot make a browser send it. Beside that the `Host` must be this machine's own, by which a name that another host

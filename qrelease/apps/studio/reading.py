@@ -1,4 +1,4 @@
-"""What is wrong with private records, said without any of their values.
+"""Reading private records, with error messages that contain none of their values.
 
 The command line shows the data holder the value that a schema does not list. A page is seen by whoever looks over a
 shoulder or gets a screenshot, so it names the line and the column, and the rest is made of texts of this module alone.

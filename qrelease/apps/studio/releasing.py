@@ -1,4 +1,4 @@
-"""The release: what `qrelease release` does with the same words, one at a time, in a thread of its own."""
+"""Makes a release in a thread, by the code of `qrelease release`; one at a time."""
 
 from __future__ import annotations
 

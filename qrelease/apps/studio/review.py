@@ -1,4 +1,4 @@
-"""What a person reviews: what a draft read off the data beside what shall be public, column by column."""
+"""The review of a schema: for each column what a draft read off the data, and what the reviewer declares public."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class Review:
     def domain(self, content: Any, folder: Folder) -> Domain:
         """What a person made of it, as a universe; `InvalidInput` as for a schema, and for what is to be learned."""
         if not isinstance(content, dict) or not set(content) <= {"attribute", "person", "impossible"}:
-            raise InvalidInput("a schema has attributes, and perhaps a person")
+            raise InvalidInput("a schema has the entries attribute and person only")
         lists = [e["categories"] for e in self.columns if isinstance(e.get("categories"), dict)]
         if any(file not in lists for file in _named_lists(content)):
-            raise InvalidInput("categories are listed; only a schema that was there may take them from a file")
+            raise InvalidInput("list the categories: only a schema that existed before may take them from a file")
         domain = reviewed(with_lists(content, folder.path))
         domain.check_decided()
         person = () if domain.person is None else (domain.person.column,)

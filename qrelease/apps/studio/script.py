@@ -1,4 +1,4 @@
-"""What was done in the studio as a script: the same release again, from a terminal or from Python."""
+"""Exports what was done in the studio as a shell or Python script that makes the same release again."""
 
 from __future__ import annotations
 

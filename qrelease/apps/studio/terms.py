@@ -1,4 +1,4 @@
-"""The terms of a release as the words of `qrelease release`, and what the studio asks of the program about them.
+"""The settings of a release as arguments of `qrelease release`, checked and priced.
 
 The words are the only form in which terms are handed on: the price is of them, the release is made from them, and the
 script that is exported has them.
@@ -66,7 +66,7 @@ class Terms:
         """The terms in a request's body; `InvalidInput` for what is missing, unknown, or of another type."""
         for name in given:
             if name not in _FIELDS:
-                raise InvalidInput(f"{name!r} is no term of a release; there are {', '.join(_FIELDS)}")
+                raise InvalidInput(f"{name!r} is not a setting of a release; these are: {', '.join(_FIELDS)}")
         words = [str(data), f"--schema={schema}"]
         parts: Any = given.get("workload")
         texts = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
@@ -86,7 +86,7 @@ class Terms:
         return cls(tuple(words), program.parsed(words), load(schema))
 
     def check_schema(self, domain: Domain) -> None:
-        """`InvalidInput` where a schema declares another domain than the one that was priced."""
+        """Raise `InvalidInput` where a schema declares another domain than the one that was priced."""
         if domain != self.domain:
             raise InvalidInput(
                 f"{self.arguments.schema.name} was changed since the price was asked for: review it, and ask again"

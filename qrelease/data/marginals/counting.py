@@ -134,7 +134,7 @@ def count_records(
             wrong = kernels.count_codes(codes, *arguments, index, counts)
             if wrong >= 0:
                 name = names[used[wrong]]
-                raise InvalidInput(f"column {name!r} has codes that it had not when it was read: did a file change?")
+                raise InvalidInput(f"column {name!r} has other codes than when it was read: did a file change?")
         return counts
 
     records = len(columns[0])

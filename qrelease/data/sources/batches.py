@@ -154,7 +154,7 @@ def query_reader(path: Path, query: str) -> BatchReader:
 
 
 def _check_plan(connection: Any, query: str, path: str) -> None:
-    """`InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
+    """Raise `InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
     import json
 
     def steps(plan: list[Any]) -> Iterator[str]:

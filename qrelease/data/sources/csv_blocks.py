@@ -1,4 +1,4 @@
-"""CSV files read as blocks of bytes, whose records are those of `CsvReader` or not taken at all.
+"""A fast reader of CSV files, in blocks of bytes; where it cannot tell the records that `CsvReader` reads, it gives up.
 
 `CsvReader` says what a file holds. Kernels find the same cells in the bytes many times sooner, as long as these are
 plain: lines that end in line feeds, quotes only around whole fields, as many cells as the header has. Where one of

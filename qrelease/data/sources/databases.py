@@ -1,4 +1,4 @@
-"""Tables of databases that have no columnar reader: SQLite files, and PostgreSQL servers by their address.
+"""Records from databases: tables of SQLite files, and of PostgreSQL servers.
 
 A table is read as it stands, by one statement that names its columns: nothing that is asked of the database filters,
 joins or counts. So every record is a row of that table, and its code is that of the texts of its own values. A view is
@@ -163,9 +163,7 @@ def _chosen(where: str, tables: Sequence[str], kinds: dict[str, str], table: str
         return table
     if table in kinds:
         raise InvalidInput(f"{where}: {table} is {kinds[table]}, in which one record may change others; {listed}")
-    raise InvalidInput(
-        f"{where}: --query takes the name of a table here, and no statement, which might mix records; {listed}"
-    )
+    raise InvalidInput(f"{where}: --query takes only the name of a table here: a statement might mix records; {listed}")
 
 
 def _quoted(name: str) -> str:
@@ -243,7 +241,7 @@ def postgres_reader(address: str, table: str | None) -> RowReader:
             found = None
         if found is None:
             raise InvalidInput(
-                f"{where}: --query takes the name of a table here, as schema.table, and no statement, which might mix"
+                f"{where}: --query takes only the name of a table here, as schema.table: a statement might mix"
                 f" records; there is no {table!r}"
             )
         schema, name, kind, mixed = found

@@ -1,4 +1,4 @@
-"""How a CSV file is written, as its holder says: a guess from records could be changed by one of them."""
+"""The dialect of a CSV file, as options state it; it is never guessed, since one record could change a guess."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ class Dialect:
         if self.decimal == "." or attribute.kind not in ("coded", "number"):
             return text
         if "." in text and text.strip() not in attribute.missing and isinstance(meaning(text.strip()), float):
-            raise InvalidInput(f"column {attribute.name!r}: value {quoted(text)} has a point, and --decimal is a comma")
+            raise InvalidInput(f"column {attribute.name!r}: value {quoted(text)} has a point, but --decimal is a comma")
         return self.pointed(text)

@@ -1,4 +1,4 @@
-"""From a source to codes: whatever a reader reads, piece by piece, its columns are encoded and collected here.
+"""Encodes the columns that a reader gives, piece by piece, as codes of cells, and collects them.
 
 A reader of a kind of source gives pieces of records, and each piece the codes of its columns. What is in memory is one
 piece and the codes, and these only while they are small: then they go to temporary files, which are mapped.

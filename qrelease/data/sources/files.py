@@ -60,7 +60,7 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
 
     place, suffix = Path(path), unpacked(path).suffix.lower()
     if dialect is not None and (is_server(path) or query is not None or suffix in _NOT_CSV):
-        raise InvalidInput(f"{path}: separator, quote, decimal mark and encoding are of CSV files")
+        raise InvalidInput(f"{path}: separator, quote, decimal mark and encoding are for CSV files")
     if is_server(path):
         return postgres_reader(str(path), query)
     if suffix in SQLITE_SUFFIXES:
@@ -70,12 +70,12 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
             raise InvalidInput(f"{path}: say which of its records with --query")
         if suffix not in DATABASE_SUFFIXES:
             known = ", ".join((*DATABASE_SUFFIXES, *SQLITE_SUFFIXES))
-            raise InvalidInput(f"{path}: a query is of a file of DuckDB's or SQLite's, {known}")
+            raise InvalidInput(f"{path}: a query needs a file of DuckDB or SQLite, {known}")
         return query_reader(place, query)
     if is_pattern(path):
         files = sorted(glob(str(path), recursive=True))
         if not files:
-            raise InvalidInput(f"no file is named {path}")
+            raise InvalidInput(f"no file has a name like {path}")
         return ManyReader(place, [open_reader(file, dialect=dialect) for file in files])
     if is_parquet(path):
         return ParquetReader(path)

@@ -1,4 +1,4 @@
-"""Files of JSON lines: an object a record, by Python's own parser, a value as a data frame has it."""
+"""Files of JSON lines: each line is an object, and one record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queries of a DuckDB file are taken: each row that they give is made of one row of every table they name.
+"""Checks that a query of a DuckDB file makes each of its rows from one row of every table that it names.
 
 What is promised is of the rows that a query gives, so no row may depend on others. DuckDB's parser gives the query as a
 tree, and every node of it has to be known here: columns, constants, comparisons, casts, cases, functions of one row,
@@ -46,7 +46,7 @@ _ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualif
 
 
 def check_row_by_row(connection: Any, query: str, path: str) -> None:
-    """`InvalidInput` for a query that is not known to make each row of one row of every table.
+    """Raise `InvalidInput` for a query that is not known to make each row of one row of every table.
 
     connection  DuckDB's, of the file
     path        what errors call it
@@ -135,7 +135,7 @@ def _name(table: Mapping[str, Any]) -> str:
 
 
 def _check_names(connection: Any, nodes: list[Mapping[str, Any]], path: str) -> None:
-    """`InvalidInput` for a table that is a view, or has generated columns, and for a function that is a macro."""
+    """Raise `InvalidInput` for a table that is a view, or has generated columns, and for a function that is a macro."""
     # Names are put into small letters here: a macro of the file may stand before DuckDB's own function.
     found = connection.execute("select table_name, sql from duckdb_tables() where not internal").fetchall()
     tables = {name.lower(): sql.lower() for name, sql in found}

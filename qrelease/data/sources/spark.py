@@ -1,4 +1,4 @@
-"""Spark's data frames as a source: encoded once and counted where the records are. Needs pyspark, the extra `spark`.
+"""Spark data frames as a source: records are encoded once and counted on the workers. The extra `spark`: pyspark.
 
 `source` encodes a frame by a schema into blocks, which Spark keeps. After that each call of `counts` is one pass over
 the blocks, in which every partition counts its own records, and their counts are added up. What is exact is exact on

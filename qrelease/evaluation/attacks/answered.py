@@ -1,4 +1,4 @@
-"""What an attack on answers sees: the contract of a publisher, who says how many of some people have a secret bit."""
+"""The answers that an attack sees, and the contract of a `Publisher`, which counts the secret bits of some people."""
 
 from __future__ import annotations
 

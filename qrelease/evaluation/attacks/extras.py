@@ -1,4 +1,4 @@
-"""What needs an extra, loaded when it is used."""
+"""Imports of optional packages that some attacks need, on first use."""
 
 from typing import Any
 

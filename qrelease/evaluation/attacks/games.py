@@ -1,4 +1,4 @@
-"""The advantage of guessing which of two worlds one is in, with bounds, beside what privacy allows."""
+"""The success of guessing which of two tables a release came from, with confidence bounds and the bound by ε and δ."""
 
 from __future__ import annotations
 

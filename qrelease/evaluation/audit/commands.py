@@ -1,4 +1,4 @@
-"""The door of the command line: commands over neighbouring tables, and everything that they print and leave behind.
+"""Audits through the command line: commands run on neighbouring tables, with everything that they print and write.
 
 What is printed is compared line by line, and in each line the words apart from the numbers: a number may be noisy, the
 words around it say nothing of the table.

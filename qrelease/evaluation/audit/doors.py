@@ -1,4 +1,4 @@
-"""Whole releases and sessions, attacked through the doors that people use: the command line, `Curator` and HTTP.
+"""Audits of whole releases and sessions through all interfaces that people use: command line, `Curator` and HTTP.
 
 Neighbouring tables go in at each door, with the same insecure noise, and everything that can be seen of what comes out
 is compared: which files there are and what is in them, exit codes, messages, log lines, statuses, headers. Whatever

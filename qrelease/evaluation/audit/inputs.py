@@ -1,4 +1,4 @@
-"""Neighbouring inputs worth trying."""
+"""Pairs of neighbouring inputs that audits try: small ones, and extreme ones."""
 
 from __future__ import annotations
 

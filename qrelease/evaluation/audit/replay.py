@@ -1,4 +1,4 @@
-"""Declared against actual sensitivity: the same noise on two inputs, and how far the output moves."""
+"""Checks a declared sensitivity, by how far the output moves between two inputs under the same noise."""
 
 from __future__ import annotations
 

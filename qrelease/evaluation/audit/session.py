@@ -1,4 +1,4 @@
-"""The door of a server: a session over HTTP, from the schema to refusals of every kind.
+"""Audits through the server: a session over HTTP, from the schema to refusals of every kind.
 
 The application is the one that is served, called as a server calls it; the noise is insecure, so that it can be the
 same for two tables.

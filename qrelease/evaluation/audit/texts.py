@@ -1,4 +1,4 @@
-"""Mechanisms and inputs as a command line spells them."""
+"""Mechanisms and inputs of audits, read from the texts of a command line."""
 
 from __future__ import annotations
 

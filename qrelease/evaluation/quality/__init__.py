@@ -1,1 +1,1 @@
-"""How good a synthetic table is, as those who approve releases know it; and one figure of that which is private."""
+"""Measures of the quality of a synthetic table; not private, except `private_score`."""

@@ -73,7 +73,7 @@ class _Shares:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MarginalScores:
-    """The 1-, 2- and 3-marginal scores of public records against the private ones, of 1000 each.
+    """How near synthetic records are to the private ones, with noise: scores from 0 to 1000 on 1, 2 and 3 columns.
 
     Their error is in points of the score. Noise may take a score beyond 1000.
 

@@ -1,4 +1,4 @@
-"""`quality`: a synthetic table beside the real one, by the figures that approvers know. Not private.
+"""`quality`: compares a synthetic table with the real one by the usual measures. Not private.
 
 Each figure stands beside two others: the sampling floor, that of as many records drawn anew from the real ones, and the
 ceiling, that of as many with independent columns.

@@ -118,7 +118,7 @@ def _keep(measurements: list[Measurement], new: Measurement) -> None:
 @final
 @dataclass(frozen=True)
 class IterativeConstruction:
-    """Private answers by rounds of finding what a hypothesis answers worst, measuring it, and learning from that.
+    """Repeats three steps: find the queries that a hypothesis answers worst, measure them with noise, update it.
 
     The distinguisher finds the query, the update rule learns. There are at most T(α) rounds, each of a draw of the
     distinguisher and a noisy answer v, which cost the same: all rounds' draws together, by basic composition, cost ε.
@@ -174,7 +174,7 @@ class IterativeConstruction:
             positive_probability("alpha of the rule", self.rule.alpha)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` for a rule that does not start well, too many rounds, or a cost too small for them.
+        """Raise `InvalidInput` for a rule that does not start well, too many rounds, or a cost too small for them.
 
         `TooLarge` for a universe or a workload too large for the rule or the distinguisher.
         """

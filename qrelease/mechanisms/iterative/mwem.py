@@ -48,7 +48,7 @@ UPDATE_RULES: Final[dict[Update, type[MultiplicativeWeights] | type[MaximumEntro
 @final
 @dataclass(frozen=True)
 class MWEM:
-    """A synthetic histogram that learns, round by round, the queries it answers worst.
+    """A synthetic histogram; each round measures queries that it answers badly, with noise, and fits it to them.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class MWEM:
             )
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round.
+        """Raise `TooLarge` before anything is allocated, `InvalidInput` for a cost too small for even one round.
 
         And for queries that the rule does not learn from.
         """

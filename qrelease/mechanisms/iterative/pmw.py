@@ -107,7 +107,7 @@ class PrivateMultiplicativeWeights:
         object.__setattr__(self, "queries", whole("queries", self.queries, least=1))
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """`TooLarge` for a universe without a histogram; `InvalidInput` for ρ, or an α that is out of reach.
+        """Raise `TooLarge` for a universe without a histogram; `InvalidInput` for ρ, or an α that is out of reach.
 
         Under add-remove the number of records is private, so whether α is within reach turns out after the charge.
         """

@@ -1,4 +1,4 @@
-"""What private multiplicative weights promises, and the terms that it takes to keep it.
+"""The error bound of private multiplicative weights, and the parameters that achieve it.
 
 Dwork & Roth 2014, Theorems 4.13 to 4.15, in counts and with discrete noise; the names are those of `mechanisms.pmw`.
 

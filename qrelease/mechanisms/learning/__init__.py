@@ -1,1 +1,1 @@
-"""What a schema leaves open, learned from the records: the bins of numbers, and categories that nobody listed."""
+"""Learning what a schema leaves open from the private records: bins of numbers, and categories."""

@@ -1,4 +1,4 @@
-"""Bins from pieces: a point with many records is a bin, and what lies between such points is cut into equal parts."""
+"""Bins from a tree of noisy counts: a value with many records is a bin, the rest is cut into equal parts."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LEARNING_SHARE = 0.1
 
 
 def check(domain: Domain, cost: Cost) -> None:
-    """`InvalidInput` where nothing is to be learned, for a cost in zCDP, and for categories without a δ."""
+    """Raise `InvalidInput` where nothing is to be learned, for a cost in zCDP, and for categories without a δ."""
     check_cost(cost, PureDP, ApproxDP)
     if not domain.undecided:
         raise InvalidInput("the schema leaves nothing to be learned")

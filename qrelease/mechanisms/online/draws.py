@@ -1,4 +1,4 @@
-"""All that a session draws from the private table: noisy counts, noisy answers, and comparisons by sparse vector."""
+"""All draws of a session from the private table: noisy counts, noisy answers, and comparisons by sparse vector."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class NumberAnswer:
 
 
 def check_online(question: NumericQuestion) -> None:
-    """`TooLarge` for a question that a session does not take, `InvalidInput` for a histogram."""
+    """Raise `TooLarge` for a question that a session does not take, `InvalidInput` for a histogram."""
     if question.kind == "histogram":
         raise InvalidInput("a session gives counts of cells by itself: ask for the marginal, or for count by")
     lines = question.groups * max(len(question.probabilities), 1)

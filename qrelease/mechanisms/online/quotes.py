@@ -32,7 +32,7 @@ class Purse(Protocol):
     """A budget beside the session's own, such as that of the analyst who asks."""
 
     def admits(self, cost: Cost) -> None:
-        """`BudgetExceeded` if it does not hold a cost."""
+        """Raise `BudgetExceeded` if it does not hold a cost."""
 
     def spend(self, cost: Cost) -> None:
         """Take a cost out of it; `BudgetExceeded` if it does not hold that."""

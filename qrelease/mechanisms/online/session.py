@@ -138,7 +138,7 @@ class Online:
             self._check_reach(domain, cost, neighbours, known)
 
     def _check_reach(self, domain: Domain, cost: Cost, neighbours: Neighbours, known: int) -> None:
-        """`InvalidInput` where a cap holds no answer within α of so many records, or not their count."""
+        """Raise `InvalidInput` where a cap holds no answer within α of so many records, or not their count."""
         state = SessionState(domain, neighbours, cost, self.alpha, self.beta, self.declared, known)
         everybody = CanonicalGroup.of(domain, Workload.marginals(domain, [()]).groups[0])
         price = state.policy.alone(everybody).cost
@@ -405,7 +405,7 @@ class OnlineSession:
         self._replayed += len(entries)
 
     def _check_kept(self) -> None:
-        """`LedgerError` if the ledger does not hold what was replayed, or not all was replayed that was read."""
+        """Raise `LedgerError` if the ledger does not hold what was replayed, or not all was replayed that was read."""
         self._journal.check_kept()
         if self._replayed != self._journal.length:
             raise LedgerError(f"the session with key {self.key!r} was interrupted while it read; open it again")
@@ -528,7 +528,7 @@ class OnlineSession:
         yield self._state.policy.alone(group)
 
     def _check_covered(self, cost: Cost | None, purse: Purse | None) -> None:
-        """`BudgetExceeded` unless the cap, the ledger and the purse hold what something costs one record."""
+        """Raise `BudgetExceeded` unless the cap, the ledger and the purse hold what something costs one record."""
         assert cost is not None
         after(self._cap, self._state.tally, cost)
         charged = self._unit.of_the_unit(cost)

@@ -1,4 +1,4 @@
-"""What the mechanisms of one choice share, SmallDB and Net: a count of the records, exact answers, one draw.
+"""What SmallDB and Net share: they count the records, compute exact answers, and draw one synopsis.
 
 Both score a synopsis y, read as a distribution, by u = -max_q |q(x) - ñ q(y)|, in counts. With ñ fixed, one record
 added, removed or replaced moves every q(x) by at most 1, so it moves u by at most Δ = 1. Under replace-one ñ = n is

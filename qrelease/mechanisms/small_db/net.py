@@ -90,7 +90,7 @@ class Net:
             raise TooLarge(f"a net of {len(self.net):,} synopses is too large; at most {MAX_SYNOPSES:,} fit: thin it")
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` for a net over another domain, of synopses that do not answer, or a cost too small.
+        """Raise `InvalidInput` for a net over another domain, of synopses that do not answer, or a cost too small.
 
         `TooLarge` for too many answers.
         """

@@ -107,7 +107,7 @@ class SmallDB:
             object.__setattr__(self, "dimension", whole("dimension", self.dimension, least=0))
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`TooLarge` for a range that cannot be searched, `InvalidInput` for a cost too small for the draws."""
+        """Raise `TooLarge` for a range that cannot be searched, `InvalidInput` for a cost too small for the draws."""
         exponential_choice.shares(cost, neighbours)
         check_dense(workload)
         size, cells = self.fixed_size(workload) or 1, workload.domain.size

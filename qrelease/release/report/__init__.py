@@ -1,1 +1,1 @@
-"""The page of a release."""
+"""`report.html`, the page about a release for people."""

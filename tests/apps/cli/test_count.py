@@ -71,7 +71,7 @@ def test_equal_records_of_two_files_are_two_shards_and_one_file_is_one(folder, c
         ([], "either a table or --counts"),
         (["--counts", "counts", "--dataset", "people", "--columns", "sex,age"], "another schema, or other columns"),
         (["--counts", "counts", "--dataset", "people", "--workload", "marginals:3"], "was not counted"),
-        (["--counts", "nowhere", "--dataset", "people"], "no file of counts"),
+        (["--counts", "nowhere", "--dataset", "people"], "not a file of counts"),
         (["--counts", "counts"], "--counts needs --dataset"),
     ],
 )
@@ -87,4 +87,4 @@ def test_what_does_not_fit_is_refused_in_a_line(arguments, said, shards, capsys)
 def test_a_shard_is_counted_once(shards, capsys):
     assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 0
     assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 2
-    assert "a shard is counted once" in capsys.readouterr().err
+    assert "each shard is counted once" in capsys.readouterr().err

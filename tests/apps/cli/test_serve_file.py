@@ -46,14 +46,14 @@ def served(tmp_path, capsys):
     ("old", "new", "said"),
     [
         ("[server]", "[server", "serve.toml: Expected"),
-        ("[server]", "[servers]", "serve.toml has [server] and [datasets.NAME] alone, not 'servers'"),
-        ("datasets.", "data.", "not 'data'"),
-        ("[datasets.staff]", '[datasets."st/aff"]', "[datasets.st/aff] stands in addresses"),
-        ("[datasets.staff]", '[datasets.".."]', "[datasets...] stands in addresses"),
+        ("[server]", "[servers]", "serve.toml may have [server] and [datasets.NAME] only, got 'servers'"),
+        ("datasets.", "data.", "only, got 'data'"),
+        ("[datasets.staff]", '[datasets."st/aff"]', "[datasets.st/aff] becomes part of addresses"),
+        ("[datasets.staff]", '[datasets.".."]', "[datasets...] becomes part of addresses"),
         ("port = 0", "ports = 0", "[server]: unrecognized arguments: ports=0"),
         ("port = 0", "por = 0", "[server]: unrecognized arguments: por=0"),
         ("port = 0", "port = 'x'", "[server]: argument port: invalid int value: 'x'"),
-        ("port = 0", "port = 8765\nmetrics-port = 8765", "metrics-port is the port of the server too"),
+        ("port = 0", "port = 8765\nmetrics-port = 8765", "metrics-port is also the server's port"),
         ("port = 0", "port = 0\nworkers = 0", "workers must be at least 1, got 0"),
         ("port = 0", "port = 0\nrate = nan", "rate must be in 0.001..1e+09, got nan"),
         ("epsilon = 1\n\n", "epsilon = true\n\n", "[datasets.people]: argument epsilon: expected one argument"),
@@ -81,10 +81,10 @@ def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
 
 
 def test_options_stand_in_the_file_or_on_the_command_line(served, capsys):
-    assert "--alpha stands in serve.toml where it is meant" in served(GOOD, "--alpha", "0.1")
-    assert "--port stands in serve.toml where it is meant" in served(GOOD, "--port", "1")
+    assert "--alpha must be written into serve.toml, not given beside it" in served(GOOD, "--alpha", "0.1")
+    assert "--port must be written into serve.toml, not given beside it" in served(GOOD, "--port", "1")
     assert main(["serve", "--data", "people.csv", "--epsilon", "1"]) == 2
-    assert "serve takes a FILE of datasets, or --schema, --ledger too" in capsys.readouterr().err
+    assert "serve needs a FILE of datasets, or else --schema, --ledger as well" in capsys.readouterr().err
 
 
 def test_what_is_wrong_with_a_table_is_said_as_by_a_server_of_one(tmp_path):

@@ -144,7 +144,7 @@ def test_a_wrong_file_leaves_the_service_and_says_why(tmp_path):
         server.write("people", more="alpha = 1\n")
         server.reload("[server]: unrecognized arguments: alpha=1; the service goes on as it was")
         server.write("people", more="host = '127.0.0.2'\n")
-        server.reload("host, port and metrics-port are those of the start: start it again; the service goes on as it")
+        server.reload("host, port and metrics-port can change only at a new start; the service goes on as it")
         (tmp_path / "serve.toml").unlink()
         server.reload("serve.toml cannot be read: No such file or directory; the service goes on as it was")
         assert server.send("/datasets/people/v1/budget", ada)[0] == 200

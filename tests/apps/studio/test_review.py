@@ -81,18 +81,18 @@ def test_categories_of_a_file_stay_those_of_the_schema(page):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "a schema has attributes"),
-        ([], "a schema has attributes"),
+        (None, "a schema has the entries attribute"),
+        ([], "a schema has the entries attribute"),
         ({"attribute": []}, "at least one"),
         ({"attribute": [3]}, "must be a table"),
         ({"attribute": [{"name": "sex"}]}, "kind must be one of"),
-        ({"attribute": [{"name": "sex", "kind": "category", "categories": {"learn": True}}]}, "to be learned first"),
+        ({"attribute": [{"name": "sex", "kind": "category", "categories": {"learn": True}}]}, "must be learned first"),
         ({"attribute": [{"name": "height", "kind": "coded", "codes": 2}]}, "has no column 'height'"),
         ({**content(PUBLIC[0]), "person": {"column": "who", "at_most": 1}}, "has no column 'who'"),
-        ({**content(PUBLIC[0]), "person": {"column": "sex", "at_most": 1}}, "is an attribute too"),
+        ({**content(PUBLIC[0]), "person": {"column": "sex", "at_most": 1}}, "is also an attribute"),
         ({**content(PUBLIC[0]), "person": {"column": "name", "at_most": 0}}, "at_most must be"),
         ({**content(PUBLIC[0]), "impossible": [{"where": 3}]}, "where"),
-        ({**content(PUBLIC[0]), "more": 1}, "a schema has attributes"),
+        ({**content(PUBLIC[0]), "more": 1}, "a schema has the entries attribute"),
     ],
 )
 def test_what_is_no_schema_is_refused_in_one_line(page, given, said):

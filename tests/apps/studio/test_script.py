@@ -51,7 +51,7 @@ def test_it_makes_the_same_kind_of_release(page, tmp_path, name, by):
 
 
 def test_there_are_two_of_them(page):
-    assert page.bad("script/release.bat") == "there are the scripts release.sh and release.py"
+    assert page.bad("script/release.bat") == "the scripts are release.sh and release.py"
     for name in ("release.sh", "release.py"):
         found = page.ask(f"script/{name}")
         assert found.headers["content-disposition"] == f'attachment; filename="{name}"'

@@ -54,9 +54,9 @@ def test_a_table_of_a_file_is_read_whole_with_generated_columns_and_odd_names(fi
         (None, "say which table holds the records with --query; its tables are "),
         ("few", "few is a view, in which one record may change others"),
         ("found", "found is a virtual table, in which one record may change others"),
-        ("select * from visits", "--query takes the name of a table here, and no statement"),
-        ("visits; drop table visits", "--query takes the name of a table here"),
-        ("sqlite_master", "--query takes the name of a table here"),
+        ("select * from visits", "--query takes only the name of a table here: a statement"),
+        ("visits; drop table visits", "--query takes only the name of a table here"),
+        ("sqlite_master", "--query takes only the name of a table here"),
     ],
 )
 def test_what_is_no_table_of_a_file_is_refused(file, query, said):
@@ -173,8 +173,8 @@ def test_a_typed_value_of_a_server_is_the_text_that_it_has_in_a_file(server, kin
         ("clinic.doubled", "column twice of clinic.doubled is generated"),
         ("clinic.hidden", "would be affected by row-level security policy"),
         ("visits", "there is no 'visits'"),
-        ("select 1", "--query takes the name of a table here"),
-        ("clinic.visits where true", "--query takes the name of a table here"),
+        ("select 1", "--query takes only the name of a table here"),
+        ("clinic.visits where true", "--query takes only the name of a table here"),
     ],
 )
 def test_what_is_no_plain_table_of_a_server_is_refused(server, query, said):

@@ -139,7 +139,7 @@ def test_what_is_not_said_is_not_guessed(content, said, message, tmp_path):
 
 def test_a_dialect_is_of_csv_files_alone(tmp_path):
     for name in ("t.parquet", "t.jsonl", "t.arrow", "t.duckdb"):
-        with pytest.raises(InvalidInput, match="of CSV files"):
+        with pytest.raises(InvalidInput, match="for CSV files"):
             Table.read(tmp_path / name, DOMAIN, dialect=Dialect(";"))
 
 

@@ -1,7 +1,9 @@
-"""Records of persons who count once: each record counts as a part of its person, and exact counts are sums of parts.
+"""Records that count as fractions: where each person counts once, each of her k records counts about 1/k.
 
-Parts are whole numbers of 2^-bits that sum to 1 over the records of a person (`persons.parts`), so all counts are whole
-numbers of that grid, and the noise lies on it too. What a person moves is what one record would: see `privacy.unit`.
+The fractions are multiples of 2^-bits and sum to exactly 1 over the records of a person (`persons.parts`). So every
+exact count is a multiple of 2^-bits, and noise is drawn on the same grid. A person moves counts no further than one
+whole record would: `privacy.unit` has the proof. (`inference.weighted_records` are something else: public synthetic
+records with real weights, fitted to noisy counts.)
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ def sums_by_cell(domain: Domain, columns: Sequence[Codes], numbers: Ints, axes: 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class WeighedRecords:
-    """The records that are kept of each person for one charge, and in what part of her each counts. Private.
+class FractionalRecords:
+    """The records that are kept of each person for one charge, and the fraction that each counts. Private.
 
     Attributes
     ----------
@@ -53,23 +55,23 @@ class WeighedRecords:
     columns
         One array (n,) for each attribute: its codes.
     parts
-        In multiples of 2^-`weight_bits`, (n,); those of a person sum to 1.
+        The fraction of each record, (n,) integers in multiples of 2^-`weight_bits`; those of a person sum to 1.
 
     Examples
     --------
     >>> from qrelease.data.person import Person
     >>> domain = Domain(Domain.coded({"a": 2}).attributes, person=Person("id", 2, weights="persons"))
-    >>> kept = WeighedRecords(domain, (np.array([0, 0, 1]),), np.array([2, 1, 1]))
+    >>> kept = FractionalRecords(domain, (np.array([0, 0, 1]),), np.array([2, 1, 1]))
     >>> len(kept), [counts.tolist() for counts in kept.counts([(0,), ()])]
     (2, [[3, 1], [4]])
     """
 
     keeps_records: ClassVar[bool] = False
-    """Whether there are codes of single records: no."""
+    """Whether `codes` gives the records one by one: never here."""
     texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
-    """Of columns whose categories are to be learned: there are none."""
+    """The texts of columns whose categories are to be learned: none here."""
     points: ClassVar[tuple[Codes | None, ...]] = ()
-    """Of the records on their grids: there are none."""
+    """The points of records on the grids of their columns: none here."""
 
     domain: Domain
     columns: tuple[Codes, ...]
@@ -77,12 +79,12 @@ class WeighedRecords:
 
     @property
     def weight_bits(self) -> int:
-        """Exact counts are in multiples of 2^-bits."""
+        """The bits b: exact counts are in multiples of 2^-b."""
         return self.domain.weight_bits
 
     @property
     def knows_persons(self) -> bool:
-        """Whether it is known whose records they are: not any more."""
+        """False: whose records they are is not kept."""
         return False
 
     @property
@@ -94,26 +96,26 @@ class WeighedRecords:
         return int(self.parts.sum()) >> self.weight_bits
 
     def __repr__(self) -> str:
-        return f"WeighedRecords({self.domain}; the records are private)"
+        return f"FractionalRecords({self.domain}; the records are private)"
 
     def counts(self, sets: Sequence[Axes]) -> list[npt.NDArray[np.int64]]:
         """The exact marginal on each set of columns, flat in C order, in multiples of 2^-bits."""
         return [sums_by_cell(self.domain, [self.columns[a] for a in axes], self.parts, axes) for axes in sets]
 
     def check_counts(self, sets: Sequence[Axes]) -> None:
-        """Nothing: the table that these records were chosen from has been asked."""
+        """Does nothing: the table that the records come from was checked."""
 
     def check_bounded(self) -> None:
-        """Nothing: they are bounded."""
+        """Does nothing: the records are bounded already."""
 
-    def bounded(self, key: bytes) -> WeighedRecords:
+    def bounded(self, key: bytes) -> FractionalRecords:
         """The records themselves."""
         return self
 
     def codes(self, axis: int) -> Codes:
-        """`InvalidInput`: a code would be taken for a whole record."""
-        raise InvalidInput(f"column {self.domain.names[axis]!r}: here a person counts once, and has no single records")
+        """Always raises `InvalidInput`: who reads codes would count each record as a whole one."""
+        raise InvalidInput(f"column {self.domain.names[axis]!r}: each person counts once: no single records")
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:
-        """`InvalidInput`: that of a table is taken before its records are bounded."""
-        raise InvalidInput("records that were bounded already are not those of a ledger")
+        """Always raises `InvalidInput`: a ledger keeps the fingerprint of the table as it was before."""
+        raise InvalidInput("no fingerprint of records that were chosen for one charge: take that of the table")
