@@ -84,23 +84,25 @@ def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
 @pytest.mark.parametrize(
     ("option", "first", "second"),
     [
-        ("ledger", "postgresql://postgres@127.0.0.1:{port}/postgres", "postgres://postgres@LOCALHOST:{port}"),
-        ("ledger", "postgresql://postgres@127.0.0.1:{port}/postgres", "postgresql:///?host=127.0.0.1&port={port}"),
-        ("data", "postgresql://postgres@127.0.0.1:{port}/postgres", "postgresql://localhost:{port}/postgres"),
-        ("data", "postgresql://someone:else@127.0.0.1:{port}/postgres", "postgresql://localhost:{port}/postgres"),
+        ("ledger", "postgresql://{owner}@127.0.0.1:{port}/postgres", "postgres://{owner}@LOCALHOST:{port}/postgres"),
+        (
+            "ledger",
+            "postgresql://{owner}@127.0.0.1:{port}/postgres",
+            "postgresql://{owner}@/?host=127.0.0.1&port={port}",
+        ),
+        ("data", "postgresql://{owner}@127.0.0.1:{port}/postgres", "postgresql://{owner}@localhost:{port}/postgres"),
+        ("data", "postgresql://someone:else@127.0.0.1:{port}/postgres", "postgresql://{owner}@localhost:{port}"),
     ],
 )
-def test_two_spellings_of_one_address_are_one_place(served, postgres, monkeypatch, option, first, second):
+def test_two_spellings_of_one_address_are_one_place(served, postgres, option, first, second):
     """Of a ledger, and of a table, whose name has two spellings too."""
-    owner = urlsplit(postgres.url("x"))
-    for name, value in (("USER", owner.username), ("PASSWORD", owner.password), ("DATABASE", "postgres")):
-        monkeypatch.setenv(f"PG{name}", value)
+    owner = urlsplit(postgres.url("x")).netloc.rpartition("@")[0]
     postgres.do("create table if not exists public.spelled (sex integer)")
     postgres.do("drop role if exists someone")
     postgres.do("create role someone login password 'else'")
     text = GOOD
     for name, place, table in (("people", first, "spelled"), ("staff", second, "public.Spelled")):
-        written = place.format(port=postgres.port)
+        written = place.format(port=postgres.port, owner=owner)
         suffix = "ledger" if option == "ledger" else "csv"
         query = f'\nquery = "{table}"' if option == "data" else ""
         text = text.replace(f'"{name}.{suffix}"', f'"{written}"{query}')
