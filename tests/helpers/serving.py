@@ -106,11 +106,13 @@ def opened_handlers(
     transactions_of=Transactions,
     meter=None,
     strangers=None,
+    analysts_of=Analysts,
 ):
     """The handlers of one dataset of a worker.
 
     service_of       makes the service from a session and the ledger's analysts
     transactions_of  makes the transactions from the ledger, what makes the service, and the file of the turn
+    analysts_of      makes the analysts whose tokens are looked up, from the ledger
     """
     total = None if path.exists() else cap
     with Ledger.open(path, total, neighbours=Neighbours.REPLACE_ONE) as ledger, Ledger.open(path) as door:
@@ -124,7 +126,7 @@ def opened_handlers(
         transactions.start()
         try:
             public = PublicFacts.of(table.domain, ledger, mechanism)
-            yield Handlers(transactions, Analysts(door), public, limits, meter, strangers)
+            yield Handlers(transactions, analysts_of(door), public, limits, meter, strangers)
         finally:
             transactions.stop()
 

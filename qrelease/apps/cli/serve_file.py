@@ -6,10 +6,12 @@ import argparse
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from qrelease.errors import InvalidInput
+from qrelease.privacy.ledger_url import LedgerUrl
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -95,17 +97,42 @@ def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None
         seen: dict[Any, str] = {}
         for name, given in datasets.items():
             query = given.query if option == "data" else None
-            other = seen.setdefault((_place(getattr(given, option)), query), name)
+            other = seen.setdefault(_place(getattr(given, option), query), name)
             if other != name:
                 raise InvalidInput(f"{path}: datasets {other} and {name} have the same {option}")
 
 
-def _place(named: object) -> object:
-    """What tells places apart: of a file, itself, however it is named."""
-    if not isinstance(named, Path):
-        return str(named)
+def _place(named: Path | LedgerUrl | str, query: str | None) -> object:
+    """What tells places apart: of a file, itself, however it is named; of an address, what the server says of it."""
+    if isinstance(named, LedgerUrl):
+        return _database(named.conninfo) or str(named), named.schema
+    if isinstance(named, str):
+        return _database(named, query) or (named, query)
     try:
         found = named.stat()
     except OSError:
-        return named.resolve()
-    return found.st_dev, found.st_ino
+        return named.resolve(), query
+    return found.st_dev, found.st_ino, query
+
+
+def _database(address: str, table: str | None = None) -> tuple[object, ...] | None:
+    """The server that an address leads to, the number of its database, and that of a table there, by any spelling.
+
+    The same of a server's stand-ins. None where nobody can be asked: who opens it then says why.
+    """
+    if find_spec("psycopg") is None:
+        return None
+    import psycopg
+
+    try:
+        with psycopg.connect(address, connect_timeout=10, autocommit=True) as connection:
+            return connection.execute(_IDENTITY, [table, table]).fetchone()
+    except psycopg.Error:
+        return None
+
+
+_IDENTITY: Final = """
+select (select system_identifier from pg_catalog.pg_control_system()),
+    (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database()),
+    coalesce(pg_catalog.to_regclass(%s)::oid::text, %s)
+"""

@@ -18,6 +18,7 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
@@ -145,6 +146,8 @@ class Handlers:
         self._holders: dict[str, tuple[Analyst, float]] = {}
         self._conditions: dict[str, Question | NumberQuestion] = {}
         self._drawing = asyncio.Semaphore(1)
+        self._reading = ThreadPoolExecutor(1, "reading")
+        self._looking_since = math.inf
 
     async def respond(self, endpoint: Endpoint, request: Request) -> Response:
         """What comes of a request, counted."""
@@ -216,10 +219,24 @@ class Handlers:
         self._count(f"by {analyst.name}")
 
     async def _read(self, look: Callable[[], _T]) -> _T:
-        """What is in the ledger: in a thread, since a ledger on a server may keep who asks waiting, and nobody else."""
+        """What is in the ledger: in a thread of this dataset's own.
+
+        A ledger on a server may keep who asks waiting, and nobody of another dataset. There is one connection, so a
+        second thread would wait for the first. Once a look-up took too long, no further one waits for it.
+        """
+
+        def timed() -> _T:
+            self._looking_since = time.monotonic()
+            try:
+                return look()
+            finally:
+                self._looking_since = math.inf
+
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await asyncio.to_thread(look)
+                if time.monotonic() > self._looking_since + self._limits.seconds:
+                    raise TimeoutError
+                return await asyncio.get_running_loop().run_in_executor(self._reading, timed)
         except TimeoutError:
             raise Busy("the ledger does not answer") from None
 

@@ -108,42 +108,85 @@ class RowPiece:
 
 
 def sqlite_reader(path: Path, table: str | None) -> RowReader:
-    """The reader of a table of a SQLite file, which is opened for reading alone.
+    """The reader of a table of a SQLite file, which is opened for reading alone; nothing is made beside it.
 
-    Raises `InvalidInput` for what is no table of rows that are stored: a view, a virtual table.
+    Raises `InvalidInput` for what is no table of rows that are stored: a view, a virtual table or one that keeps its
+    content; and for a write-ahead log with content that nobody has opened, which could not be read without a new file.
     """
 
     @contextmanager
     def opened() -> Iterator[sqlite3.Connection]:
         if not path.exists():
             raise InvalidInput(f"{path} cannot be read: there is no such file")
+        file = path.resolve()
+        quiet = _is_quiet(file)
+        before = _changes(file)
+        address = f"{file.as_uri()}?mode=ro{'&immutable=1' * quiet}"
         try:
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
                 connection.text_factory = _text
                 connection.execute("pragma trusted_schema = off")
+                connection.execute("begin")  # what is looked up and what is read are of one state
                 yield connection
         except sqlite3.Error as error:
             raise InvalidInput(f"{path} cannot be read: {_line(error)}") from None
+        if quiet and (_changes(file) != before or not _is_quiet(file)):
+            raise InvalidInput(f"{path} was written while it was read: read it when nobody writes")
+
+    def looked_up(connection: sqlite3.Connection) -> tuple[str, list[str]]:
+        """The table and its columns, by what SQLite made of the schema: the text of that may have been edited."""
+        kinds = {
+            name: "a table" if kind == "table" else f"a {kind} table" if kind != "view" else "a view"
+            for schema, name, kind, *_ in connection.execute("pragma main.table_list")
+            if schema == "main" and not name.startswith("sqlite_")
+        }
+        found = _chosen(f"{path}", [name for name, kind in kinds.items() if kind == "a table"], kinds, table)
+        return found, [name for _, name, *_ in connection.execute(f"pragma main.table_xinfo({_quoted(found)})")]
 
     def rows(columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
         # With the table before it, a name can be no text: SQLite takes a quoted one for that where there is no column.
         names = ", ".join(f"t.{_quoted(column)}" for column in columns) or "null"
         with opened() as connection:
-            cursor = connection.execute(f"select {names} from main.{_quoted(found)} as t")  # noqa: S608  quoted
+            found, _ = looked_up(connection)
+            # An index holds copies of values, which a damaged file may have otherwise than the rows.
+            statement = f"select {names} from main.{_quoted(found)} as t not indexed"  # noqa: S608  quoted
+            cursor = connection.execute(statement)
             while chunk := cursor.fetchmany(_CHUNK):
                 yield chunk
 
     with opened() as connection:
-        kinds = {
-            name: "a virtual table" if str(sql).lower().startswith("create virtual") else f"a {kind}"
-            for name, kind, sql in connection.execute(
-                "select name, type, sql from main.sqlite_master where type in ('table', 'view') and name not like"
-                " 'sqlite\\_%' escape '\\'"
-            )
-        }
-        found = _chosen(f"{path}", [name for name, kind in kinds.items() if kind == "a table"], kinds, table)
-        header = [name for _, name, *_ in connection.execute(f"pragma main.table_xinfo({_quoted(found)})")]
+        _, header = looked_up(connection)
     return RowReader(path, (path,), header, rows)
+
+
+def _is_quiet(file: Path) -> bool:
+    """Whether all of a SQLite file with a write-ahead log is in the file itself, so that it is read without the log.
+
+    With a log that has content SQLite reads both, by an index beside them that those who write share.
+    """
+    try:
+        with file.open("rb") as opened:
+            if opened.read(20)[18:] != b"\2\2":  # the formats of a file with a log
+                return False
+    except OSError:
+        return False  # SQLite says what it is
+    log, index = (file.with_name(f"{file.name}-{suffix}") for suffix in ("wal", "shm"))
+    try:
+        if not log.stat().st_size:
+            return True
+    except FileNotFoundError:
+        return True
+    if not index.exists():
+        raise InvalidInput(
+            f"{file} has records in a write-ahead log, {log.name}, that are not in the file yet: open it once by who"
+            " may write it, as sqlite3 does for `pragma wal_checkpoint(truncate)`"
+        )
+    return False
+
+
+def _changes(file: Path) -> tuple[int, ...]:
+    found = file.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _text(raw: bytes) -> str | bytes:
@@ -190,7 +233,8 @@ where a.attrelid = pg_catalog.to_regclass(%s) and a.attnum > 0 and not a.attisdr
 def postgres_reader(address: str, table: str | None) -> RowReader:
     """The reader of a table on a PostgreSQL server. Needs psycopg.
 
-    It is read through a cursor of the server's, in one transaction that only reads and sees one state of the table.
+    It is read through a cursor of the server's, which sees one state of the table, in a transaction that only reads, in
+    which it is also looked up that it is a table.
 
     Raises `InvalidInput` for what is no table of rows that are stored (a view, a foreign table, columns that are
     generated), and where a policy hides rows from who reads. No message has a password.
@@ -221,7 +265,8 @@ def postgres_reader(address: str, table: str | None) -> RowReader:
     def opened() -> Iterator[Any]:
         try:
             with psycopg.connect(address) as connection:
-                connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                # A statement sees one state of the table, and the next one what became of the table meanwhile.
+                connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                 connection.read_only = True
                 connection.execute("set local row_security = off")
                 connection.execute("set local time zone 'UTC'")
@@ -234,7 +279,9 @@ def postgres_reader(address: str, table: str | None) -> RowReader:
 
     if table is None:
         raise InvalidInput(f"{where}: say which table holds the records with --query, as schema.table")
-    with opened() as connection:
+
+    def looked_up(connection: Any) -> tuple[tuple[str, str], list[str]]:
+        """The schema and name of the table, and its columns."""
         try:
             found = connection.execute(_FOUND, [table]).fetchone()
         except (psycopg.errors.SyntaxError, psycopg.errors.InvalidName, psycopg.errors.FeatureNotSupported):
@@ -246,24 +293,30 @@ def postgres_reader(address: str, table: str | None) -> RowReader:
             )
         schema, name, kind, mixed = found
         columns = connection.execute(_COLUMNS, [table]).fetchall()
-    if kind not in "rp" or mixed:
-        told_kind = _KINDS.get(kind, "no table") if kind not in "rp" else "a table with a foreign table under it"
-        raise InvalidInput(f"{where}: {table} is {told_kind}, in which one record may change others: name a table")
-    for column, generated in columns:
-        if generated:
-            raise InvalidInput(
-                f"{where}: column {column} of {table} is generated, by which one record may change others"
-            )
+        if kind not in "rp" or mixed:
+            told_kind = _KINDS.get(kind, "no table") if kind not in "rp" else "a table with a foreign table under it"
+            raise InvalidInput(f"{where}: {table} is {told_kind}, in which one record may change others: name a table")
+        for column, generated in columns:
+            if generated:
+                raise InvalidInput(
+                    f"{where}: column {column} of {table} is generated, by which one record may change others"
+                )
+        return (schema, name), [column for column, _ in columns]
+
+    with opened() as connection:
+        place, header = looked_up(connection)
 
     def rows(wanted: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
         names = sql.SQL(", ").join(map(sql.Identifier, wanted)) if wanted else sql.SQL("null")
-        statement = sql.SQL("select {} from {}").format(names, sql.Identifier(schema, name))
+        statement = sql.SQL("select {} from {}").format(names, sql.Identifier(*place))
         with opened() as connection, connection.cursor(f"qrelease_{next(_NUMBERS)}") as cursor:
-            cursor.execute(statement)
+            cursor.execute(statement)  # which locks what it reads: so what is looked up now is what that is
+            if looked_up(connection) != (place, header):
+                raise InvalidInput(f"{where}: {table} was changed while it was read")
             while chunk := cursor.fetchmany(_CHUNK):
                 yield chunk
 
-    return RowReader(where / f"{schema}.{name}", (), [column for column, _ in columns], rows)
+    return RowReader(where / ".".join(place), (), header, rows)
 
 
 _NUMBERS: Final = count()

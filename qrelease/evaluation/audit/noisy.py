@@ -124,13 +124,14 @@ _COMMANDS: Final = (
     *(replace(field, path=f"learned.toml/{field.path}") for field in _LEARNED),
     *(replace(field, path=f"out.json/{field.path}", mechanisms=("estimate",)) for field in _ESTIMATE),
     *(replace(field, path=f"1 score/stdout/0/json/{field.path}", mechanisms=("score",)) for field in _ESTIMATE),
-    Field("2 score/stdout/1/numbers/*", "distances with noise", ("score",)),
-    Field("2 score/stdout/2/numbers/*", "around distances with noise", ("score",)),
-    Field("2 score/stdout/3/numbers/*", "for a noisy number of records", ("score",), _ADD_REMOVE),
+    # Each score is after the number of columns in its name; after the bounds come its confidence and its unit.
+    Field("2 score/stdout/1/numbers/[13]", "a distance with noise", ("score",)),
+    Field("2 score/stdout/2/numbers/[0-3]", "around distances with noise", ("score",)),
+    Field("2 score/stdout/3/numbers/0", "for a noisy number of records", ("score",), _ADD_REMOVE),
     Field("0 release/stdout/0/numbers/0", "queries over a schema learned with noise", ("learned",), coarse=True),
     Field("ledger/charges/2/1", "queries over a schema learned with noise", ("learned",), coarse=True),
-    Field("0 release/stdout/1/numbers/*", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
-    Field("0 release/stdout/2/numbers/*", "how far records are from noisy answers that they fit", ("records",)),
+    Field("0 release/stdout/1/numbers/[12]", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
+    Field("0 release/stdout/2/numbers/0", "how far records are from noisy answers that they fit", ("records",)),
 )
 
 _HTTP: Final = (

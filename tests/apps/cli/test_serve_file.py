@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -78,6 +79,44 @@ def test_a_wrong_file_is_refused_before_there_is_a_ledger(served, tmp_path, old,
 def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
     (tmp_path / "linked.csv").symlink_to(tmp_path / "people.csv")
     assert "datasets people and staff have the same data" in served(GOOD.replace('"staff.csv"', '"linked.csv"'))
+
+
+@pytest.mark.parametrize(
+    ("option", "first", "second"),
+    [
+        ("ledger", "postgresql://{owner}@127.0.0.1:{port}/postgres", "postgres://{owner}@LOCALHOST:{port}/postgres"),
+        (
+            "ledger",
+            "postgresql://{owner}@127.0.0.1:{port}/postgres",
+            "postgresql://{owner}@/?host=127.0.0.1&port={port}",
+        ),
+        ("data", "postgresql://{owner}@127.0.0.1:{port}/postgres", "postgresql://{owner}@localhost:{port}/postgres"),
+        ("data", "postgresql://someone:else@127.0.0.1:{port}/postgres", "postgresql://{owner}@localhost:{port}"),
+    ],
+)
+def test_two_spellings_of_one_address_are_one_place(served, postgres, option, first, second):
+    """Of a ledger, and of a table, whose name has two spellings too."""
+    owner = urlsplit(postgres.url("x")).netloc.rpartition("@")[0]
+    postgres.do("create table if not exists public.spelled (sex integer)")
+    postgres.do("drop role if exists someone")
+    postgres.do("create role someone login password 'else'")
+    text = GOOD
+    for name, place, table in (("people", first, "spelled"), ("staff", second, "public.Spelled")):
+        written = place.format(port=postgres.port, owner=owner)
+        suffix = "ledger" if option == "ledger" else "csv"
+        query = f'\nquery = "{table}"' if option == "data" else ""
+        text = text.replace(f'"{name}.{suffix}"', f'"{written}"{query}')
+    assert f"datasets people and staff have the same {option}" in served(text)
+
+
+def test_other_schemas_and_tables_of_one_server_are_other_places(served, postgres):
+    """They are gone on with, to the next thing that is wrong."""
+    place = postgres.url("x").partition("?")[0]
+    text = GOOD.replace("port = 0", "port = 0\nworkers = 0")
+    for name in ("people", "staff"):
+        text = text.replace(f'"{name}.ledger"', f'"{place}?schema={name}"')
+        text = text.replace(f'"{name}.csv"', f'"{place}"\nquery = "{name}"')
+    assert "workers must be at least 1" in served(text)
 
 
 def test_options_stand_in_the_file_or_on_the_command_line(served, capsys):

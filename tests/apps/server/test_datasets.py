@@ -1,8 +1,11 @@
 """Several datasets behind one address: what their analysts see, and what nobody sees of the others."""
 
+import asyncio
 import contextlib
 import json
+import threading
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from replies import problem
@@ -14,6 +17,7 @@ from qrelease.apps.server.datasets import datasets_application
 from qrelease.apps.server.openapi import ENDPOINTS, document
 from qrelease.apps.server.rate_limit import Rates
 from qrelease.errors import LedgerError
+from qrelease.privacy.analysts import Analysts
 
 PEOPLE_TABLE, HOUSES_TABLE = random_table(PEOPLE, 20_000, 0), random_table(coded(3, 2), 20_000, 1)
 NAMES = ("people", "houses")
@@ -94,7 +98,6 @@ def test_what_is_not_ones_own_answers_as_what_there_is_not(both, tmp_path, whose
         "revoked": admit(tmp_path / "people.ledger", "ada"),
     }
     if whose == "revoked":
-        from qrelease.privacy.analysts import Analysts
         from qrelease.privacy.ledger import Ledger
 
         with Ledger.open(tmp_path / "people.ledger") as ledger:
@@ -166,6 +169,40 @@ def test_a_ledger_that_cannot_be_asked_is_no_business_of_other_analysts(tmp_path
         (tmp_path / "people.ledger").rename(tmp_path / "elsewhere")
         assert bob.get("/v1/datasets").json == {"datasets": ["houses"]}
         problem(ada.get("/v1/datasets"), 503)
+
+
+def test_a_ledger_that_hangs_keeps_nobody_of_another_dataset_waiting(tmp_path):
+    """However many ask for the one; and once that is known, nobody waits for it either."""
+    over, looked = threading.Event(), []
+
+    class Hanging(Analysts):
+        def holder(self, token):
+            looked.append(token)
+            over.wait(60)
+            return super().holder(token)
+
+    async def asked_of_both(app):
+        people, houses = (Client(app, tokens[name]) for name in NAMES)
+
+        def get(client, path):
+            return client.exchange("GET", path, [b""], {})
+
+        waiting = [asyncio.create_task(get(people, "/datasets/people/v1/schema")) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        found = (await get(houses, "/datasets/houses/v1/schema")).status
+        statuses = {(await task).status for task in waiting}
+        listed = (await get(houses, "/v1/datasets")).json
+        late = (await get(people, "/datasets/people/v1/schema")).status
+        begun = len(looked)
+        over.set()
+        await asyncio.sleep(0.1)
+        after = (await get(people, "/datasets/people/v1/schema")).status
+        return found, statuses, listed, late, begun, after
+
+    with several(tmp_path, replace(GENEROUS, seconds=2.0), people={"analysts_of": Hanging}) as app:
+        tokens = {name: admit(tmp_path / f"{name}.ledger", "ada") for name in NAMES}
+        found = asyncio.run(asked_of_both(app))
+    assert found == (200, {503}, {"datasets": ["houses"]}, 503, 1, 200)
 
 
 def test_which_dataset_stands_in_for_a_name_that_there_is_not_is_secret(tmp_path):

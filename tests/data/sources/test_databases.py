@@ -54,6 +54,7 @@ def test_a_table_of_a_file_is_read_whole_with_generated_columns_and_odd_names(fi
         (None, "say which table holds the records with --query; its tables are "),
         ("few", "few is a view, in which one record may change others"),
         ("found", "found is a virtual table, in which one record may change others"),
+        ("found_content", "found_content is a shadow table, in which one record may change others"),
         ("select * from visits", "--query takes only the name of a table here: a statement"),
         ("visits; drop table visits", "--query takes only the name of a table here"),
         ("sqlite_master", "--query takes only the name of a table here"),
@@ -90,6 +91,98 @@ def test_a_file_is_not_written(file):
     Table.read(file, WARDS, query="visits")
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def with_log(path):
+    """The file with a write-ahead log from now on, and a connection to it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("pragma journal_mode = wal")
+    return connection
+
+
+def test_a_file_with_an_empty_log_is_read_and_nothing_is_made_beside_it(file):
+    with_log(file).close()
+    before = file.read_bytes()
+    table = Table.read(file, WARDS, query="visits")
+    assert len(table) == len(ROWS)
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_records_in_the_log_of_a_file_that_is_open_elsewhere_are_read(file):
+    with contextlib.closing(with_log(file)) as connection:
+        connection.execute("insert into visits (id, ward) values ('new', 'north')")
+        there = sorted(path.name for path in file.parent.iterdir())
+        assert len(there) == 3
+        assert len(Table.read(file, WARDS, query="visits")) == len(ROWS) + 1
+        assert sorted(path.name for path in file.parent.iterdir()) == there
+
+
+def test_records_in_a_log_that_nobody_has_opened_are_not_left_out_without_a_word(file, tmp_path):
+    (tmp_path / "copy").mkdir()
+    with contextlib.closing(with_log(file)) as connection:
+        connection.execute("insert into visits (id, ward) values ('new', 'north')")
+        for name in (file.name, f"{file.name}-wal"):
+            (tmp_path / "copy" / name).write_bytes((tmp_path / name).read_bytes())
+    with pytest.raises(InvalidInput, match=r"has records in a write-ahead log, people\.sqlite-wal"):
+        Table.read(tmp_path / "copy" / file.name, WARDS, query="visits")
+    assert len([*(tmp_path / "copy").iterdir()]) == 2
+
+
+def test_a_file_that_is_written_while_it_is_read_without_its_log_is_refused(file):
+    with_log(file).close()
+    rows = sqlite_reader(file, "visits").pieces(["ward"])
+    next(rows)
+    with contextlib.closing(with_log(file)) as connection:
+        connection.execute("insert into visits (id, ward) values ('new', 'north')")
+        with pytest.raises(InvalidInput, match="was written while it was read"):
+            list(rows)
+
+
+@pytest.mark.parametrize("spelled", ["create virtual", "create/**/virtual", "CREATE  VIRTUAL"])
+def test_a_virtual_table_whose_text_was_edited_is_no_table(file, spelled):
+    """What SQLite makes of the text counts, not how the text begins."""
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("pragma writable_schema = on")
+        connection.execute(
+            "update sqlite_master set sql = ? || substr(sql, length('create virtual') + 1) where name = 'found'",
+            (spelled,),
+        )
+    with contextlib.closing(sqlite3.connect(file)) as connection:  # it is one still
+        connection.execute("insert into found values ('word')")
+        connection.commit()
+    with pytest.raises(InvalidInput, match="found is a virtual table"):
+        sqlite_reader(file, "found")
+
+
+def test_a_table_that_becomes_a_view_before_it_is_read_is_refused(file):
+    reader = sqlite_reader(file, "visits")
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.executescript("alter table visits rename to v; create view visits as select * from v limit 1")
+    with pytest.raises(InvalidInput, match="visits is a view"):
+        [*reader.texts()]
+
+
+def test_rows_are_read_and_not_the_copies_of_an_index(file):
+    """A damaged or edited index has other values than the rows."""
+    ages = [rows[2] for rows in sqlite_reader(file, "visits").texts()]
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.executescript(
+            """
+            create index ages on visits (age);
+            create table other (x);
+            insert into other values (1), (2), (3);
+            create index others on other (x);
+            pragma writable_schema = on;
+            update sqlite_master set rootpage = (select rootpage from sqlite_master where name = 'others')
+                where name = 'ages';
+            """
+        )
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert len(connection.execute("select age from visits").fetchall()) == 3
+    pieces = sqlite_reader(file, "visits").pieces(["age"])
+    assert [len(piece.rows) for piece in pieces] == [len(ROWS)]
+    assert [rows[2] for rows in sqlite_reader(file, "visits").texts()] == ages
 
 
 def test_a_release_from_a_file_has_its_ledger_beside_it(file, in_folder):
@@ -181,6 +274,24 @@ def test_what_is_no_plain_table_of_a_server_is_refused(server, query, said):
     with pytest.raises(InvalidInput, match=said):
         for _ in postgres_reader(address(server), query).texts():
             pass
+
+
+def test_a_table_of_a_server_that_becomes_a_view_before_it_is_read_is_refused(server):
+    """It is looked up again in the transaction that reads, once the table is locked."""
+    server.do("drop table if exists turned", "clinic")
+    server.do("create table turned (ward text)", "clinic")
+    server.do("insert into turned values ('north'), ('south')", "clinic")
+    owner = server.url("x").partition("?")[0]
+    reader = postgres_reader(owner, "clinic.turned")
+    assert [*reader.texts()] == [[["north", "south"]]]
+    server.do("alter table turned rename to turned_too", "clinic")
+    server.do("create view turned as select ward from turned_too limit 1", "clinic")
+    with pytest.raises(InvalidInput, match=r"clinic\.turned is a view"):
+        [*reader.texts()]
+    server.do("drop view turned", "clinic")
+    server.do("create table turned (ward text, twice text generated always as (ward || ward) stored)", "clinic")
+    with pytest.raises(InvalidInput, match=r"column twice of clinic\.turned is generated"):
+        [*reader.texts()]
 
 
 def test_no_message_has_a_password(server, tmp_path):

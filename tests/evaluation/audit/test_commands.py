@@ -153,6 +153,11 @@ def by_a_printed_number(folder, ran):
     return ran._replace(stderr=f"read {records(folder)} records\n")
 
 
+def beside_a_noisy_number(before, after, folder, ran):
+    """In a line that has noisy numbers too, in place of one that is none."""
+    return ran._replace(stdout=ran.stdout.replace(before, after.format(records(folder))))
+
+
 def by_a_log_line(folder, ran):
     return ran._replace(log=["INFO qrelease: read no records"] * (records(folder) > 0))
 
@@ -186,6 +191,9 @@ def leaky(leak, arguments, folder):
         ("learn", by_a_log_line, "0 schema/log/0"),
         ("score", by_a_refusal, "1 score/stderr/0"),
         ("score", by_a_printed_number, "2 score/stderr/0/numbers/0"),
+        ("score", partial(beside_a_noisy_number, "1-marginal", "{}-marginal"), "2 score/stdout/1/numbers/0"),
+        ("score", partial(beside_a_noisy_number, " 95%", " {}%"), "2 score/stdout/2/numbers/4"),
+        ("score", partial(beside_a_noisy_number, "most 200", "most {}"), "2 score/stdout/2/numbers/6"),
         ("numbers", in_the_manifest, "release.json/parameters/n"),
         ("numbers", by_a_file, "left"),
         ("learned", by_a_printed_number, "0 release/stderr/0/numbers/0"),
