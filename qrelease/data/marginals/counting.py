@@ -24,6 +24,8 @@ class CountingSettings:
     """Cells of the largest table from which several marginals are read: it stays in a core's first cache."""
     block_bytes: int = 1 << 18
     """Bytes of codes and cell numbers handled at a time: they stay in a core's second cache."""
+    block_records: int = 1 << 8
+    """Records handled at a time at least, where there are so many columns that fewer fill a block."""
     blocks_mapped: int = 1 << 12
     """Blocks after which what was read of mapped files is let go of."""
     private_table_cells: int = 1 << 23
@@ -110,7 +112,7 @@ def count_records(
     digits = [a for table in tables for a in table]
     arguments = (
         np.array([shape[a] for a in used], np.uint32),
-        np.array([used.index(a) for a in digits], np.int64),
+        np.searchsorted(used, digits).astype(np.int64),
         np.array([shape[a] for a in digits], np.uint32),
         np.array([*accumulate(map(len, tables), initial=0)], np.int64),
         np.array([*tables.values()], np.int64),
@@ -118,7 +120,7 @@ def count_records(
     arrays = [np.asarray(columns[a]) for a in used]
     maps = [columns[a] for a in used]
     narrow = np.result_type(np.uint8, *arrays)
-    step = max(SETTINGS.block_bytes // (len(used) * narrow.itemsize + 4), 1)
+    step = max(SETTINGS.block_bytes // (len(used) * narrow.itemsize + 4), SETTINGS.block_records)
 
     def work(_: int, cut: slice) -> Ints:
         counts, index = np.zeros(cells, np.int64), np.empty(step, np.uint32)
