@@ -50,7 +50,7 @@ def names(shape):
 @PROPERTY
 def test_counts_are_exact(parallel, way, shape, k, rows, seed):
     with cut_from(parallel), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=2560))
+        patch.setattr(counting, "SETTINGS", replace(counting.SETTINGS, block_bytes=2560, block_records=1))
         sets = tuple(s for i in range(k + 1) for s in combinations(range(len(shape)), i))
         columns = records(shape, rows, seed)
         flat = getattr(MarginalPlan(shape, sets, 1 << 8), way).count(columns, names(shape))
