@@ -83,6 +83,12 @@ class AdaSSP:
     refinements
         How often the moments of what is left to explain are measured; 0 for Wang's form.
 
+    References
+    ----------
+    Wang 2018, *Revisiting differentially private linear regression*, for one step; Gavish & Donoho 2017 for the
+    shrinkage. The refinements and their proof are in the module's docstring. That it is better than descent is not
+    so in one step: see *Errata of the literature*.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -170,10 +176,10 @@ class AdaSSP:
         noisy, law = private.measure(what, exact, change**2 * moments.square, first)
         step = _Step.of(moments, noisy, math.sqrt(law.variance))
         clip, weights, found = 1.0, np.zeros(design.width), []
+        bound = bound_of(design, clip)
+        problem = RegressionRecords.of(rows, y, "linear", bound, clip_inputs=False)
         measured = [Measured(f"{what}, measured entries", tuple(noisy.tolist()), spelled(law))]
         for at, price in enumerate(steps):
-            bound = bound_of(design, clip)
-            problem = RegressionRecords.of(rows, y, "linear", bound, clip_inputs=False)
             point = np.rint(np.clip(weights, -LARGEST_WEIGHT, LARGEST_WEIGHT) * WEIGHT).astype(np.int64)
             if at == 1:
                 what = "histogram of the residuals"

@@ -137,6 +137,12 @@ class IndependenceTest:
     first, second
         The columns, of any kind.
 
+    References
+    ----------
+    Gaboardi, Lim, Rogers & Vadhan 2016, *Differentially private chi-squared hypothesis testing*. Pearson's
+    statistic of noisy counts against the quantiles of χ², as it was used before, rejects far more than its level:
+    see the module's docstring.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -186,6 +192,10 @@ class FitTest:
         Of any kind.
     shares
         One non-negative number a cell, in the order of the codes; they are divided by their sum.
+
+    References
+    ----------
+    Gaboardi, Lim, Rogers & Vadhan 2016; the level is exact by the rank test in the module's docstring.
 
     Examples
     --------

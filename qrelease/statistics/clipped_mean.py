@@ -60,6 +60,10 @@ class ClippedMean:
     exact as `Mean`'s at β/2 and the whole width. So the error is at most that of `Mean` plus α(K - 1)/n steps for each
     side. On most tables it is much less; where the bounds are known, `Mean` is better.
 
+    References
+    ----------
+    Lyu, Su & Li 2017 and Liu, Wang, Liu, Li & Chen 2024 for the stream, whose proof is in `noise.sparse_vector`.
+
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, PureDP
@@ -249,6 +253,10 @@ class SparseVectorMean:
     -----
     Neighbours that replace a record move each of the three by at most twice as much, and its noise is doubled.
     `ClippedMean` chooses both bounds with less noise, and needs no count.
+
+    References
+    ----------
+    Dwork & Roth 2014, Algorithm 1 and Theorem 3.23, for AboveThreshold.
 
     Examples
     --------

@@ -204,6 +204,11 @@ class LipschitzTester:
     rounds
         M.
 
+    References
+    ----------
+    Canonne, Kamath, McMillan, Ullman & Zakynthinou 2020, *Private identity testing for high-dimensional
+    distributions*, whose budget and Lipschitz constant are wrong: the module's docstring has what holds.
+
     Examples
     --------
     >>> import qrelease as qr

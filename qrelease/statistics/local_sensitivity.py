@@ -134,6 +134,10 @@ class Median:
 
     *Where records are replaced* it is `window_sensitivities` with low = high.
 
+    References
+    ----------
+    Nissim, Raskhodnikova & Smith 2007, for replaced records.
+
     Examples
     --------
     >>> Median().sensitivities(Numbers.listed([2, 5, 5, 9], 100), 3, Neighbours.ADD_REMOVE)
@@ -175,6 +179,10 @@ class TrimmedMean:
     ----------
     trim
         The share left out at either end, from 0 to below 0.5.
+
+    References
+    ----------
+    Bun & Steinke 2019, *Average-case averages*, for its smooth sensitivity.
 
     Examples
     --------
@@ -231,6 +239,10 @@ class WinsorisedMean:
     ----------
     trim
         The share that is replaced at either end, from 0 to below 0.5.
+
+    References
+    ----------
+    Smith 2011 for such a mean; A is derived above, and compared with all small tables by the tests.
 
     Examples
     --------
@@ -312,6 +324,10 @@ class StableMean:
     From n records one that goes moves it by |x - mean|/(n - 1) <= (K - 1)/n, one that comes by at most (K - 1)/(n + 1),
     which lecture notes take for the larger one; one that is replaced by (K - 1)/n. Rounding adds one unit at most. A(x,
     k) is that for n - k records, and for n where records are replaced.
+
+    References
+    ----------
+    Dwork & Lei 2009 for the use; lecture notes have the local sensitivity wrong, as is said above.
 
     Examples
     --------

@@ -162,6 +162,12 @@ class Mean:
     The module's docstring has the proof. `error_bound` is about the mean of the clipped values of a table in which at
     least so many records have one.
 
+    References
+    ----------
+    Dwork, McSherry, Nissim & Smith 2006 for noise by sensitivity; Ghosh, Roughgarden & Sundararajan 2009 and
+    Canonne, Kamath & Steinke 2020 for the discrete laws. That both sums move by w together is proved in the
+    module's docstring.
+
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, PureDP
@@ -227,6 +233,10 @@ class TextbookMean:
     -----
     With h the most that one record moves the sum, and draws that are at most s and c, the mean m + sum/count is off by
     at most (s + c h)/(n - c), as |x - m| <= h.
+
+    References
+    ----------
+    Dwork & Roth 2014, Theorem 3.6, for each of the two numbers.
 
     Examples
     --------

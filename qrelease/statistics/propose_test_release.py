@@ -76,6 +76,10 @@ class ProposeTestRelease:
     The module's docstring has the proof. ε is halved between test and release; the cost is an `ApproxDP`.
     `error_bound` is about what is released, if it is.
 
+    References
+    ----------
+    Dwork & Lei 2009; Dwork & Roth 2014, §7.2. The notes' threshold is wrong, as the module's docstring says.
+
     Examples
     --------
     >>> from qrelease import ApproxDP, Domain, Neighbours

@@ -218,6 +218,10 @@ class TreeQuantiles:
     Errors are counted in ranks, as a fraction of n. The noise of a level is for the cost over the number of levels:
     under zCDP it grows with the root of that, which makes this the better form there for many quantiles.
 
+    References
+    ----------
+    Hay, Rastogi, Miklau & Suciu 2010 for trees of counts; the bound is proved in the module's docstring.
+
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, ZCDP

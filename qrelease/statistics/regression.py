@@ -119,6 +119,12 @@ class FunctionalMechanism:
     positive : str, optional
         The category of the target that counts as 1, for a logistic regression; without it the regression is linear.
 
+    References
+    ----------
+    Zhang, Zhang, Xiao, Yang & Winslett 2012, *Functional mechanism: regression analysis under differential
+    privacy*. Where the noise leaves the objective unbounded they regularise it and drop eigenvalues; here the ridge
+    of Wang 2018 does it.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -227,6 +233,11 @@ class NoisyDescent:
     curvature
         The share of the budget for noisy second moments, in whose metric steps are taken; 0 for plain steps, of which
         about 150 are needed.
+
+    References
+    ----------
+    Bassily, Smith & Thakurta 2014, Abadi et al. 2016; Böhning & Lindsay 1988 for the metric. To call the cost of
+    one step that of all is the published mistake: here the sum is charged.
 
     Examples
     --------

@@ -67,6 +67,10 @@ class MostCommon:
     -----
     Errors are counted in records: how many fewer a choice has than the best of those left.
 
+    References
+    ----------
+    Durfee & Rogers 2019 for k at once, Cesar & Rogers 2021 for ε²/8, McKenna & Sheldon 2020 for permute-and-flip.
+
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, PureDP

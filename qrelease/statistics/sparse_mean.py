@@ -120,6 +120,10 @@ class SparseMean:
     origin
         Where the mean of the others is taken to be, in the unit of the values.
 
+    References
+    ----------
+    Durfee & Rogers 2019 for k at once, Cesar & Rogers 2021 for ε₀²/8.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -201,6 +205,11 @@ class PeelingMean:
     ----------
     support, origin
         As in `SparseMean`.
+
+    References
+    ----------
+    Dwork, Su & Zhang 2018; Cai, Wang & Zhang 2021. The module's docstring proves λ by zCDP, and says where that
+    ends.
 
     Examples
     --------

@@ -33,6 +33,10 @@ class Sum:
     low, high
         The bounds, values of the column; by default the least and the largest that it can have.
 
+    References
+    ----------
+    Dwork, McSherry, Nissim & Smith 2006 for noise by sensitivity.
+
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, PureDP

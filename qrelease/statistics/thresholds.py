@@ -50,6 +50,11 @@ class AboveThresholds:
     Errors are counted in records: with probability 1 - β all that were said to be above have at least T - α, and all
     that were asked and not said to be have at most T + α. A numeric answer is a pair of a label and a noisy count.
 
+    References
+    ----------
+    Dwork & Roth 2014, Algorithms 2 and 3, Theorems 3.25 and 3.28; for the best form Lyu, Su & Li 2017 and Liu,
+    Wang, Liu, Li & Chen 2024, with the proof and the constants in `noise.sparse_vector`.
+
     Examples
     --------
     >>> from qrelease import Domain, Neighbours, PureDP

@@ -242,6 +242,11 @@ class UniformityTest:
     columns
         Of codes 0 and 1, or of two whole numbers; at least one.
 
+    References
+    ----------
+    Canonne, Kamath, McMillan, Ullman & Zakynthinou 2020 for ‖X̄‖² as a statistic; the two rounds, their proof and
+    the level are those of the module's docstring.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -292,6 +297,11 @@ class GaussianMeanTest:
         The mean of each under the null.
     covariance
         Rows of a symmetric positive definite matrix; or one variance a column.
+
+    References
+    ----------
+    Canonne, Kamath, McMillan, Ullman & Zakynthinou 2020 for the signs; its inequality is printed the wrong way
+    round, and with α/12 for .594 α.
 
     Examples
     --------
@@ -387,6 +397,11 @@ class EfficientTester:
         α: rows whose signs have means of that norm or more are to be rejected.
     constants
         `proved` or `printed`.
+
+    References
+    ----------
+    Canonne, Kamath, McMillan, Ullman & Zakynthinou 2020, *Private identity testing for high-dimensional
+    distributions*.
 
     Examples
     --------

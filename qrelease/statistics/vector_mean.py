@@ -55,6 +55,11 @@ class TruncatedMean:
         R, how far from the middle of its grid a coordinate may be, in the unit of the values; by default as far as the
         grid goes.
 
+    References
+    ----------
+    Balle & Wang 2018 for the noise; Kamath & Ullman 2020, *A primer on private statistics*, for the rate. The
+    variance in notes, 4R²d ln(1/δ)/(nε)², is too small: the module's docstring says by how much.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -147,6 +152,10 @@ class VectorMean:
     ----------
     columns
         Names of columns of numbers.
+
+    References
+    ----------
+    Huang, Liang & Yi 2021, *Instance-optimal mean estimation under differential privacy*.
 
     Examples
     --------

@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
-from qrelease.evaluation.audit import Distribution, enumerated, gaussian_distribution, laplace_distribution
+from qrelease.evaluation.audit import Choices, Distribution, enumerated, gaussian_distribution, laplace_distribution
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.filters import Filter
@@ -47,7 +48,11 @@ class ListedNoise:
         self.choices, self.missing = choices, missing
 
     def noise(self, law, parameter, size):
-        laws = {"discrete Laplace": laplace_distribution, "discrete Gaussian": gaussian_distribution}
+        laws = {
+            "discrete Laplace": laplace_distribution,
+            "discrete Gaussian": gaussian_distribution,
+            "rounded Gaussian": rounded_gaussian,
+        }
         listed = laws[law.law](parameter, missing=self.missing)
         return np.array([self.choices.draw(listed) for _ in range(size)], np.int64)
 
@@ -59,6 +64,34 @@ class ListedNoise:
 
     def stream(self, kind, *arguments, **options):
         return ListedStream(kind.calibrate(*arguments, **options), self.choices, self.missing)
+
+
+class Compares(PrivateColumns):
+    """A door whose perturbed numbers nobody sees: what they are compared with is drawn with its exact chance."""
+
+    def perturb(self, what, exact, scale, cost):
+        self.spend(what, cost)
+        return Unseen(exact, float(scale), self.noise.choices)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A number with discrete Laplace noise that is compared once, and not shown."""
+
+    exact: int
+    scale: float
+    choices: Choices
+
+    def __gt__(self, limit):
+        above = at_least(math.floor(limit) + 1 - self.exact, self.scale, True)
+        return self.choices.draw(Distribution({False: 1 - above, True: above}))
+
+
+def rounded_gaussian(variance, missing):
+    """The law of the nearest whole number to a Gaussian one."""
+    reach = math.ceil(stats.norm.isf(missing / 2) * math.sqrt(variance)) + 1
+    masses = np.diff(stats.norm.cdf(np.arange(-reach - 0.5, reach + 1) / math.sqrt(variance)))
+    return Distribution(dict(zip(range(-reach, reach + 1), masses.tolist(), strict=True)), missing=missing)
 
 
 class ListedStream:
@@ -134,4 +167,4 @@ def outcome(
     return enumerated(run, table, least=least)
 
 
-__all__ = ["DrawsAt", "ListedNoise", "column", "door", "outcome", "permuted"]
+__all__ = ["Compares", "DrawsAt", "ListedNoise", "column", "door", "outcome", "permuted"]

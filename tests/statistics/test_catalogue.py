@@ -1,6 +1,9 @@
 """`qrelease estimate`, and the texts that name statistics."""
 
 import json
+import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +75,17 @@ def test_every_name_is_a_statistic_of_that_name():
 def test_every_statistic_of_the_conformance_suite_has_a_text_and_the_other_way_round():
     held = {type(case.statistic).__name__ for case in (*CASES, *MORE)} - {"MarginalScores"}  # `qrelease score`
     assert {made for _, made, _ in STATISTICS.values()} == held
+
+
+EXAMPLES = [file.read_text(encoding="utf-8") for file in (Path(__file__).parents[2] / "examples").glob("*.py")]
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_statistic_names_its_source_and_stands_in_a_short_example(name):
+    module, made, _ = STATISTICS[name]
+    text, _, _ = getattr(import_module(f"qrelease.statistics.{module}"), made).__doc__.partition("Examples\n")
+    assert re.search(r"\b(19|20)\d\d\b", text), "the year of a source"
+    assert any(f"qr.{made}(" in example and example.count("\n") <= 30 for example in EXAMPLES)
 
 
 def test_a_list_of_numbers_is_a_tuple():

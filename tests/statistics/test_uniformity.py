@@ -14,7 +14,7 @@ from qrelease.evaluation.audit import compare
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, split
 from qrelease.statistics import uniformity
 from qrelease.statistics.uniformity import EfficientTester, GaussianMeanTest, UniformityTest
-from tests.statistics.doors import DrawsAt, door, outcome
+from tests.statistics.doors import Compares, DrawsAt, door, outcome
 
 COST = ApproxDP(1.0, 1e-6)
 REPLACE = Neighbours.REPLACE_ONE
@@ -182,3 +182,25 @@ def test_a_test_of_uniform_rows_costs_what_it_says(test):
     assert not found.convicted
     assert found.epsilon > 0.99
     assert of_one(DrawsAt(PureDP(2.0), test), PureDP(1.0)).convicted
+
+
+def of_the_efficient(test, cost):
+    """The exact audit of the efficient tester on one column whose squared sum is near the threshold.
+
+    What is seen is the noisy sum and why it rejects; each comparison is drawn with its exact chance.
+    """
+
+    def seen(result):
+        return tuple(m.value for m in result.measured)
+
+    pair = [Table(Domain.coded({"x": 2}), ((np.arange(400) < ones).astype(int),)) for ones in (250, 251)]
+    return compare(*(outcome(test, t, cost, REPLACE, 1e-9, seen, 1e-12, Compares) for t in pair), cost)
+
+
+def test_the_efficient_tester_costs_what_it_says_and_its_steps_more_than_one_of_them():
+    """The mistake: (4ε, 14δ), as the text has it for ε and δ a step, taken for (ε, δ)."""
+    test, cost = EfficientTester(("x",), 0.5), ApproxDP(4.0, 0.01)
+    found = of_the_efficient(test, cost)
+    assert not found.convicted
+    assert found.epsilon > 2.0
+    assert of_the_efficient(DrawsAt(ApproxDP(4 * cost.epsilon, 14 * cost.delta), test), cost).convicted
