@@ -186,7 +186,7 @@ class Domain:
         """
         try:
             return self._axes_by_name[name]
-        except KeyError:
+        except (KeyError, TypeError):  # a name of a request may be anything, a list too
             raise InvalidInput(f"no attribute {name!r}; the domain has {', '.join(self.names)}") from None
 
     def axes(self, names: Iterable[str]) -> tuple[int, ...]:
