@@ -29,13 +29,13 @@ class Domain:
     attributes
         The columns, at least one.
     impossible
-        Conditions that no record satisfies, as the public knows: `["age < 16 and income = '>50K'"]`, see
-        `structural_zeros`. Mechanisms that keep to them say so.
+        Conditions that are publicly known to hold for no record, such as `["age < 16 and income = '>50K'"]`: see
+        `structural_zeros`. A release says whether its mechanism respects them.
     code_lists
         The files that a schema file took categories from: `Table.read` refuses to read private records from one of
-        them. No part of what makes two domains equal, and not stored.
+        them. Domains are compared and stored without them.
     person
-        Whose records they are, where a person may have several and is the unit of what is promised.
+        The unit of privacy, where a person may have several records; None where it is one record.
 
     Raises
     ------

@@ -87,16 +87,16 @@ class Person:
     Parameters
     ----------
     column
-        The column of the data that says whose record it is. It is no column of the domain.
+        The column of the data that says whose record it is. It is not a column of the domain.
     at_most
-        m, how many records of each are kept, from 1 on.
+        m, the most records that are kept of each person, at least 1.
     missing
-        Marks in the column that stand for nobody, in any spelling: records with them are left out. Without any, a
-        missing key is an error.
+        Marks in the column that mean that a record belongs to nobody, in any spelling: such records are left out. If
+        there are none, a missing key is an error.
     weights
-        `records` where each record counts one; `persons` where each person does, and her kept records in equal parts.
+        `records`: each record counts 1. `persons`: each person counts 1, and each of her k kept records about 1/k.
     distinct
-        Attributes in which a person's records differ, taken together: of records that are equal in them one is kept.
+        Attributes in which a person's records differ: of records that are equal in all of them, one is kept.
     derive, records
         Rules that make one record of all records of a person, and the attributes of the records that they are about;
         made by a schema, see `derivation`.

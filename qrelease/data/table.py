@@ -53,8 +53,8 @@ class Table:
         files stream; what would take too much memory they leave, as codes, in temporary files that have no name, and
         map those (in the folder that TMPDIR names).
     persons
-        Whose records they are, where the domain has a person as the unit (`of_persons`, and the readers); None for
-        those that were kept of each person (`bounded`).
+        The person of each record, where the unit is a person (`of_persons`, and the readers); None in the table of
+        records that were kept of each person (`bounded`).
     points
         For each attribute that has a grid, the points of its records (n,), as codes of `Attribute.fine`, in the
         smallest unsigned integer type; None for one without a grid, and where each point is a cell. The columns are the

@@ -31,9 +31,9 @@ class Measurement:
     values
         (k,) counts.
     noise
-        What was added to each of them.
+        The distribution of the noise in each of them.
     repeats
-        Of so many draws of the noise the values are the mean.
+        The number of independent draws of the noise whose mean the values have.
 
     Examples
     --------

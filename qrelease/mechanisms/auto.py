@@ -126,14 +126,14 @@ def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
 class Auto:
     """Chooses the mechanism that is predicted to answer a workload best, and runs it; the module says how.
 
-    The release names the chosen one, and holds all predictions, among its `parameters`.
+    The `parameters` of the release have the name of the chosen mechanism, and all predictions.
 
     Parameters
     ----------
     records
-        About how many there are, if that is public.
+        About how many records there are, if that is public.
     table
-        Whether synthetic records are wanted: what gives none on this machine is not chosen.
+        Whether a synthetic table is wanted: if so, a mechanism that cannot give one on this machine is not chosen.
 
     Examples
     --------

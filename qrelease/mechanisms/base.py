@@ -66,7 +66,7 @@ class MechanismResult:
     choices : mapping
         What the mechanism chose from public and noisy values, by name; the manifest lists it beside the parameters.
     constrained : bool
-        Whether the synopsis keeps to what the domain says is impossible.
+        Whether the synopsis respects the rules of the domain about impossible records.
     measured_sums : MeasuredSums, optional
         What was measured for questions about numbers.
 

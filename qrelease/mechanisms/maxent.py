@@ -58,13 +58,14 @@ class MaxEnt:
     Parameters
     ----------
     records
-        About how many there are, if that is public: by it the privacy is divided between the orders of residuals. By
-        default `COUNTING` of the budget finds out, unless the neighbours make it public.
+        About how many records there are, if that is public: the budget is divided between residuals of one, two and
+        more columns by this number. By default the share `COUNTING` of the budget buys a noisy count, unless the
+        neighbouring relation makes the number public.
     weights
-        Above 0, one for each of the workload's sets of columns: of the squared error of a cell of its marginal.
+        Positive weights, one for each of the workload's sets of columns, of the squared error of a cell there.
     objective
-        Of the scales: the least `total` of squared errors, expected after the fit; or the `largest` variance of an
-        answer before it, which takes no number of records.
+        What the scales of noise minimise: the `total` of the squared errors expected after the fit, or the `largest`
+        variance of an answer before it, for which no number of records is needed.
 
     Raises
     ------

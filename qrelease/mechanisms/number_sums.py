@@ -74,7 +74,7 @@ class NumberSums:
     mechanism : Mechanism, optional
         What answers the workload, for the rest of the cost; by default it is measured with the sums.
     share : float
-        Of the cost, or of the plan, that is for the numbers.
+        The share of the cost (of the plan, where there is no other mechanism) that is for the numbers.
 
     Raises
     ------

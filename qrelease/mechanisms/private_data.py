@@ -53,11 +53,11 @@ _DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache unt
 class Private:
     """Private counts under a budget. Made by the `Curator` for one charge and one mechanism.
 
-    Its relation and its costs are those of records; where the unit is a person, `unit` says what they come to, for a
-    session that pays as it goes.
+    Its neighbouring relation and its costs are those of records, also where the unit is a person; then `unit` converts
+    them for sessions, which are charged as they go.
 
-    Methods named after draws spend before they draw. `exact` returns private numbers: only a `Distinguisher` needs
-    it, for scores that it hands to `select`.
+    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact` returns private numbers, which may
+    only be used for the scores that are given to `select`.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class Private:
     spends : list of Spend
         The parts of the cost so far, in the order of the draws.
     draws : Draws, optional
-        What was drawn under the charge by a run that was cut off, and is given again.
+        What an interrupted run drew under the same charge; it is returned instead of new draws.
     unit : Unit, optional
-        How costs of a record come to costs of a person.
+        Converts costs of a record to costs of a person.
 
     Examples
     --------

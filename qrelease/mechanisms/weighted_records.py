@@ -112,20 +112,21 @@ FORECAST: Final = ForecastSettings()
 class Records:
     """Measures marginals, all at once or selected one after another, and fits weighted synthetic records to them.
 
-    No record breaks a rule of the domain (`Domain.impossible`), and answers are exactly zero there.
+    No synthetic record breaks a rule of the domain (`Domain.impossible`), and answers about such records are exactly 0.
 
-    Costs are (ε, δ) or ρ; what is selected adaptively is paid for in ρ.
+    Costs are (ε, δ) or ρ; where marginals are selected one after another, they are charged in ρ.
 
     Parameters
     ----------
     order : int
-        Of the largest marginals that may be measured.
+        The most columns of a marginal that may be measured.
     weighted_records : int, optional
-        Weighted records that are drawn, of which equal ones may be released as one: the more, the less their scatter
-        shows. By default so many, by the noisy number of private ones and the cost, that it hardly does.
+        The number of weighted records that are drawn; equal ones may be released as one. More records scatter less
+        around the fitted model. By default enough, for the noisy number of private records and the cost, that the
+        scatter is small beside the noise.
     at_once : bool, optional
-        Whether all marginals asked about are measured at once. By default, where that can be: none is of more columns
-        than `order`, and all their residuals together have up to `maxent.DENSE` coordinates.
+        Whether all marginals of the workload are measured at once. The default is to do so where it is possible: none
+        has more columns than `order`, and all residuals together have at most `maxent.DENSE` coordinates.
 
     Examples
     --------

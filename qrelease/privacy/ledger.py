@@ -55,8 +55,8 @@ _OF_PERSONS = " of persons by "  # between a relation and the column that says w
 class Ledger:
     """A durable budget for one dataset under one neighbouring relation; safe for threads, processes and hosts.
 
-    Made by `Ledger.open`; closed by `close` or on leaving a `with`. What is refused for want of budget is
-    `BudgetExceeded`; every trouble with the file or the server is a `LedgerError`.
+    Made by `Ledger.open`; closed by `close` or at the end of a `with` block. A charge that does not fit raises
+    `BudgetExceeded`; any problem with the file or the server raises `LedgerError`.
 
     Parameters
     ----------

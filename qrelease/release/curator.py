@@ -122,11 +122,10 @@ class Curator:
     The neighbouring relation is the ledger's. `release` charges the ledger, durably, before the first bit of noise is
     drawn; what can be known to be wrong is raised before the charge.
 
-    Where the table's unit is a person, costs, caps and the ledger are those of persons. Here, and nowhere else, they
-    become what a mechanism may cost one record (`privacy.unit`), and here the records that are kept of each
-    person are chosen, anew for each charge: by a key that the ledger makes of its own secret and the charge's name. So
-    a release that was cut off, and a session in another process, go on with the same records, and nothing else is
-    stored.
+    Where the table's unit is a person, costs and the ledger are those of persons. Only the curator converts them to the
+    cost that a mechanism may spend on one record (`privacy.unit`). It also chooses which records of each person are
+    kept, anew for each charge, by a key that the ledger derives from its own secret and the charge's name. So an
+    interrupted release, or a session in another process, goes on with the same records, and no choice is stored.
 
     Parameters
     ----------
@@ -142,7 +141,7 @@ class Curator:
     InvalidInput
         For a table whose unit is a person and that does not say whose records it has.
     LedgerError
-        Where the ledger counts what persons are charged and the table has none, or the other way round, or others.
+        Where the ledger protects another unit than the table: persons and not records, the reverse, or others.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class Release:
     neighbours : Neighbours
         Which tables the promise compares: that differ by one record, or, where the domain has a person, by one person.
     dataset : str
-        Whose records these are, as in the ledger.
+        The name of the dataset, as in the ledger.
     mechanism : str
         The stored name of the mechanism.
     parameters : mapping
@@ -68,12 +68,12 @@ class Release:
     insecure_seed : int, optional
         The seed, where it was a seeded generator.
     versions : mapping
-        What a third party needs to run the same code.
+        The versions of Python and of packages that a third party needs to run the same code.
     date : str, optional
         The day on which it was made, UTC, ISO 8601. Public; None where the noise is insecure, so that the same seed
         gives the same files.
     id : str
-        What the ledger and the manifest know it by, see `release.sums`; empty in one of an earlier version.
+        Names the release in the ledger and the manifest, see `release.sums`; empty for releases of earlier versions.
 
     Examples
     --------

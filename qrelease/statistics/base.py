@@ -80,7 +80,7 @@ class EstimateResult:
         A number that n reaches with probability 1 - β/2, from what was measured; None if none was. Infinity where
         `error_bound` is the same for every n that it is finite for, and true for all.
     unit
-        What errors are counted in, as in `error at most 3 ranks`.
+        The unit of errors, such as `ranks` in `error at most 3 ranks`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a draft proposes: bins that tell values apart, no names or numbers of people; and code lists."""
+"""What a draft proposes: bins that tell values apart, no names or numbers of people."""
 
 import re
 from itertools import pairwise
@@ -86,61 +86,6 @@ def test_a_frame_is_drafted_as_its_file_and_some_rows_by_themselves(tmp_path: Pa
             qr.draft(frame, rows=wrong)
     with pytest.raises(InvalidInput, match="a pandas, polars or pyarrow table is needed, got list"):
         qr.draft([1, 2])
-
-
-SCHEMA = """
-[[attribute]]
-name = "province"
-kind = "category"
-categories = ["N", "S"]
-
-[[attribute]]
-name = "the town"
-kind = "category"
-categories = { file = "towns.csv", column = "code" }
-parent = "province"
-"""
-
-TOWNS = "name,code,province\nBonn,b,N\nUlm,u,S\nO'Kay,o'k,S\n"
-
-
-def test_a_hierarchy_is_declared_once(tmp_path: Path) -> None:
-    (tmp_path / "towns.csv").write_text(TOWNS)
-    (tmp_path / "s.toml").write_text(SCHEMA)
-    domain = load(tmp_path / "s.toml")
-    assert domain["the town"].categories == ("b", "u", "o'k")
-    from qrelease.data.structural_zeros import masks
-
-    (mask,) = masks(domain, domain.impossible).values()
-    np.testing.assert_array_equal(mask.reshape(2, 3), [[False, True, True], [True, False, False]])
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('column = "code"', 'column = "cod"', "towns.csv has no column 'cod'; it has name, code, province"),
-        ('file = "towns.csv"', 'file = "town.csv"', "town.csv cannot be read"),
-        ('file = "towns.csv"', 'fil = "towns.csv"', "categories must be a list of texts, or file"),
-        ('categories = ["N", "S"]', 'categories = ["N", "W"]', "parent 'province' has no category 'S'"),
-        ('parent = "province"', 'parent = "name"', "parent 'name' is not an attribute"),
-        ('parent = "province"', "parent = 3", "parent must be the name of an attribute"),
-        ('{ file = "towns.csv", column = "code" }', '["b"]', "parent needs categories from a file"),
-    ],
-)
-def test_a_wrong_code_list_is_named(old: str, new: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "towns.csv").write_text(TOWNS)
-    (tmp_path / "s.toml").write_text(SCHEMA.replace(old, new))
-    with pytest.raises(InvalidInput) as error:
-        load(tmp_path / "s.toml")
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_a_code_with_two_parents_is_named(tmp_path: Path) -> None:
-    (tmp_path / "towns.csv").write_text(TOWNS + "Bonn,b,S\n")
-    (tmp_path / "s.toml").write_text(SCHEMA)
-    with pytest.raises(InvalidInput, match=r"'b' has two parents in towns\.csv"):
-        load(tmp_path / "s.toml")
 
 
 def test_a_draft_that_leaves_things_open(tmp_path: Path) -> None:

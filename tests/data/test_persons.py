@@ -14,7 +14,7 @@ import pytest
 from qrelease.data import schema
 from qrelease.data.derivation import derived_domain
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.person import MAX_RECORDS, Derived, Person
+from qrelease.data.person import Derived, Person
 from qrelease.data.persons import Persons, bucket, equal_ranks
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -214,30 +214,6 @@ def test_a_table_of_nobody_is_a_table(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("who,color,size\n")
     assert len(Table.read(path, of(2)).bounded(KEYS[0])) == 0
-
-
-@pytest.mark.parametrize(
-    ("entry", "told"),
-    [
-        ('column = "who"\nat_most = 0', "at_most must be"),
-        ('column = "who"\nat_most = true', "at_most must be"),
-        (f'column = "who"\nat_most = {MAX_RECORDS + 1}', "at_most must be a whole number in 1..1,048,576"),
-        ("at_most = 3", "person needs column"),
-        ('column = "who"', "person needs at_most"),
-        ('column = " "\nat_most = 3', "column must be a text"),
-        ('column = "who"\nat_most = 3\nmissing = "NA"', "missing must be a list of texts"),
-        ('column = "who"\nat_most = 3\nmissing = [1]', "missing must be a list of texts"),
-        ('column = "who"\nat_most = 3\nper = "day"', "unknown key 'per'; the keys are column, at_most"),
-        ('column = "who"\nat_most = 3\nweights = "people"', "weights must be 'records' or 'persons'"),
-        ('column = "a"\nat_most = 3', "the person column 'a' is also an attribute"),
-    ],
-)
-def test_a_wrong_entry_is_one_line(tmp_path, entry, told):
-    path = tmp_path / "schema.toml"
-    path.write_text(f'[[attribute]]\nname = "a"\nkind = "coded"\ncodes = 2\n[person]\n{entry}\n')
-    with pytest.raises(InvalidInput, match=told) as error:
-        schema.load(path)
-    assert "\n" not in str(error.value)
 
 
 def test_a_schema_with_a_person_comes_back_from_its_text(tmp_path):

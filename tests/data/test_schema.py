@@ -126,7 +126,7 @@ def entry(body, head='[[attribute]]\nname = "a"\n'):
         (entry("kind = 'coded'\ncodes = 0"), "attribute 'a' must have at least one cell"),
         (
             entry("kind = 'coded'\ncodes = 2\ncategories = []"),
-            "attribute 'a': unknown key 'categories'; kind 'coded' knows "
+            "attribute 'a': unknown key 'categories'; the keys of kind 'coded' are "
             "name, kind, missing, outside, reviewed, codes, ordered",
         ),
         (

@@ -13,7 +13,6 @@ from qrelease._util import memory
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.hypotheses import Dual
 from qrelease.inference.medians import Medians
-from qrelease.inference.nets import small_databases
 from qrelease.queries.workload import Group, Workload, single
 
 KINDS = ["entropic", "euclidean"]
@@ -92,22 +91,6 @@ def test_what_is_no_distribution_has_no_table(state):
 def test_queries_over_another_domain_are_refused(state):
     with pytest.raises(InvalidInput, match="another domain"):
         state.answer(Workload.marginals(coded(2), 1))
-
-
-def test_medians_answer_with_medians():
-    state = Medians(NET, 60.0)
-    answers = np.array([y.answer(mixed()) / y.total for y in NET.synopses])
-    np.testing.assert_allclose(state.answer(mixed()), 60 * np.median(answers, axis=0))
-    some = Medians(NET, 60.0, np.array([3, 7, 30]))
-    np.testing.assert_allclose(some.answer(mixed()), 60 * np.median(answers[[3, 7, 30]], axis=0))
-    content = json.loads(json.dumps(some.to_json()))
-    assert content["total"] == 60
-    assert content["candidates"] == [json.loads(json.dumps(NET.synopsis(i, 60.0).to_json())) for i in (3, 7, 30)]
-
-
-def test_medians_of_too_many_answers_are_refused():
-    with pytest.raises(TooLarge, match="candidates are too many; at most 33,554,432"):
-        Medians(small_databases(PEOPLE, 7), 60.0).answer(mixed())
 
 
 def test_bad_moves():

@@ -13,7 +13,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, help="the CSV file to make (default: standard output)")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="draw others with another number (default: %(default)s)"
+        "--seed", type=int, default=0, metavar="N", help="another number gives other records (default: %(default)s)"
     )
 
 

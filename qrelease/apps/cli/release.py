@@ -140,7 +140,7 @@ def _mechanism_options(parser: Options) -> None:
         "--weighted-records",
         type=int,
         metavar="N",
-        help="records only: the number of weighted records of the model; more take longer and come nearer (default: by"
+        help="records only: the number of weighted records of the model; more are slower and more accurate (default: by"
         " the noisy number of records and the cost)",
     )
     parser.add_argument(

@@ -273,7 +273,7 @@ def cost_options(parser: Options, what: str, *, needed: bool = True) -> None:
     """An epsilon and perhaps a delta, or a rho."""
     either = parser.add_mutually_exclusive_group(required=needed)
     either.add_argument("--epsilon", type=float, help=what)
-    either.add_argument("--rho", type=float, help="the same as a rho of zCDP, instead of an epsilon and a delta")
+    either.add_argument("--rho", type=float, help="the cost as a rho of zCDP, instead of an epsilon and a delta")
     delta_option(parser)
 
 

@@ -27,6 +27,9 @@ PAGES: Final = {
 ENTRY_PAGES: Final = {**PAGES, "/": "datasets.html", "/static/datasets.js": "datasets.js"}
 """The same where a server has several datasets, each with `PAGES` of its own."""
 
+ENTRY_FORM: Final = "entry.html"
+"""The form for a token: it replaces the comment `<!-- entry.html -->` of a page."""
+
 MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 """Media types, by the endings of those files."""
 
@@ -47,8 +50,11 @@ HEADERS: Final = (
 def page_routes(pages: Mapping[str, str] = PAGES, prefix: str = "") -> list[Route]:
     """A route for each page, behind a prefix; the files are read once."""
     folder = files("qrelease.apps.server") / "static"
+    mark, form = f"<!-- {ENTRY_FORM} -->\n".encode(), (folder / ENTRY_FORM).read_bytes()
     return [
-        fixed_route(prefix + path, (folder / name).read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
+        fixed_route(
+            prefix + path, (folder / name).read_bytes().replace(mark, form), MEDIA_TYPES[name.rpartition(".")[2]]
+        )
         for path, name in pages.items()
     ]
 

@@ -120,25 +120,25 @@ def _keep(measurements: list[Measurement], new: Measurement) -> None:
 class IterativeConstruction:
     """Repeats three steps: find the queries that a hypothesis answers worst, measure them with noise, update it.
 
-    The distinguisher finds the query, the update rule learns. There are at most T(α) rounds, each of a draw of the
-    distinguisher and a noisy answer v, which cost the same: all rounds' draws together, by basic composition, cost ε.
-    Of an (ε, δ) they are paid as zCDP, which is never worse than the text's advanced composition, or as pure ε where so
-    few rounds are cheaper that way. It ends before an update when |v - q(y)| < 3αn/2, where α is the rule's: the text's
-    α, of the error, is twice that.
+    The distinguisher finds the query, the update rule changes the hypothesis. There are at most T(α) rounds. In each a
+    draw of the distinguisher and a noisy answer v cost the same; by basic composition the draws of all rounds cost ε.
+    Under (ε, δ) they are charged as zCDP, which is never worse than the text's advanced composition, or as pure ε where
+    that is cheaper for few rounds. The mechanism stops before an update when |v - q(y)| < 3αn/2, where α is the
+    parameter of the rule; the text's α, a bound on the error, is twice that.
 
-    The text's queries are fractions of a public n, as under replace-one. Here they are counts. Under add-remove a noisy
-    number of records ñ is bought first, and takes the place of n.
+    In the text queries are fractions of a public n, as under replace-one; here they are counts. Under add-remove, a
+    noisy number of records ñ is bought first, and used in place of n.
 
-    How far off its answers may be says `error`.
+    `error` gives the bound on the error of the answers.
 
     Parameters
     ----------
     rule
-        A rule with a bound T(α) on its updates; by default `Projection` for the α that promises the least error.
+        A rule with a bound T(α) on its updates; by default `Projection`, with the α that has the least error bound.
     distinguisher
-        What finds the query of a round; by default `Select("query")`.
+        Finds the query of each round; by default `Select("query")`.
     beta
-        The probability with which the promise of a release fails; the default rule is chosen for it.
+        The probability that the error bound of a release fails; the default rule is chosen for it.
 
     References
     ----------

@@ -53,13 +53,13 @@ class MWEM:
     Parameters
     ----------
     rounds
-        How many; by default `rounds_for` of public facts and the noisy number of records, and none at all where they
-        would reach every group, see `release`.
+        The number of rounds; by default `rounds_for` of public facts and the noisy number of records. Where the rounds
+        would reach every group, there are none, and everything is measured at once: see `release`.
     choice
-        What is measured in a round: the worst `group`, a whole marginal, or the worst single `query`.
+        What each round selects and measures: a `group`, which is a whole marginal, or a single `query`.
     rule
-        How it is drawn: `exponential`, or `permute-and-flip`; by default the better of the two, permute-and-flip under
-        pure ε and exponential under zCDP.
+        How the selection is drawn: by the `exponential` mechanism or by `permute-and-flip`. The default is
+        permute-and-flip under pure ε and exponential under zCDP, each the better one there.
     selection
         The share of a round's budget that its selection takes.
     singles
@@ -71,7 +71,7 @@ class MWEM:
         About how many records there are, if that is public; by default the share `COUNT_SHARE` of the budget buys a
         noisy count of them.
     update
-        The rule that learns; `maximum-entropy` learns from whole marginals only, see `MaximumEntropy`.
+        The rule that updates the histogram; `maximum-entropy` uses whole marginals only, see `MaximumEntropy`.
 
     Raises
     ------

@@ -67,11 +67,11 @@ class PrivateMultiplicativeWeights:
     Parameters
     ----------
     alpha
-        A third of the error that is promised, a fraction of the records; by default the least that can be promised.
+        A third of the error bound, as a fraction of the records; by default the least for which the bound holds.
     beta
-        The probability that the promise fails.
+        The probability that the error bound fails.
     queries
-        How many different queries a session answers; its promise depends on the logarithm.
+        The most different queries that a session answers; the error bound grows with its logarithm.
 
     References
     ----------

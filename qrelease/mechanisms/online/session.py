@@ -76,20 +76,21 @@ _as_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 class Online:
     """Sessions in which each answer is within a fraction α of the records with probability 1 - β, at the least cost.
 
-    The cost of a session is its cap: under a pure one all noise is Laplace, under ρ or (ε, δ) Gaussian, charged in ρ;
-    but under (ε, δ) a declared class's synopsis in ε, or (ε, 7δ/8), whichever is less, while nothing is charged in ρ.
+    The cost given to `Curator.open` is the most that the session may spend. If it is a pure ε, all noise is Laplace; if
+    it is ρ or (ε, δ), noise is Gaussian and charged in ρ. One exception: under (ε, δ), while nothing was charged in ρ,
+    the synopsis of a declared class is charged in ε or in (ε, 7δ/8), whichever is less.
 
     Parameters
     ----------
     alpha
-        How far off an answer may be, a fraction of the number of records.
+        The largest error of an answer, as a fraction of the number of records.
     beta
-        The probability with which an answer may be off by more.
+        The probability that an answer is off by more.
     declared
-        The class of queries that will be asked, if it is known: its synopsis is bought with the first of them.
+        The class of all queries that will be asked, if it is known: a synopsis for it is bought at the first question.
     records
-        About how many records there are, if that is public: an α that no table of so many could meet is refused before
-        their noisy count is bought. It decides nothing else, and is no part of what a session is opened with.
+        About how many records there are, if that is public: an α that is out of reach for so many records is refused
+        before a noisy count is bought. It is used for nothing else, and a session may be resumed with another one.
 
     Raises
     ------

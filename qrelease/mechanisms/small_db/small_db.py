@@ -60,8 +60,8 @@ class SmallDB:
     Parameters
     ----------
     size
-        m; by default the one that promises the least error for the number of records, of those that are listed or
-        searched in good time.
+        m, the number of records of the small database; by default the one with the least error bound, among those for
+        which the databases can be listed, or searched in reasonable time.
     alpha
         Instead of a size: m = `vc.small_database_size` for this α, a fraction of the records.
     dimension

@@ -490,7 +490,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     said = " ".join(capsys.readouterr().out.split())
     default = Records()
     assert default.weighted_records is None
-    assert "more take longer and come nearer (default: by the noisy number of records and the cost)" in said
+    assert "more are slower and more accurate (default: by the noisy number of records and the cost)" in said
     assert f"measure marginals of at most K columns (default: {default.order})" in said
 
 

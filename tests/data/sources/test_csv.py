@@ -20,7 +20,6 @@ from strategies import domains
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema_draft import draft
-from qrelease.data.sources.compression import written
 from qrelease.data.sources.csv import CHUNK, write_csv
 from qrelease.data.sources.encoder import REMEMBERED_VALUES
 from qrelease.data.table import Table
@@ -206,32 +205,3 @@ def test_write_csv_shows_header_labels_and_further_columns():
     assert out.getvalue() == "sex,age,weight\nF,?,0.5\nM,?,2.0\n"
     with pytest.raises(InvalidInput, match="would collide with the attribute 'weight'"):
         write_csv(out, Domain.coded({"weight": 2}), [np.array([0])], np.random.default_rng(0), {"weight": np.ones(1)})
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
-def test_write_csv_compresses_by_extension(tmp_path, suffix):
-    path = tmp_path / f"s.csv{suffix}"
-    records = [np.arange(5000) % 2]
-    write_csv(path, PEOPLE.project([1]), records, np.random.default_rng(0))
-    assert codes(Table.read_csv(path, PEOPLE.project([1]))) == [records[0].tolist()]
-    first = path.read_bytes()
-    write_csv(path, PEOPLE.project([1]), records, np.random.default_rng(0))
-    assert path.read_bytes() == first
-    assert os.listdir(tmp_path) == [path.name]
-
-
-def test_a_failed_write_leaves_nothing(tmp_path):
-    path = tmp_path / "s.csv"
-    path.write_text("old")
-
-    def interrupted():
-        with written(path) as out:
-            out.write("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        interrupted()
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["s.csv"]
-    with pytest.raises(InvalidInput, match=r"s\.csv cannot be written: No such file or directory"):
-        write_csv(tmp_path / "absent" / "s.csv", PEOPLE.project([1]), [np.array([0])], np.random.default_rng(0))
