@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Final
 
 from qrelease.data.two_tables import TwoTables
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, RowsChangedWarning
 from qrelease.mechanisms.base import Mechanism, check_parts, check_table
 from qrelease.noise.entropy import WordSource
 from qrelease.privacy.costs import Cost, Neighbours, split
@@ -131,9 +132,14 @@ def release_linked(
             left.append(part)
     if left:
         ledger.check(cost if len(left) > 1 else left[0])
+    for curator in (
+        () if changed_rows else curators
+    ):  # of both before the first is charged, which counts as an earlier one
+        if curator.notice is not None:
+            warnings.warn(curator.notice, RowsChangedWarning, stacklevel=2)
     paid: list[Paid] = []
     for curator, asked, part in zip(curators, workloads, parts, strict=True):
-        paid.append(curator.pay(mechanism, asked, part, again=again, changed_rows=changed_rows or bool(paid)))
+        paid.append(curator.pay(mechanism, asked, part, again=again, changed_rows=True))
     releases = [each.release() for each in paid]
     found = LinkedRelease(releases[0], releases[1], tables.own)
     if store is not None:

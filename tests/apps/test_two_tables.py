@@ -14,7 +14,7 @@ from qrelease.data.person import CHILDREN, Person
 from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
 from qrelease.data.two_tables import TwoTables
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, RowsChangedWarning
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import MaxEnt
@@ -192,6 +192,28 @@ def test_on_the_command_line(tmp_path, capsys):
         assert sum(f["plane"] == row["plane"] for f in flights) == int(row[CHILDREN]) <= M
     assert load(tmp_path / "out" / "parents").unit.at_most == 1
     assert load(tmp_path / "out" / "children").unit.at_most == M
+
+
+@pytest.mark.parametrize("changed", ["planes.csv", "flights.csv"])
+def test_of_either_table_it_is_said_that_its_rows_have_changed(tmp_path, capsys, changed):
+    """On the command line and in Python, before the charge: a row without children, too, and a child's own column."""
+    given = files(tmp_path)
+    with (tmp_path / "planes.csv").open("a") as file:
+        file.write("N-alone,prop,1\n")
+    asked = ["release", *given, "--parent", str(tmp_path / "planes.csv"), "--both", "--mechanism", "laplace"]
+    assert main([*asked, "--total-epsilon", "9", "--total-delta", "1e-5", "--out", str(tmp_path / "out")]) == 0
+    assert "the records are not those" not in capsys.readouterr().err
+    file = tmp_path / changed
+    text = file.read_text()
+    old, new = ("N-alone,prop", "N-alone,jet") if changed == "planes.csv" else (",yes\n", ",no\n")
+    file.write_text(text.replace(old, new, 1))
+    (ledger_path,) = tmp_path.glob("*.ledger")
+    tables = TwoTables.read(tmp_path / "flights.csv", tmp_path / "planes.csv", tmp_path / "flights.toml")
+    with Ledger.open(ledger_path) as ledger, pytest.warns(RowsChangedWarning, match="the records are not those"):
+        release_linked(tables, ledger, Laplace(), ApproxDP(2.0, 1e-6))
+    file.write_text(text)
+    assert main([*asked, "--again", "--out", str(tmp_path / "again")]) == 0
+    assert capsys.readouterr().err.count("the records are not those") == 1
 
 
 def test_a_folder_that_cannot_be_written_tells_of_the_charge_and_is_gone_on_with(tmp_path, capsys, monkeypatch):

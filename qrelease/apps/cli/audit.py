@@ -34,15 +34,15 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="attack whole releases of the mechanism, or, for `online`, a whole session: compare all that can be"
         " observed of neighbouring tables, by Python, the command line or HTTP, under the same insecure noise; likewise"
-        " `estimate`, `learn` (schema learn), `score`, `numbers` (release --numbers) and `learned` (a release under a"
-        " schema that is learned)",
+        " `estimate`, `learn` (schema learn), `score`, `numbers` (release --numbers), `parent` (release --parent),"
+        " `both` (release --both) and `learned` (a release under a schema that is learned)",
     )
     parser.add_argument(
         "--at-most",
         type=int,
         metavar="M",
         help="with --doors: compare tables that differ by a whole person, of whom at most M records are kept (default:"
-        " tables that differ by one record)",
+        " tables that differ by one record; with a parent, by one with all children)",
     )
     parser.add_argument("--first", help="the input of MODULE:FUNCTION, as JSON")
     parser.add_argument("--second", help="a neighbouring input, as JSON")

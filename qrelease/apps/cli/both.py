@@ -64,7 +64,8 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
             complete.close()  # it has its name before the ledger says that it is made
 
         with ledger_of(arguments, cost, neighbours, tables.children.person_column) as ledger:
-            told_of_rows(Curator(tables.children, ledger, entropy_of(arguments)))
+            for table in (tables.parents, tables.children):
+                told_of_rows(Curator(table, ledger, entropy_of(arguments)))
             try:
                 with elapsed("releasing"):
                     found = release_linked(

@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -49,15 +49,20 @@ Running = Callable[[Sequence[str], Path], Ran]
 class Scene:
     """Commands that are run one after another over a table, `people.csv`, and what is in its schema.
 
+    With parents the first record of each person is a row of `parents.csv`, which has the first column, and the others
+    are the children in `people.csv`, which has the second: so a person of one record is a parent without children.
+
     name      of whose fields may differ, in the list of noisy ones
     commands  the arguments of each, where {cost} is what each may cost, {total} the budget of a ledger for all of them,
               {of_records} the relation, and {common} the options that all have
     domain    the columns of `people.csv`, whose cells are the texts 0, 1, 2
+    children  of a parent that are kept, at most, unless the audit says how many; None where there are no parents
     """
 
     name: str
     commands: tuple[str, ...]
     domain: Domain
+    children: int | None = None
 
 
 _NUMBERS: Final = Domain(
@@ -70,7 +75,7 @@ _LEARNED_BINS: Final = Attribute("b", "number", within=(Fraction(0), Fraction(15
 _BINS: Final = Domain((_NUMBERS["a"], _LEARNED_BINS))
 _OPEN: Final = Domain((Attribute("a", "category", learn=3), _LEARNED_BINS))
 
-_PUBLIC: Final = "public.csv"
+_PUBLIC, _PARENTS = "public.csv", "parents.csv"
 _RELEASE: Final = "release people.csv --out out {cost} {of_records} {common}"
 _LEARN: Final = "schema learn people.csv --out learned.toml {cost} {of_records} {common}"
 _QUESTIONS: Final = "--numbers mean:b --numbers sum:b --numbers ratio:a=1 --numbers histogram:b --numbers variance:b"
@@ -106,6 +111,8 @@ SCENES: Final[Mapping[str, tuple[Scene, ...]]] = {
         Scene("numbers", (f"{_RELEASE} --mechanism laplace {_QUESTIONS}",), _NUMBERS),
         Scene("numbers", (f"{_RELEASE} --mechanism sums --clip b=learn {_QUESTIONS}",), _NUMBERS),
     ),
+    "parent": (Scene("parent", (f"{_RELEASE} --mechanism laplace --parent {_PARENTS}",), domain(), 2),),
+    "both": (Scene("both", (f"{_RELEASE} --mechanism laplace --parent {_PARENTS} --both",), domain(), 2),),
     "learned": tuple(Scene("learned", (f"{_RELEASE} --mechanism laplace",), columns) for columns in (_BINS, _OPEN)),
 }
 """What is attacked besides the mechanisms of a release, by its name."""
@@ -130,12 +137,24 @@ def write_inputs(here: Path, scene: Scene, table: Table) -> None:
     columns: dict[str, list[object]] = {name: codes.tolist() for name, codes in zip(SHAPE, table.columns, strict=True)}
     if table.persons is not None and table.person_column is not None:
         columns[table.person_column] = [f"p{digest:x}" for digest, _ in table.persons.unit.tolist()]
-    with (here / "people.csv").open("w", encoding="utf-8", newline="") as out:
-        rows = csv.writer(out)
-        rows.writerow(columns)
-        rows.writerows(zip(*columns.values(), strict=True))
+    if scene.children is None:
+        _write(here / "people.csv", columns, range(len(table)))
+    else:
+        (parent, child, key), whose = columns, [*columns.values()][-1]
+        first = {person: row for row, person in reversed([*enumerate(whose)])}
+        others = sorted({*range(len(table))} - {*first.values()})
+        _write(here / _PARENTS, {name: columns[name] for name in (key, parent)}, sorted(first.values()))
+        _write(here / "people.csv", {name: columns[name] for name in (key, child)}, others)
     if any(_PUBLIC in text for text in scene.commands):
         (here / _PUBLIC).write_text("a,b\n0,0\n1,2\n1,1\n", encoding="utf-8")
+
+
+def _write(file: Path, columns: Mapping[str, Sequence[object]], chosen: Iterable[int]) -> None:
+    """Some rows of a table as CSV."""
+    with file.open("w", encoding="utf-8", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(columns)
+        rows.writerows([values[row] for values in columns.values()] for row in chosen)
 
 
 def filled(text: str, cost: Cost, neighbours: Neighbours, seed: int) -> list[str]:

@@ -47,7 +47,9 @@ _MANIFEST: Final = (
     Field("measurements/*/values/*", "answers with noise"),
     Field("synopsis/total", "the number of records with noise", neighbours=_ADD_REMOVE),
     Field(
-        "synopsis/values/*", "answers with noise, made consistent", ("laplace", "gaussian", "auto", "numbers", "score")
+        "synopsis/values/*",
+        "answers with noise, made consistent",
+        ("laplace", "gaussian", "auto", "numbers", "score", "parent"),
     ),
     Field("synopsis/factors/*/logs/*", "fitted to answers with noise", ("mwem", "iterative")),
     Field("synopsis/histogram/total", "fitted to answers with noise", _MODELS, _ADD_REMOVE),
@@ -100,6 +102,11 @@ _MANIFEST: Final = (
     Field("synopsis/values/*", "of a schema learned with noise", ("learned",), appears=True),
 )
 
+_BOTH: Final = tuple(
+    replace(field, mechanisms=("both",)) for field in _MANIFEST if not field.mechanisms or "laplace" in field.mechanisms
+)
+"""Of either release of parents and children, by `laplace`."""
+
 _LEARNED: Final = (
     Field("attribute/*/bins/*", "learned with noise", ("learn", "learned"), appears=True, coarse=True),
     Field("attribute/*/shape/*", "learned with noise", ("learn", "learned"), appears=True, coarse=True),
@@ -151,6 +158,7 @@ _HTTP: Final = (
 NOISY_FIELDS: Final = (
     *(replace(field, path=f"release.json/{field.path}") for field in _MANIFEST),
     *(replace(field, path=f"release.json/domain/{field.path}") for field in _LEARNED),
+    *(replace(field, path=f"{side}/release.json/{field.path}") for side in ("parents", "children") for field in _BOTH),
     *(replace(field, path=f"http/{field.path}") for field in _HTTP),
     *_COMMANDS,
     Field("ledger/charges/*", "bought until the noisy count is precise", ("online",), _ADD_REMOVE, appears=True),

@@ -46,7 +46,8 @@ def cost_of(name, i):
 def found_at(name, i, neighbours, run=in_process, pairs=None, at_most=None, seeds=3):
     scene = SCENES[name][i]
     door = command_door(scene, cost_of(name, i), run)
-    return compared("command line", name, door, neighbours, seeds=seeds, pairs=pairs, at_most=at_most)
+    kept = at_most or scene.children
+    return compared("command line", name, door, neighbours, seeds=seeds, pairs=pairs, at_most=kept)
 
 
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
@@ -175,6 +176,36 @@ def in_the_manifest(folder, ran):
     return ran
 
 
+def rows_of(folder, name):
+    with (folder / name).open() as file:
+        return [*csv.DictReader(file)]
+
+
+def childless(folder):
+    """How many parents have no children."""
+    return len(
+        {row["who"] for row in rows_of(folder, "parents.csv")} - {row["who"] for row in rows_of(folder, "people.csv")}
+    )
+
+
+def of_the_children(folder, ran):
+    file = folder / "out" / "children" / "release.json"
+    content = json.loads(file.read_text())
+    content["parameters"]["childless"] = childless(folder)
+    file.write_text(json.dumps(content))
+    return ran
+
+
+def by_a_child_more(folder, ran):
+    with (folder / "out" / "children.csv").open("a") as file:
+        file.write("0,1,1\n" * childless(folder))
+    return ran
+
+
+def by_printed_children(folder, ran):
+    return ran._replace(stderr=f"joined {len(rows_of(folder, 'people.csv'))} children\n")
+
+
 def leaky(leak, arguments, folder):
     ran = in_process(arguments, folder)
     return leak(folder, ran)
@@ -201,6 +232,24 @@ def leaky(leak, arguments, folder):
 )
 def test_a_command_that_leaks_is_convicted(name, leak, path):
     found = found_at(name, 0, ADD, partial(leaky, leak), pairs=neighbouring(ADD)[:2], seeds=1)
+    assert path in {d.path for d in found.differences}, str(found)
+
+
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+@pytest.mark.parametrize(
+    ("name", "leak", "path"),
+    [
+        ("both", of_the_children, "children/release.json/parameters/childless"),
+        ("both", by_a_child_more, "children.csv beyond the manifest"),
+        ("both", by_a_file, "left"),
+        ("parent", in_the_manifest, "release.json/parameters/n"),
+        ("parent", by_printed_children, "0 release/stderr/0/numbers/0"),
+    ],
+)
+def test_a_release_with_parents_that_leaks_is_convicted(name, leak, path, neighbours):
+    """Under replace-one, too, where how many parents there are is public, and of children it is not."""
+    pairs = neighbouring_persons(neighbours, 2)[:3]
+    found = found_at(name, 0, neighbours, partial(leaky, leak), pairs=pairs, seeds=1)
     assert path in {d.path for d in found.differences}, str(found)
 
 
