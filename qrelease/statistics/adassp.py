@@ -87,7 +87,7 @@ class AdaSSP:
     ----------
     Wang 2018, *Revisiting differentially private linear regression*, for one step; Gavish & Donoho 2017 for the
     shrinkage. The refinements and their proof are in the module's docstring. That it is better than descent is not
-    so in one step: see *Errata of the literature*.
+    so in one step, nor where the columns explain little of the target: see *Errata of the literature*.
 
     Examples
     --------

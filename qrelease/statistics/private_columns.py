@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final, Literal, TypeVar, final
 
 import numpy as np
@@ -112,7 +113,7 @@ class PrivateColumns:
     noise: NoiseSource = field(repr=False)
     spends: list[Spend] = field(default_factory=list)
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         """The public universe of the records."""
         return domain_of(self._table)
@@ -172,24 +173,27 @@ class PrivateColumns:
         """
         return self._table.codes(self.domain.axis(name)).astype(np.int64)
 
-    def sums(self, weights: Sequence[Ints]) -> Ints:
-        """Sums over the records of a weight that the value of each column has. Private.
+    def sums(self, weights: Mapping[str, Ints]) -> Ints:
+        """Sums over the records of a weight that the value of each column has, counted in one pass. Private.
 
         Parameters
         ----------
-        weights : sequence of ndarray of int
-            For each column of the domain, in its order, a whole number for each value of its grid; a missing value adds
-            nothing.
+        weights : mapping of str to ndarray of int
+            For each of some columns, a whole number for each value of its grid; a missing value adds nothing.
 
         Returns
         -------
         ndarray of int, shape (d,)
-            One sum for each column.
+            One sum for each of these columns, in their order.
         """
-        kept = self._table.points or (None,) * len(weights)
-        plain = iter(self._table.counts([(axis,) for axis, points in enumerate(kept) if points is None]))
-        found = [next(plain) if p is None else _histogram(p, len(w)) for p, w in zip(kept, weights, strict=True)]
-        return np.array([int(h[: len(w)] @ w) for h, w in zip(found, weights, strict=True)], np.int64)
+        axes = {name: axis for axis, name in enumerate(self._table.domain.names)}
+        points = self._table.points or (None,) * len(axes)
+        kept = [points[axes[name]] for name in weights]
+        plain = iter(self._table.counts([(axes[n],) for n, p in zip(weights, kept, strict=True) if p is None]))
+        found = [
+            next(plain) if p is None else _histogram(p, len(w)) for p, w in zip(kept, weights.values(), strict=True)
+        ]
+        return np.array([int(h[: len(w)] @ w) for h, w in zip(found, weights.values(), strict=True)], np.int64)
 
     def count(self) -> int:
         """The number of records. Private, unless it is `public_records`."""

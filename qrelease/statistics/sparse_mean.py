@@ -23,6 +23,7 @@ the second term, see `lower_bounds`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, final
@@ -50,23 +51,23 @@ class _Scale:
     """The columns of numbers of a domain, with values scaled to -_UNIT.._UNIT around an origin; public."""
 
     names: tuple[str, ...]
-    weights: tuple[Ints, ...]
+    weights: Mapping[str, Ints]
     steps: tuple[float, ...]
     origin: float
 
     @classmethod
     def of(cls, domain: Domain, origin: float) -> _Scale:
         """The scale of all columns; a missing value counts as the origin."""
-        weights, steps, origin = [], [], real("origin", origin)
+        weights, steps, origin = dict[str, Ints](), [], real("origin", origin)
         for attribute in domain:
             grid = Grid.of(Domain((attribute,)), attribute.name)
             far = max(abs(grid.low - origin), abs(grid.high - origin))
             if far == 0:
                 raise InvalidInput(f"column {attribute.name!r} has one value only")
             values = (grid.low + grid.step * np.arange(grid.cells) - origin) / far
-            weights.append(np.rint(values * _UNIT).astype(np.int64))
+            weights[attribute.name] = np.rint(values * _UNIT).astype(np.int64)
             steps.append(far / _UNIT)
-        return cls(domain.names, tuple(weights), tuple(steps), origin)
+        return cls(domain.names, weights, tuple(steps), origin)
 
 
 def _check_support(support: object, domain: Domain) -> int:

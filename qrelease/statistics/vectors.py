@@ -14,7 +14,7 @@ from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, PureDP
-from qrelease.statistics.grid import Grid, exact_dot
+from qrelease.statistics.grid import Grid
 from qrelease.statistics.private_columns import PrivateColumns
 
 _MAX_CELLS: Final = 1 << 20
@@ -88,10 +88,11 @@ class Frame:
         if self.missing:
             rows = np.clip(self.rows(private), -reach, reach)
             return rows.sum(axis=0), len(rows)
-        found = [private.numbers(grid.name) for grid in self.grids]
-        steps = [np.clip(2 * f.values - (f.cells - 1), -r, r) for f, r in zip(found, reach.tolist(), strict=True)]
-        sums = [exact_dot(z, f.counts) for z, f in zip(steps, found, strict=True)]
-        return np.array(sums, np.int64), private.count()
+        weights = {
+            grid.name: np.clip(2 * np.arange(grid.cells, dtype=np.int64) - (grid.cells - 1), -r, r)
+            for grid, r in zip(self.grids, reach.tolist(), strict=True)
+        }
+        return private.sums(weights), private.count()
 
 
 @final

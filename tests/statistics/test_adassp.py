@@ -7,6 +7,7 @@ import pytest
 
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import audit_gaussian
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, compose
 from qrelease.privacy.filters import Filter
 from qrelease.statistics.adassp import AdaSSP
@@ -28,6 +29,30 @@ def measured(table, neighbours, cost=ZCDP(0.5)):  # noqa: B008
     private = Watched(table, neighbours, Filter(cost), door(table, cost).noise)
     AdaSSP("y", refinements=1).estimate(private, cost)
     return private.seen
+
+
+def found_of(statistic, tables, cost, claim):
+    """The exact audit of independent Gaussian noise on what two tables differ in, each part in its own scales."""
+    seen = []
+    for table in tables:
+        private = Watched(table, Neighbours.ADD_REMOVE, Filter(cost), door(table, cost).noise)
+        statistic.estimate(private, cost)
+        seen.append(zip(private.seen, [s.cost.rho for s in private.spends], strict=True))
+    moved = sum(
+        2 * rho * float(((one - other) ** 2).sum()) / claimed
+        for ((one, claimed), rho), ((other, _), _) in zip(*seen, strict=True)
+    )
+    return audit_gaussian(math.sqrt(moved), 1.0, claim)
+
+
+def test_moments_cost_what_they_say_and_more_where_each_is_given_the_whole():
+    """The mistake: ε for XᵀX, and ε once more for Xᵀy."""
+    statistic, cost, table = AdaSSP("y", refinements=0), ZCDP(0.5), without(people(40), 0, (2, 49, 0, 20))
+    tables = table, without(table, 39)
+    found = found_of(statistic, tables, cost, cost)
+    assert not found.convicted
+    assert found.bound > 0.49
+    assert found_of(statistic, tables, ZCDP(1.0), cost).convicted
 
 
 def without(table, place, instead=None):

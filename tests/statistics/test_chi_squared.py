@@ -7,9 +7,10 @@ from scipy import stats
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import compare
 from qrelease.privacy import Neighbours, PureDP
 from qrelease.statistics.chi_squared import FitTest, IndependenceTest, NoisyCounts
-from tests.statistics.doors import door
+from tests.statistics.doors import DrawsAt, door, outcome
 
 COST = PureDP(0.5)
 
@@ -70,6 +71,26 @@ def test_the_uncorrected_test_is_convicted():
         rejected += stats.chi2_contingency(positive, correction=False).pvalue <= 0.05
     assert not within(rejected, 200, 0.05)
     assert rejected > 30
+
+
+class Counts:
+    """What a χ² test measures; all else is a function of it."""
+
+    def estimate(self, private, cost):
+        return NoisyCounts.measured(private, ("a",), cost).counts
+
+
+def test_counts_cost_what_they_say_and_more_with_the_noise_of_one_where_two_move():
+    """Exactly; the mistake: a histogram with noise for one count, where a record that is replaced moves two."""
+    pair = [Table(Domain.coded({"a": 2}), (np.array(rows),)) for rows in ([0, 0, 1], [0, 1, 1])]
+    cost, replace = PureDP(2.0), Neighbours.REPLACE_ONE
+
+    def found(statistic):
+        return compare(*(outcome(statistic, t, cost, replace, 1e-6, tuple, 1e-12) for t in pair), cost)
+
+    assert not found(Counts()).convicted
+    assert found(Counts()).epsilon > 1.99
+    assert found(DrawsAt(PureDP(4.0), Counts())).convicted
 
 
 def test_a_cell_that_cannot_be_is_evidence_only_beyond_the_noise():

@@ -14,6 +14,7 @@ from qrelease.queries.workload import Workload
 from qrelease.statistics import regression
 from qrelease.statistics.adassp import AdaSSP
 from qrelease.statistics.design import UNIT, Design, PublicRecords, root_up
+from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.regression import FunctionalMechanism, NoisyDescent, regression_from_marginals
 from tests.statistics.doors import door
 
@@ -93,6 +94,28 @@ def test_the_second_moments_of_a_record_are_as_long_as_is_said_and_no_longer():
     assert max(squares) == design.moment_square
     assert max(sums) == design.moment_sum
     assert max((rows * rows).sum(axis=1)) == design.square
+
+
+class Keeps(PrivateColumns):
+    """What was measured, and for which sensitivity."""
+
+    def measure(self, what, exact, sensitivity, cost):
+        self.seen = exact, sensitivity
+        return super().measure(what, exact, sensitivity, cost)
+
+
+def test_the_functional_mechanism_costs_what_it_says_and_more_where_the_target_is_forgotten():
+    """ε is what a record moves all coefficients by over Δ₁, exactly. The mistake: Δ₁ of XᵀX, with Xᵀy beside it."""
+    table, seen = people(40), []
+    whole = np.column_stack([np.stack(table.columns), (2, 49, 0, 20)])
+    for columns in (whole, whole[:, :-1]):
+        private = door(Table(DOMAIN, tuple(columns)), PureDP(1.0), kind=Keeps)
+        FunctionalMechanism("y").estimate(private, PureDP(1.0))
+        seen.append(private.seen)
+    (one, moved), (other, _) = seen
+    found = int(np.abs(one - other).sum())
+    assert 0.99 * moved < found <= moved
+    assert found > Design.of(DOMAIN, "y", None).moment_sum
 
 
 def test_roots_are_rounded_up():
