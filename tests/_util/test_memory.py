@@ -150,6 +150,7 @@ HANDLERS = {
     "apps/studio/releasing.py _run": "it ends the release, and the data holder alone reads why",
     "evaluation/audit/doors.py _schema": "the auditor notes every error of tables that it made up",
     "evaluation/audit/doors.py folder_seen": "the auditor notes every error of tables that it made up",
+    "evaluation/audit/doors.py linked_seen": "the auditor notes every error of tables that it made up",
     "evaluation/audit/doors.py curator_door": "the auditor notes every error of tables that it made up",
     "evaluation/audit/doors.py seen": "the auditor notes every error of tables that it made up",
     "evaluation/audit/session.py seen": "the auditor notes every error of tables that it made up",
