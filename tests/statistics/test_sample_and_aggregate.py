@@ -109,3 +109,16 @@ def test_a_block_does_not_see_those_that_follow(tmp_path):
     file.write_text("import sys\n\n\ndef f(block):\n    return float(len(sys.stdin.buffer.peek()))\n")
     frames = [{"x": np.full(3, float(i))} for i in range(4)]
     assert set(run_on_blocks(f"{file}:f", frames, 20.0, 1 << 30)) == {0.0}
+
+
+def test_a_block_does_not_find_those_before_it_in_memory_that_it_did_not_write(tmp_path):
+    """One function fills what it is given; the next looks for the records of that block in fresh arrays."""
+    (tmp_path / "looking.py").write_text(
+        "import numpy as np\n"
+        "def f(block):\n"
+        "    sizes = [len(block['x']) * k // 4 for k in range(1, 9)] * 8\n"
+        "    return float(sum((np.frombuffer(bytearray(np.empty(n))) == 1234.5).sum() for n in sizes))\n"
+    )
+    frames = [{"x": np.full(n, value)} for n in (30, 1000, 4000) for value in (1234.5, 0.0, 0.0)]
+    found = run_on_blocks(f"{tmp_path / 'looking.py'}:f", frames, 5.0, 1 << 32)
+    assert found[[1, 2, 4, 5, 7, 8]].tolist() == [0.0] * 6
