@@ -103,8 +103,11 @@ class Design:
 
     def rows(self, source: CellReader) -> Ints:
         """(n, p); a row depends on its record alone."""
-        parts = [block[source.cells(name)] for name, block in zip(self.features, self.blocks, strict=True)]
-        return np.concatenate([np.full((len(parts[0]), 1), UNIT, np.int64), *parts], axis=1)
+        cells = [source.cells(name) for name in self.features]
+        found = np.full((len(cells[0]), self.width), UNIT, np.int64)
+        for place, block, codes in zip(self.places, self.blocks, cells, strict=True):
+            found[:, place] = block[codes]
+        return found
 
     def labels(self, positive: str | None) -> tuple[Ints, Ints]:
         """The label of each cell of a target of two classes: −1, 1, or 0 where it is missing; and whether it is 1."""
