@@ -122,7 +122,7 @@ def persons(entropy: Entropy) -> Iterator[Game]:
                 found = Curator(tables[member], ledger, entropy).release(Laplace(), workload, cost)
             return [m.values for m in found.measurements]
 
-        yield Game(f"persons, weights={weights}", PureDP(1.0), publish)
+        yield Game(f"persons, weights={weights}", PureDP(1.0), publish, 400, 120)
 
 
 def curator_games(rng: np.random.Generator, entropy: Entropy, quick: bool) -> list[Membership]:

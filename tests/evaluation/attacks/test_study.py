@@ -102,6 +102,6 @@ def test_everybody_may_be_attacked(release):
     assert found.people == found.records == 50
     assert np.isnan(found.population)
     assert "other people's records alone" in str(found)
-    assert re.search(r" -  \(all 50 people are attacked, which leaves no others: .*\)$", str(found).splitlines()[-2])
+    assert re.search(r" -  \(all 50 people are attacked, which leaves no others: .*\)$", str(found).splitlines()[-3])
     some = study(few, release, "income", people=40)
     assert "no others" not in str(some)
