@@ -91,7 +91,7 @@ def contenders() -> list[Contender]:
         Contender(MWEM(rounds=3), pure, 1600, 80, 1200, 480),
         Contender(Records(weighted_records=1 << 10), gaussian, 320, 40, 240, 120),
         Contender(Auto(), pure, 400, 40, 320, 120),
-        Contender(Auto(), gaussian, 320, 40, 320, 0),
+        Contender(Auto(), gaussian, 320, 0, 320, 0),
     ]
 
 
