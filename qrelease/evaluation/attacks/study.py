@@ -109,8 +109,8 @@ class Study:
         cells = [[_percent(found.get((k, a))).rjust(len(_head(a, people[a]))) for a in attacks] for k in kinds]
         lines = [
             NOTICE,
-            f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} people."
-            " How many are guessed right, by each attack (on so many people):",
+            f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} people.",
+            "How many are guessed right, by each attack (on so many people):",
             "  ".join(["answers".ljust(width), *(_head(a, people[a]) for a in attacks)]),
             *("  ".join([kind.ljust(width), *row]) for kind, row in zip(kinds, cells, strict=True)),
             f"{_OTHERS_ALONE.ljust(width)}  {_rate(self.population)}{self._why_no_others}",
