@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import qrelease
-from benchmarks.membership_curator import curator_games
+from benchmarks.membership_curator import STATISTICS, curator_games
 from qrelease.data import adult
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
@@ -21,13 +21,14 @@ from qrelease.evaluation.attacks.membership import (
     published_in_session,
 )
 from qrelease.evaluation.attacks.scores import Attack, ModelLikelihood, NearestNeighbour, Shadow, Tracing
-from qrelease.inference.nets import quantiles
+from qrelease.inference.nets import small_databases
+from qrelease.inference.update_rules import Projection
 from qrelease.mechanisms.auto import Auto
-from qrelease.mechanisms.base import Mechanism, MechanismResult
+from qrelease.mechanisms.base import Mechanism, MechanismResult, OnlineMechanism
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.construction import IterativeConstruction
 from qrelease.mechanisms.iterative.mwem import MWEM
-from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
+from qrelease.mechanisms.iterative.pmw import PMWSession, PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import MaxEnt
@@ -39,6 +40,7 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP
+from qrelease.privacy.journals import Journal
 from qrelease.queries.workload import Workload
 
 DELTA = 1e-9
@@ -63,29 +65,40 @@ class Overspending:
         return self.mechanism.release(twin, workload, spent)
 
 
-def contenders() -> list[tuple[Mechanism, Cost, float]]:
-    """Mechanisms, what they claim, and which part of the runs they have time for."""
+@dataclass(frozen=True)
+class Contender:
+    """A mechanism, what it claims, and how many runs it and its twin play; `quickly` are those of the quick form.
+
+    A twin that is plainly above its bound needs few; 0 leaves it out.
+    """
+
+    mechanism: Mechanism
+    claim: Cost
+    runs: int
+    quickly: int
+    twin_runs: int
+    twin_quickly: int
+
+
+def contenders() -> list[Contender]:
+    """Mechanisms that release marginals, each with the runs that there is time for."""
     pure, gaussian = PureDP(1.0), ZCDP(0.05)
     return [
-        (Laplace(), pure, 1.0),
-        (Gaussian(), gaussian, 1.0),
-        (Matrix(), gaussian, 1.0),
-        (MaxEnt(), gaussian, 0.5),
-        (MWEM(rounds=3), pure, 1.0),
-        (Records(weighted_records=1 << 10), gaussian, 0.2),
-        (SmallDB(size=3), pure, 1.0),
-        (IterativeConstruction(), ApproxDP(1.0, 1e-6), 0.5),
-        (Auto(), pure, 0.25),
-        (Auto(), gaussian, 0.2),
-        (Overspending(Laplace()), pure, 1.0),
-        (Overspending(Gaussian()), gaussian, 1.0),
-        (Overspending(MaxEnt()), gaussian, 1.0),
-        (Overspending(MWEM(rounds=3)), pure, 4.0),
-        (Overspending(Auto()), pure, 1.5),
+        Contender(Laplace(), pure, 1600, 80, 400, 120),
+        Contender(Gaussian(), gaussian, 1600, 80, 400, 160),
+        Contender(Matrix(), gaussian, 1600, 200, 400, 200),
+        Contender(MaxEnt(), gaussian, 640, 40, 320, 120),
+        Contender(MWEM(rounds=3), pure, 1600, 80, 1200, 480),
+        Contender(Records(weighted_records=1 << 10), gaussian, 320, 40, 240, 120),
+        Contender(Auto(), pure, 400, 40, 320, 120),
+        Contender(Auto(), gaussian, 320, 0, 320, 0),
     ]
 
 
-CAUGHT = ("laplace", "gaussian", "maxent", "mwem", "auto", "sums", "online", "mean:", "learned categories")
+CAUGHT = (
+    *("laplace", "gaussian", "matrix", "maxent", "mwem", "records", "auto", "sums", "smalldb", "net", "iterative"),
+    *("online", "pmw", "learned categories", "persons", *(text.partition(":")[0] for text in STATISTICS)),
+)
 """Whose twins are played; each has to be caught."""
 
 
@@ -93,7 +106,8 @@ def unplayed() -> list[str]:
     """The package's mechanisms and sessions that no game is about."""
     public = [getattr(qrelease, name) for name in dir(qrelease)]
     publishing = [p for p in public if hasattr(p, "name") and any(hasattr(p, a) for a in ("release", "open", "join"))]
-    played = {NumberSums, Net, Online, PrivateMultiplicativeWeights, *(type(m) for m, _, _ in contenders())}
+    played = {NumberSums, SmallDB, Net, IterativeConstruction, Online, PrivateMultiplicativeWeights}
+    played |= {type(c.mechanism) for c in contenders()}
     return [p.__name__ for p in publishing if p not in played]
 
 
@@ -110,23 +124,20 @@ def games(quick: bool) -> list[Membership]:
         NearestNeighbour(rng),
         Shadow(),
     ]
-    pairs, most = Workload.marginals(population.domain, 2), 200 if quick else 1600
-    add = Neighbours.ADD_REMOVE
-    rows: list[Membership] = []
-
-    def against(name: str, publish: Publish, claim: Cost | None, near: Neighbours, share: float) -> None:
-        world, runs = known(others, target, near), max(40, 4 * round(share * most / 4))
-        rows.extend(play(name, world, publish, attacks, claim, runs=runs, rng=rng))
-
-    against("exact", published_exactly(pairs), None, add, 0.5)
-    for mechanism, claim, share in contenders():
-        publish = published_by(mechanism, pairs, claim, add, entropy)
-        against(f"{mechanism.name}, {claim:.6g}", publish, claim, add, share)
-    play_sums(rows, rng, entropy, most)
-    play_online(rows, rng, entropy, max(600, most))
-    play_pmw(rows, rng, entropy, most // 2)
-    play_net(rows, rng, entropy, most)
-    trace(rows, rng, entropy, max(200, most // 4))
+    pairs, add = Workload.marginals(population.domain, 2), Neighbours.ADD_REMOVE
+    world = known(others, target, add)
+    rows = play("exact", world, published_exactly(pairs), attacks, None, runs=100, rng=rng)
+    for c in contenders():
+        numbers = (c.quickly, c.twin_quickly) if quick else (c.runs, c.twin_runs)
+        for one, runs in zip((c.mechanism, Overspending(c.mechanism)), numbers, strict=True):
+            publish = published_by(one, pairs, c.claim, add, entropy)
+            if runs:
+                rows += play(f"{one.name}, {c.claim:.6g}", world, publish, attacks, c.claim, runs=runs, rng=rng)
+    play_sums(rows, rng, entropy, 120 if quick else 800)
+    play_choices(rows, rng, entropy, 200 if quick else 1600)
+    play_online(rows, rng, entropy, 160 if quick else 800)
+    play_pmw(rows, rng, entropy, (80, 320) if quick else (400, 400))
+    trace(rows, rng, entropy, 160 if quick else 400)
     rows += curator_games(np.random.default_rng(6), Entropy.insecure(6), quick)
     return rows
 
@@ -202,33 +213,62 @@ def play_sums(rows: list[Membership], rng: np.random.Generator, entropy: Entropy
             rows += play(f"{one.name}, {claim:.6g}", world, publish, attacks, claim, runs=runs, rng=rng)
 
 
-def play_pmw(rows: list[Membership], rng: np.random.Generator, entropy: Entropy, runs: int) -> None:
-    """Private multiplicative weights, whose promise is for many records alone."""
-    population = adult(["race", "sex", "income"])
-    others = Table(population.domain, tuple(c[:40_000] for c in population.columns))
-    # Most people are of one race, so that the uniform start is too far off and learns.
-    singles = Workload.marginals(population.domain, [["race"], ["income"]])
-    mechanism = PrivateMultiplicativeWeights(beta=0.1, queries=len(singles))
-    claim, near = ApproxDP(1.0, 1e-6), Neighbours.REPLACE_ONE
-    publish = answering("pmw", published_in_session(mechanism, singles, claim, near, entropy), others)
-    world = known(others, np.array([1, 0, 1]), near)
-    attacks: list[Attack] = [Tracing(population, known=True), Shadow()]
-    rows += play(f"pmw, {claim:.6g}", world, publish, attacks, claim, runs=runs, rng=rng)
+@dataclass(frozen=True)
+class OverspendingUpdates:
+    """A twin of private multiplicative weights that takes 8 ε for each update that it may make, and not for all.
+
+    Eight times ε for all of them shows in no game: it is shared by dozens of updates, of which few are ever made.
+    """
+
+    mechanism: PrivateMultiplicativeWeights
+
+    @property
+    def name(self) -> str:
+        return f"{self.mechanism.name}, 8 times for each update"
+
+    def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
+        self.mechanism.check(domain, cost, neighbours, records)
+
+    def open(self, private: Private, cost: Cost, journal: Journal) -> PMWSession:
+        session = self.mechanism.open(private, cost, journal)
+        spent = PureDP(8 * session.terms.cost.epsilon * session.updates)
+        session._private = replace(private, filter=Filter(spent), spends=[])
+        session.terms = replace(session.terms, cost=spent)
+        return session
 
 
-def play_net(rows: list[Membership], rng: np.random.Generator, entropy: Entropy, most: int) -> None:
-    """Net, whose list of synopses is of one column."""
-    population = adult(["hours-per-week"])
-    hours = population.columns[0]
-    others = Table(population.domain, (hours[:400],))
-    target = np.array([int(hours.max())])
-    workload = Workload.predicates(population.domain, "hours-per-week >= 40", "hours-per-week >= 60")
-    mechanism, claim, near = (
-        Net(quantiles(population.domain, alpha=1 / 4), radius=1 / 4),
-        PureDP(1.0),
-        Neighbours.ADD_REMOVE,
-    )
-    publish = answering("net", published_by(mechanism, workload, claim, near, entropy), others)
-    world = known(others, target, near)
-    attacks: list[Attack] = [ModelLikelihood(population), Shadow()]
-    rows += play("net, epsilon=1", world, publish, attacks, claim, runs=most, rng=rng)
+def play_pmw(rows: list[Membership], rng: np.random.Generator, entropy: Entropy, runs: tuple[int, int]) -> None:
+    """Private multiplicative weights, of as many people as its promise needs, asked about what one of them decides.
+
+    With her each of eight counts is above the threshold of an update, and without her below.
+    """
+    people, claim, near = 150_000, ApproxDP(1.0, 1e-6), Neighbours.REPLACE_ONE
+    domain = Domain.coded({f"question{i}": 2 for i in range(8)})
+    beyond = 72_000  # twice α people, and a little less
+    ones = (np.arange(people) < people // 2 + beyond).astype(np.uint8)
+    others = Table(domain, (ones,) * len(domain))
+    alpha = (beyond + 0.5) / (2 * people)
+    mechanism = PrivateMultiplicativeWeights(alpha=alpha, beta=0.1, queries=len(domain))
+    asked = Workload.predicates(domain, *(f"{name} = 1" for name in domain.names))
+    world, attacks = known(others, np.ones(len(domain), np.int64), near), [Shadow()]
+    both: tuple[OnlineMechanism[PMWSession], ...] = (mechanism, OverspendingUpdates(mechanism))
+    for one, number in zip(both, runs, strict=True):
+        publish = answering(one.name, published_in_session(one, asked, claim, near, entropy), others)
+        rows += play(f"{one.name}, {claim:.6g}", world, publish, attacks, claim, runs=number, rng=rng)
+
+
+def play_choices(rows: list[Membership], rng: np.random.Generator, entropy: Entropy, runs: int) -> None:
+    """Mechanisms of one choice, among synopses of which one fits best with the person and another without her.
+
+    Of five people two are ill, and she is a third: nobody is ill, or all are, says a synopsis of one record.
+    """
+    domain, claim, near = Domain.coded({"ill": 2}), PureDP(1.0), Neighbours.REPLACE_ONE
+    others = Table(domain, (np.array([0, 0, 1, 1, 0], np.uint8),))
+    asked, world = Workload.predicates(domain, "ill = 1"), known(others, np.array([1]), near)
+    construction = IterativeConstruction(Projection(0.9))  # one round, of one measurement
+    attacks: list[Attack] = [ModelLikelihood(others), Shadow()]
+    choices: tuple[Mechanism, ...] = (SmallDB(size=1), Net(small_databases(domain, 1)), construction)
+    for mechanism in choices:
+        for one in (mechanism, Overspending(mechanism)):
+            publish = answering(one.name, published_by(one, asked, claim, near, entropy), others)
+            rows += play(f"{one.name}, {claim:.6g}", world, publish, attacks, claim, runs=runs, rng=rng)

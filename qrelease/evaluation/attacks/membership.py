@@ -28,7 +28,7 @@ from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
-from qrelease.queries.workload import Workload
+from qrelease.queries.workload import Workload, single
 from qrelease.release.curator import Curator
 
 
@@ -112,9 +112,9 @@ def published_in_session(
     neighbours: Neighbours,
     entropy: WordSource | None = None,
 ) -> Publish:
-    """The answers of an online session that is asked the queries of a workload of marginals, one after the other."""
+    """The answers of an online session that is asked the queries of a workload, one after the other."""
     source = Entropy() if entropy is None else entropy
-    queries = [Workload.vectors(workload.domain, row[None, :], names) for names, row in _cells(workload)]
+    queries = [Workload(workload.domain, (single(g, i),)) for g in workload.groups for i in range(g.queries.count)]
 
     def publish(table: Table) -> Published:
         answers = np.full(len(queries), np.nan)
@@ -128,13 +128,6 @@ def published_in_session(
         return Published(workload, answers)
 
     return publish
-
-
-def _cells(workload: Workload) -> list[tuple[list[str], Floats]]:
-    """The columns of each query of a workload of marginals, and its vector over their cells."""
-    names = workload.domain.names
-    cells = [(group.axes, workload.domain.cells(group.axes)) for group in workload.groups]
-    return [([names[a] for a in axes], row) for axes, size in cells for row in np.eye(size)]
 
 
 @final

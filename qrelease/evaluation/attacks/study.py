@@ -41,6 +41,8 @@ _DIFFERED, _PAIRS = 1000, 10
 _OTHER_PEOPLE = 100_000
 """Other people's records to learn from, at most."""
 
+_READING = "What is guessed no better than from other people's records alone was not learned about these people."
+
 _OTHERS_ALONE, _COMMONER = "other people's records alone", "the commoner bit for everybody"
 
 
@@ -107,11 +109,13 @@ class Study:
         cells = [[_percent(found.get((k, a))).rjust(len(_head(a, people[a]))) for a in attacks] for k in kinds]
         lines = [
             NOTICE,
-            f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} people; bits guessed right",
+            f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} people.",
+            "How many are guessed right, by each attack (on so many people):",
             "  ".join(["answers".ljust(width), *(_head(a, people[a]) for a in attacks)]),
             *("  ".join([kind.ljust(width), *row]) for kind, row in zip(kinds, cells, strict=True)),
             f"{_OTHERS_ALONE.ljust(width)}  {_rate(self.population)}{self._why_no_others}",
             f"{_COMMONER.ljust(width)}  {_rate(self.base_rate)}",
+            _READING,
         ]
         return "\n".join(lines)
 

@@ -54,7 +54,8 @@ def test_the_command_prints_and_draws_under_the_notice(folder, tmp_path, capsys)
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == NOTICE
     assert "sex is Female, of 80 of 48,842 people" in printed[1]
-    assert printed[3].split()[0] == "exact"
+    assert printed[4].split()[0] == "exact"
+    assert "was not learned about these people" in printed[-1]
     drawn = ElementTree.parse(picture).getroot()
     assert NOTICE in drawn.attrib["aria-label"]
     assert NOTICE in [element.text for element in drawn.iter()]
@@ -102,6 +103,6 @@ def test_everybody_may_be_attacked(release):
     assert found.people == found.records == 50
     assert np.isnan(found.population)
     assert "other people's records alone" in str(found)
-    assert re.search(r" -  \(all 50 people are attacked, which leaves no others: .*\)$", str(found).splitlines()[-2])
+    assert re.search(r" -  \(all 50 people are attacked, which leaves no others: .*\)$", str(found).splitlines()[-3])
     some = study(few, release, "income", people=40)
     assert "no others" not in str(some)
