@@ -622,8 +622,8 @@ class Table:
     def bounded(self, key: bytes) -> Table | FractionalRecords:
         """The records that are kept of each person, at most `at_most` of each, without the column of persons.
 
-        Where the unit is one record, this is the table itself. Where each person counts once, the kept records of a
-        person count in equal parts (`FractionalRecords`); but while a schema is being learned, each counts as one.
+        Where the unit is one record, this is the table itself. Where each person counts once, each of her k kept
+        records counts about 1/k (`FractionalRecords`); but while a schema is being learned, each counts as one.
 
         Which records are kept is a function of the key and of each person's own records (`data.persons`), so tables
         that differ by one person differ by at most that many records afterwards.

@@ -56,8 +56,9 @@ class Private:
     Its neighbouring relation and its costs are those of records, also where the unit is a person; then `unit` converts
     them for sessions, which are charged as they go.
 
-    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact` returns private numbers, which may
-    only be used for the scores that are given to `select`.
+    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact`, `occurring` and `texts` return
+    private values: a mechanism may let nothing out that depends on them, except draws that it spent for before, such
+    as by `select` with scores made from them.
 
     Parameters
     ----------
@@ -371,7 +372,7 @@ class Private:
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
 
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
-        """The index of one of the largest scores, drawn by the exponential mechanism or by permute-and-flip.
+        """An index, likelier the larger its score, drawn by the exponential mechanism or by permute-and-flip.
 
         Parameters
         ----------

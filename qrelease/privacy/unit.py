@@ -1,4 +1,4 @@
-"""The unit of a cost, one record or a person with at most m records; converts the cost of a person to that of a record.
+"""The unit of a cost, one record or a person with at most m records; converts each of these costs to the other.
 
 Every mechanism is proved for tables that differ by one record. Where a person is the unit (`data.persons`), at most m
 records of each are kept, chosen by a function of that person's own records. So tables that differ by a person differ

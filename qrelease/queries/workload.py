@@ -421,7 +421,7 @@ class Workload:
             raise InvalidInput("queries with entries outside [0, 1], as residuals have, cannot be asked for")
 
     def sensitivity(self, order: int, *, replace: bool) -> float:
-        """The sensitivity: the largest distance that one record can move the vector of all answers.
+        """The sensitivity, or a bound on it: how far one record can move the vector of all answers.
 
         Exact for one group, and where all groups are marginals; else the sum over groups, an upper bound. All units are
         powers of two, so the float is exact or, past 2^53, rounded up.

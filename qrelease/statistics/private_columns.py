@@ -307,7 +307,7 @@ class PrivateColumns:
         return exact + self.noise.cauchy(scale)
 
     def choose(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, *, monotone: bool = False) -> int:
-        """The index of one of the largest scores, chosen privately.
+        """An index, likelier the larger its score.
 
         It is drawn by permute-and-flip under pure ε and by the exponential mechanism under zCDP, each the better one
         there.

@@ -1,4 +1,4 @@
-"""`qrelease verify`: exit code 0 where all checks hold, 1 where one fails, 2 for bad input."""
+"""`qrelease verify`: exit code 0 where no check fails, 1 where one does, 2 for bad input."""
 
 from __future__ import annotations
 

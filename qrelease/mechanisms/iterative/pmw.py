@@ -69,7 +69,7 @@ class PrivateMultiplicativeWeights:
     alpha
         A third of the error bound, as a fraction of the records; by default the least for which the bound holds.
     beta
-        The probability that the error bound fails.
+        The probability that any answer of a session breaks the error bound.
     queries
         The most different queries that a session answers; the error bound grows with its logarithm.
 

@@ -85,9 +85,9 @@ class Online:
     alpha
         The largest error of an answer, as a fraction of the number of records.
     beta
-        The probability that an answer is off by more.
+        The probability that an answer is off by more, for each answer by itself.
     declared
-        The class of all queries that will be asked, if it is known: a synopsis for it is bought at the first question.
+        The class of all queries that will be asked, if it is known: a synopsis for it is bought at the first of them.
     records
         About how many records there are, if that is public: an α that is out of reach for so many records is refused
         before a noisy count is bought. It is used for nothing else, and a session may be resumed with another one.
