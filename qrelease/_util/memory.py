@@ -62,10 +62,9 @@ def check(needed: int, what: str, advice: str, *, ahead: bool = True) -> None:
     """
     needed += LATER_BYTES * ahead
     needs = f"{what}: about {size(needed)} are needed"
-    limits = tuple(_limits())  # read once: small work is checked as often as large work
-    if needed > _left(_usable(limit for limit, _ in limits), ahead=ahead, empty=True):
+    if needed > _left(room(), ahead=ahead, empty=True):
         raise TooLarge(f"{needs}, more than this machine has; {advice}")
-    left = _left(_usable(limit - used for limit, used in limits), ahead=ahead, empty=False)
+    left = _left(free(), ahead=ahead, empty=False)
     if needed > left and not _UNUSED.get():
         raise OutOfMemory(f"{needs} and {size(left)} are free; {advice}")
 
@@ -90,17 +89,12 @@ def forget(arrays: Iterable[object]) -> None:
 
 def free() -> int:
     """Bytes that may still be taken, of the least of what the kernel has, a control group or a limit leaves."""
-    return _usable(limit - used for limit, used in _limits())
+    return max(0, int(USABLE_SHARE * min(limit - used for limit, used in _limits())))
 
 
 def room() -> int:
     """Bytes that might be taken if nobody had taken any: of the machine and the limits alone, so public."""
-    return _usable(limit for limit, _ in _limits())
-
-
-def _usable(left: Iterable[int]) -> int:
-    """The part of the least of some numbers of bytes that may be taken."""
-    return max(0, int(USABLE_SHARE * min(left)))
+    return max(0, int(USABLE_SHARE * min(limit for limit, _ in _limits())))
 
 
 def size(count: int) -> str:
