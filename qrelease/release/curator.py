@@ -42,6 +42,7 @@ from qrelease.release.manifest import named
 from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
 from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.lower_bounds import least_error
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns, domain_of
 
@@ -536,6 +537,7 @@ class Curator:
             cost=cost,
             spends=tuple(Spend(spend.what, unit.of_the_unit(spend.cost)) for spend in private.spends),
             promise=_promise(statistic, domain, result, records, of_a_record, neighbours),
+            least_error=_least_error(result, records, cost, unit),
             insecure=is_insecure(self._entropy),
         )
 
@@ -645,6 +647,14 @@ def _promise(
         return None
     error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
     return error if error is not None and math.isfinite(error) else None
+
+
+def _least_error(result: EstimateResult, public: int | None, cost: Cost, unit: Unit) -> float | None:
+    """The least error of the means of as many records; of persons, of whom each has as many records as any may."""
+    records = result.records if public is None else public
+    if not result.widths or records is None or not 1 <= records < math.inf:
+        return None
+    return least_error(result.widths, math.ceil(records / (unit.at_most or 1)), cost, unit.neighbours)
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

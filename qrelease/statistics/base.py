@@ -81,6 +81,8 @@ class EstimateResult:
         `error_bound` is the same for every n that it is finite for, and true for all.
     unit
         The unit of errors, such as `ranks` in `error at most 3 ranks`.
+    widths
+        Where `value` has means, for each: how far apart two of the values are at most of which it is the mean.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class EstimateResult:
     typical: float | None = None
     records: float | None = None
     unit: str = "in the unit of the value"
+    widths: tuple[float, ...] = ()
 
 
 @runtime_checkable

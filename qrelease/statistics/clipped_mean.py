@@ -312,6 +312,7 @@ class SparseVectorMean:
             if n > 0
             else ends[1] - ends[0],
             n - counted.reach(BETA / 2),
+            widths=(ends[1] - ends[0],),
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:

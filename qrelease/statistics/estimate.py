@@ -47,6 +47,10 @@ class Estimate:
         What the errors in `promise` and `typical` are counted in.
     insecure
         Whether the noise came from a generator that protects nobody.
+    least_error
+        Of means: what no private estimate of them at this cost undercuts on all tables of as many records, with what
+        was clipped within its bounds; a bound on the root mean square error over the noise and over the columns, see
+        `statistics.lower_bounds.least_error`. None for everything else, or where records were not counted.
     at_most
         How many records of a person were kept, where the unit is a person with several: what was measured is of those
         records, and `cost`, `spends` and `neighbours` are of persons. None where the unit has one record.
@@ -78,6 +82,7 @@ class Estimate:
     typical: float | None
     promise: float | None
     unit: str
+    least_error: float | None = None
     insecure: bool = False
     at_most: int | None = None
 
@@ -97,7 +102,7 @@ class Estimate:
         Estimate
             Equal to what `load` gives after `save`: lists are tuples.
         """
-        held = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "records"}
+        held = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in ("records", "widths")}
         made = cls(**held, confidence=1 - BETA, **facts)
         return cls.from_json(json.loads(json.dumps(made.to_json(), allow_nan=False)))
 
@@ -120,6 +125,7 @@ class Estimate:
             "promise": self.promise,
             "unit": self.unit,
             "typical": self.typical,
+            "least_error": self.least_error,
             "choices": dict(self.choices),
             "measured": [m.to_json() for m in self.measured],
             "spends": [s.to_json() for s in self.spends],
@@ -194,7 +200,6 @@ class Estimate:
         if parts.pop("format") != FORMAT:
             raise ValueError("another format")
         parts["insecure"] = parts["insecure"] is not None
-        parts.setdefault("at_most", None)
         parts["neighbours"] = Neighbours.parse(parts["neighbours"])
         parts["cost"] = cost_from_json(parts["cost"])
         parts["measured"] = tuple(Measured(**m) for m in parts["measured"])
@@ -209,6 +214,7 @@ class Estimate:
             "method": self.method,
             "promised": self._promise(),
             "typical error": "not known" if self.typical is None else f"{self.typical:.6g} {self.unit}",
+            **({} if self.least_error is None else {"least error": self._least()}),
             "cost": self._cost(),
             "statistic": f"{self.statistic}: {_spelled(self.parameters)}",
             "chosen": _spelled(self.choices) or "nothing",
@@ -237,12 +243,16 @@ class Estimate:
             return "nothing: the theorem promises no error at this cost for so few records, or they were not counted"
         return f"error at most {self.promise:.6g} {self.unit}, with probability {self.confidence:g}"
 
+    def _least(self) -> str:
+        return f"{self.least_error:.6g}: no estimate at this cost has less on all tables of as many records"
+
     def __str__(self) -> str:
         """A few lines for a terminal."""
         lines = [
             f"{self.statistic}  {_number(self.value)}",
             f"interval  {self._interval()}: {self.covers}",
             f"promise   {self._promise()}",
+            *([] if self.least_error is None else [f"least     {self._least()}"]),
             f"cost      {self._cost()}",
         ]
         return "\n".join([*([_INSECURE] if self.insecure else []), *lines])

@@ -213,6 +213,7 @@ def result_of(sums: TwoSums, measured: tuple[Measured, ...], beta: float, **choi
         choices,
         sums.typical,
         sums.least_records(beta / 2),
+        widths=(grid.step * sums.width,),
     )
 
 
@@ -307,6 +308,7 @@ class TextbookMean:
             ),
             typical=min(noise / count, ends[1] - ends[0]) if count > 0 else ends[1] - ends[0],
             records=count - counting.reach(BETA / 2),
+            widths=(ends[1] - ends[0],),
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:

@@ -53,12 +53,13 @@ class _Scale:
     names: tuple[str, ...]
     weights: Mapping[str, Ints]
     steps: tuple[float, ...]
+    widths: tuple[float, ...]
     origin: float
 
     @classmethod
     def of(cls, domain: Domain, origin: float) -> _Scale:
         """The scale of all columns; a missing value counts as the origin."""
-        weights, steps, origin = dict[str, Ints](), [], real("origin", origin)
+        weights, steps, widths, origin = dict[str, Ints](), [], [], real("origin", origin)
         for attribute in domain:
             grid = Grid.of(Domain((attribute,)), attribute.name)
             far = max(abs(grid.low - origin), abs(grid.high - origin))
@@ -67,7 +68,8 @@ class _Scale:
             values = (grid.low + grid.step * np.arange(grid.cells) - origin) / far
             weights[attribute.name] = np.rint(values * _UNIT).astype(np.int64)
             steps.append(far / _UNIT)
-        return cls(domain.names, weights, tuple(steps), origin)
+            widths.append(grid.high - grid.low)
+        return cls(domain.names, weights, tuple(steps), tuple(widths), origin)
 
 
 def _check_support(support: object, domain: Domain) -> int:
@@ -104,6 +106,7 @@ def _result(
         typical=float(min(math.sqrt(law.variance) / n, _UNIT) * steps.max()),
         records=least,
         unit="of a chosen column whose values are furthest from the origin",
+        widths=tuple(sorted(scale.widths)[-len(chosen) :]),  # of tables whose other columns are at the origin
     )
 
 

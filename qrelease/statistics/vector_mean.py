@@ -109,6 +109,7 @@ class TruncatedMean:
             _measured(sums),
             typical=float(np.sqrt(np.mean((sums.typical(reach) * frame.half_steps) ** 2))),
             records=sums.least_records(BETA / 2),
+            widths=frame.widths(-reach, reach),
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
@@ -201,6 +202,7 @@ class VectorMean:
 
         ends = sums.intervals(ball, BETA) + np.array([-1, 1])  # clipping rounds each coordinate by less than 1
         units = frame.half_steps * frame.reach / _UNIT
+        cube = radius / math.sqrt(len(frame))  # half of the width of the cube in the ball
         return EstimateResult(
             back(sums.mean(ball)),
             tuple(zip(back(ends[:, 0]), back(ends[:, 1]), strict=True)),
@@ -214,6 +216,7 @@ class VectorMean:
             {"centre": back(np.zeros(len(frame))), "radius as a share of the half width": radius / _UNIT},
             typical=float(np.sqrt(np.mean((sums.typical(ball) * units) ** 2))),
             records=sums.least_records(BETA / 2),
+            widths=frame.widths(*(np.clip(centre + e, -_UNIT, _UNIT) * frame.reach / _UNIT for e in (-cube, cube))),
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:

@@ -69,6 +69,15 @@ class Frame:
         """What one half step is in the unit of each column, (d,)."""
         return np.array([grid.step / 2 for grid in self.grids])
 
+    def widths(self, low: Ints | Floats, high: Ints | Floats) -> tuple[float, ...]:
+        """How far apart two values of each column are at most that are from `low` to `high`, (d,) half steps.
+
+        Empty where some column has no two of them.
+        """
+        first, last = np.ceil((low + self.reach) / 2), np.floor((high + self.reach) / 2)
+        apart = 2 * (last - first) * self.half_steps
+        return tuple(apart.tolist()) if apart.min() > 0 else ()
+
     def rows(self, private: PrivateColumns) -> Ints:
         """The records that have all values, (m, d) half steps. Private.
 

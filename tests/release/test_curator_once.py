@@ -334,7 +334,8 @@ def test_a_schema_is_learned_of_records_at_their_price():
         assert len(learned.domain["minutes"].edges) == 5
         whole = table.viewed(learned.domain)
         workload = Workload.marginals(whole.domain, 1)
-        release = Curator(whole, ledger).release(Laplace(), workload, PureDP(1.0), changed_rows=True)
+        curator = Curator(whole, ledger, Entropy.insecure(5))
+        release = curator.release(Laplace(), workload, PureDP(1.0), changed_rows=True)
     assert abs(release.synopsis.total - 300) < 60
 
 

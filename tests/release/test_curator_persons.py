@@ -284,7 +284,7 @@ def test_records_that_were_bounded_already_are_not_taken_for_those_of_persons():
 @pytest.mark.parametrize("cap", [PureDP(8.0), ZCDP(2.0), ApproxDP(8.0, 1e-6)], ids=str)
 def test_a_session_spends_of_its_cap_what_a_person_is_charged(cap):
     with budget(cap) as ledger:
-        session = Curator(TABLE, ledger).open(Online(alpha=0.1, beta=0.05), cap)
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(alpha=0.1, beta=0.05), cap)
         assert session.cost == cap
         quote = session.quote("a = 1")
         before = ledger.spent
@@ -327,7 +327,7 @@ def test_a_session_goes_on_with_the_same_records(tmp_path):
 def test_a_session_of_one_charge_is_opened_with_a_record_s_part():
     with budget(PureDP(48.0)) as ledger:
         mechanism = PrivateMultiplicativeWeights(alpha=0.4, beta=0.2, queries=5)
-        with Curator(TABLE, ledger).open(mechanism, PureDP(48.0)) as session:
+        with Curator(TABLE, ledger, Entropy.insecure(1)).open(mechanism, PureDP(48.0)) as session:
             assert session.terms.cost.epsilon == pytest.approx((1 - COUNT_SHARE) * 16.0)
             assert abs(session.answer("a = 1").value - KEPT / 3) < 0.3 * KEPT
         assert ledger.spent == PureDP(48.0)

@@ -124,6 +124,7 @@ _ESTIMATE: Final = (
     Field("choices/centre/*", "a sum with noise", coarse=True),
     Field("choices/radius*", "chosen with noise", coarse=True),
     Field("typical", "the error at what was measured with noise", coarse=True),
+    Field("least_error", "for bounds and a number of records with noise", coarse=True),
     Field("promise", "for the number of records that was measured with noise", (), _ADD_REMOVE, coarse=True),
 )
 
