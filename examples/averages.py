@@ -23,4 +23,6 @@ with qr.Ledger.open(None, qr.PureDP(2.0), dataset="payroll") as ledger:
         bound = statistic.error_bound(table.domain, len(pay), cost, qr.Neighbours.ADD_REMOVE, beta=0.05)
         found = curator.estimate(statistic, cost)
         print(f"{found.statistic}: {found.value:.1f}, typically off by {found.typical:.2g}, at most by {bound:.3g}")
+        if found.least_error is not None:
+            print(f"    no mean of values of that range has less than {found.least_error:.2g} on all tables")
     print(f"without noise: {pay.sum()} and {pay.mean():.1f}; spent {ledger.spent:.3g} of {ledger.total:.3g}")
