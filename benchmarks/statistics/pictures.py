@@ -1,18 +1,20 @@
 """Pictures of what the statistics show: drawn from the sections of the benchmark, which run first.
 
-    python -m benchmarks.statistics.pictures --out docs [--quick] [--only regions,means]
+    python -m benchmarks.statistics.pictures --out docs [--quick] [--only regions,powers]
 
 `regions.svg`: which form of the median has the least rank error, by n and ε. `means.svg`: the mean square error of the
-means of d signs against n and d, beside its rate and its lower bound.
+means of d signs against n and d, beside its rate and its lower bound. `powers.svg`: how often tests reject what holds, and
+what does not, along n. `refusals.svg`: how often propose-test-release refuses along n, and its error where it does not.
 """
 
 import argparse
+import math
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from benchmarks.statistics import quantiles, vectors
+from benchmarks.statistics import quantiles, stable, testers, vectors
 from benchmarks.statistics.setting import Row, Setting
 
 STYLE: Any = {
@@ -71,7 +73,54 @@ def means(setting: Setting) -> bytes:
     return _file(figure)
 
 
-PICTURES = {"regions": regions, "means": means}
+def powers(setting: Setting) -> bytes:
+    """Two panels: tests of columns of d = 10, and of two categories."""
+    figure, (left, right) = _figure(9.6, 3.8, 2)
+    rows = list(testers.powers(setting))
+    for test, colour in zip(dict.fromkeys(row["test"] for row in rows), COLOURS, strict=False):
+        _levels(left, [r for r in rows if r["test"] == test], ("level", "power"), test, colour)
+    rows = [row for row in vectors.section("chi-squared")(setting) if "fit level" in row]
+    _levels(right, rows, ("level", "power"), "independence", COLOURS[0])
+    _levels(right, rows, ("uncorrected",), "independence, noise ignored", COLOURS[1])
+    _levels(right, rows, ("fit level",), "fit", COLOURS[2])
+    for axes, title in ((left, "norm 0.5 of 10 means, ε = 1, δ = 1e-6"), (right, "χ², 3 × 2 cells, ε = 0.2")):
+        axes.axhline(0.05, color="#888888", linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_xlabel("records")
+        axes.set_title(title, fontsize=10)
+        axes.legend(frameon=False, fontsize=8)
+    left.set_ylabel("share rejected; dotted: where nothing is wrong")
+    return _file(figure)
+
+
+def _levels(axes: Any, rows: Sequence[Row], keys: tuple[str, ...], label: str, colour: str) -> None:
+    """Shares of rejections along n: solid where the hypothesis is false, dotted where it holds."""
+    for key in keys:
+        style, said = ("o-", label) if key == "power" else ("o:", "" if len(keys) > 1 else label)
+        axes.plot([r["n"] for r in rows], [r[key] for r in rows], style, color=colour, markersize=4, label=said)
+
+
+def refusals(setting: Setting) -> bytes:
+    """Two panels: how often it refuses, and the error of what it releases."""
+    rows = list(stable.refusals(setting))
+    figure, (left, right) = _figure(9.6, 3.4, 2)
+    for name, colour, mark in zip(("median", "mean"), COLOURS, MARKERS, strict=False):
+        for axes, key in ((left, "refused"), (right, "rmse")):
+            shown = [r for r in rows if math.isfinite(r[f"{name} {key}"])]
+            points = [r["n"] for r in shown], [r[f"{name} {key}"] for r in shown]
+            axes.plot(*points, f"{mark}-", color=colour, markersize=4, label=name)
+    for axes, what in ((left, "share refused"), (right, "root mean square error, steps")):
+        axes.set_xscale("log")
+        axes.set_xlabel("records")
+        axes.set_ylabel(what)
+        axes.grid(color="#DDDDDD", linewidth=0.6)
+    right.set_ylim(bottom=0)
+    right.legend(frameon=False)
+    return _file(figure)
+
+
+PICTURES = {"regions": regions, "means": means, "powers": powers, "refusals": refusals}
 
 
 def _figure(width: float, height: float, panels: int = 1) -> tuple[Any, Any]:
