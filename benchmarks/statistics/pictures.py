@@ -2,9 +2,10 @@
 
     python -m benchmarks.statistics.pictures --out docs [--quick] [--only regions,powers]
 
-`regions.svg`: which form of the median has the least rank error, by n and ε. `means.svg`: the mean square error of the
-means of d signs against n and d, beside its rate and its lower bound. `powers.svg`: how often tests reject what holds, and
-what does not, along n. `refusals.svg`: how often propose-test-release refuses along n, and its error where it does not.
+- `regions.svg`: which form of the median has the least rank error, by n and ε.
+- `means.svg`: the mean square error of the means of d signs against n and d, beside its rate and its lower bound.
+- `powers.svg`: how often tests reject what holds, and what does not, along n.
+- `refusals.svg`: how often propose-test-release refuses along n, and its error where it does not.
 """
 
 import argparse
