@@ -91,6 +91,7 @@ def draft(
     *,
     learn: bool = False,
     dialect: Dialect | None = None,
+    query: str | None = None,
 ) -> str:
     """The text of a schema.toml with one unreviewed entry for each usable column of a table.
 
@@ -100,7 +101,7 @@ def draft(
     Parameters
     ----------
     source
-        A CSV or Parquet file; or a pandas or polars data frame or a pyarrow table.
+        A file or the address of a server, as `Table.read` takes; or a pandas or polars data frame or a pyarrow table.
     rows
         Look at so many records only, the first ones.
     learn
@@ -108,6 +109,8 @@ def draft(
         off the data. Limits and steps of numbers are read off them still.
     dialect
         Of a CSV file: separator, quote, decimal mark and encoding, where it is not UTF-8 with commas.
+    query
+        Of a database: which of its records, as `Table.read` takes it.
 
     Returns
     -------
@@ -127,7 +130,7 @@ def draft(
     >>> [line for line in text.splitlines() if line.startswith("name")]
     ['name = "sex"', 'name = "age"']
     """
-    return drafted(source, rows, learn=learn, dialect=dialect).text
+    return drafted(source, rows, learn=learn, dialect=dialect, query=query).text
 
 
 def drafted(
@@ -136,11 +139,12 @@ def drafted(
     *,
     learn: bool = False,
     dialect: Dialect | None = None,
+    query: str | None = None,
 ) -> SchemaDraft:
     """A schema as `draft` makes it, and the columns that have no entry in it."""
     if rows is not None:
         whole("rows", rows, least=1)
-    reader = _reader(source, dialect)
+    reader = _reader(source, dialect, query)
     columns = [_Column(name, learn) for name in reader.header]
     left = math.inf if rows is None else rows
     for chunk in reader.texts():
@@ -153,9 +157,9 @@ def drafted(
     return _document(reader.path.name, columns, rows)
 
 
-def _reader(source: Any, dialect: Dialect | None) -> Reader:
+def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
     path = isinstance(source, str | os.PathLike)
-    reader: Reader = open_reader(source, dialect=dialect) if path else FrameReader(source)
+    reader: Reader = open_reader(source, query, dialect) if path else FrameReader(source)
     reader.check_header()
     return reader
 

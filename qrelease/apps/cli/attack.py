@@ -5,7 +5,15 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from qrelease.apps.cli.shared import DATA, check_memory, names
+from qrelease.apps.cli.shared import (
+    DATA,
+    check_memory,
+    data_place,
+    dialect_of,
+    dialect_options,
+    names,
+    query_option,
+)
 from qrelease.errors import InvalidInput
 
 _MAX_DIGITS = 9  # of a number of people
@@ -14,7 +22,9 @@ _MAX_DIGITS = 9  # of a number of people
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_attack)
-    parser.add_argument("data", type=Path, help=f"what the release was made from. {DATA}")
+    parser.add_argument("data", type=data_place, help=f"what the release was made from. {DATA}")
+    query_option(parser)
+    dialect_options(parser)
     parser.add_argument(
         "--release", type=Path, required=True, metavar="FOLDER", help="the folder of the release to attack"
     )
@@ -59,7 +69,7 @@ def _attack(arguments: argparse.Namespace) -> None:
     if arguments.picture is not None:
         check_svg(arguments.picture)
     release = load(arguments.release)
-    table = Table.read(arguments.data, release.domain)
+    table = Table.read(arguments.data, release.domain, None, None, arguments.query, dialect_of(arguments))
     for people in map(_number, arguments.people):
         found = study(table, release, arguments.secret, arguments.value, people=people, seed=arguments.seed)
         print(found.to_json_lines() if arguments.json else found, flush=True)

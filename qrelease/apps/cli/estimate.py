@@ -10,16 +10,13 @@ from pathlib import Path
 
 from qrelease.apps.cli.ledgers import known_curator, ledger_path, new_curator
 from qrelease.apps.cli.shared import (
-    DATA,
     check_memory,
     cost_meant,
     cost_options,
-    dataset_option,
-    dialect_options,
+    data_options,
     ledger_options,
     neighbours_option,
     protection_options,
-    schema_options,
     table_of,
     told,
     warn_of_delta,
@@ -33,14 +30,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
     parser.set_defaults(run=_estimate, uncharged="nothing was charged")
     parser.epilog = "Statistics: " + "; ".join(f"{name} ({text})" for name, (*_, text) in STATISTICS.items()) + "."
-    parser.add_argument("data", type=Path, help=DATA)
+    data_options(parser)
     parser.add_argument(
         "statistic",
         help="what to estimate, such as mean:age or mean:age,low=0,high=80 or quantile:age,q=0.25: see the list below",
     )
-    dataset_option(parser)
-    dialect_options(parser)
-    schema_options(parser)
     neighbours_option(parser)
     cost_options(parser, "what this estimate may cost")
     ledger_options(parser, "estimate")

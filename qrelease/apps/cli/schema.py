@@ -8,14 +8,15 @@ from qrelease.apps.cli.shared import (
     action,
     check_memory,
     check_weak,
-    dataset_option,
+    data_options,
+    data_place,
     dialect_of,
     dialect_options,
     entropy_of,
     ledger_options,
     neighbours_option,
     protection_options,
-    schema_options,
+    query_option,
     table_of,
     told,
     warn_of_delta,
@@ -29,7 +30,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     draft = action(
         actions, "draft", _draft, "Write a schema drafted from the data, every entry of it marked as unreviewed."
     )
-    draft.add_argument("data", type=Path, help=DATA)
+    draft.add_argument("data", type=data_place, help=DATA)
+    query_option(draft)
     dialect_options(draft)
     draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only (default: at all)")
     draft.add_argument(
@@ -41,10 +43,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     draft.add_argument("--out", type=Path, help="the file to write (default: standard output)")
     learn = action(actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a charge.")
     learn.set_defaults(uncharged="nothing was charged")
-    learn.add_argument("data", type=Path, help=DATA)
-    dataset_option(learn)
-    dialect_options(learn)
-    schema_options(learn)
+    data_options(learn)
     neighbours_option(learn)
     learn.add_argument("--epsilon", type=float, required=True, help="what learning may cost")
     learn.add_argument(
@@ -62,7 +61,8 @@ def _draft(arguments: argparse.Namespace) -> None:
     from qrelease.data.schema_draft import draft
     from qrelease.data.sources.compression import written
 
-    text = draft(arguments.data, arguments.rows, learn=arguments.learn, dialect=dialect_of(arguments))
+    dialect, query = dialect_of(arguments), arguments.query
+    text = draft(arguments.data, arguments.rows, learn=arguments.learn, dialect=dialect, query=query)
     if arguments.out is None:
         print(text, end="")
         return

@@ -13,12 +13,9 @@ from qrelease.apps.cli.ledgers import ledger_path, told_of_rows
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_score, uncharged="nothing was charged")
-    parser.add_argument("data", type=Path, help=shared.DATA)
+    shared.data_options(parser)
     parser.add_argument("synthetic", type=Path, help="a public table of the same columns, such as synthetic.csv")
-    shared.dialect_options(parser)
-    shared.schema_options(parser)
     shared.cost_options(parser, "what the scores may cost, all together")
-    shared.dataset_option(parser)
     parser.add_argument(
         "--ledger", type=shared.ledger_place, help="the ledger of the data (default: DATASET.ledger beside them)"
     )

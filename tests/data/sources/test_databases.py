@@ -192,6 +192,51 @@ def test_a_release_from_a_file_has_its_ledger_beside_it(file, in_folder):
     assert (file.parent / "people.ledger").exists()
 
 
+LEARNED = """
+[[attribute]]
+name = "ward"
+kind = "category"
+categories = { learn = true, at_most = 4 }
+missing = [""]
+"""
+WARD_SCHEMA = """
+[[attribute]]
+name = "ward"
+kind = "category"
+categories = ["north", "south"]
+missing = [""]
+
+[[attribute]]
+name = "age"
+kind = "number"
+integer = true
+bins = [18, 30, 50, 80]
+missing = [""]
+"""
+
+
+def test_every_command_that_reads_a_table_takes_a_query(file, in_folder, capsys):
+    (file.parent / "learned.toml").write_text(LEARNED)
+    (file.parent / "wards.toml").write_text(WARD_SCHEMA)
+    data = [str(file), "--query", "visits"]
+    budget = ["--epsilon", "1", "--delta", "1e-9", "--ledger", "people.ledger", "--insecure-seed", "1"]
+    total = ["--total-epsilon", "10", "--total-delta", "1e-6"]
+    commands = [
+        ["schema", "draft", *data, "--out", "draft.toml"],
+        ["schema", "learn", *data, "--schema", "learned.toml", "--out", "found.toml", *budget, *total],
+        ["release", *data, "--schema", "wards.toml", *budget, *total, "--mechanism", "laplace", "--out", "released"],
+        ["estimate", *data, "most-common:ward,k=1", "--schema", "wards.toml", *budget, *total],
+        ["score", *data, "released/synthetic.csv", "--schema", "wards.toml", *budget],
+        ["attack", *data, "--release", "released", "--secret", "ward", "--value", "north", "--people", "2"],
+    ]
+    for command in commands:
+        assert main(command) == 0, (command, capsys.readouterr().err)
+    assert 'name = "ward"' in (file.parent / "draft.toml").read_text()
+    assert "categories" in (file.parent / "found.toml").read_text()
+    assert main(["schema", "draft", str(file)]) == 2
+    assert "--query" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def server(postgres_or_none):
     """A PostgreSQL server with the visits, and with what is no table."""
@@ -319,3 +364,18 @@ def test_a_release_from_a_server_names_its_dataset_and_its_ledger(server, tmp_pa
     assert "read%3Ame" not in done.stdout + done.stderr
     assert (tmp_path / "people-release").is_dir()
     assert not any(b"read:me" in path.read_bytes() for path in (tmp_path / "people-release").iterdir())
+
+
+def test_a_server_is_drafted_from_and_estimated_from(server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wards.toml").write_text(WARD_SCHEMA)
+    data = [address(server), "--query", "clinic.visits"]
+    assert main(["schema", "draft", *data]) == 0
+    drafted = capsys.readouterr().out
+    assert 'name = "ward"' in drafted
+    assert "read" not in drafted.splitlines()[0].replace("Drafted from", "")
+    named = ["--dataset", "people", "--ledger", "people.ledger"]
+    command = ["estimate", *data, "most-common:ward,k=1", "--schema", "wards.toml", "--epsilon", "1"]
+    assert main([*command, *named]) == 0
+    assert main(command) == 2
+    assert "--ledger" in capsys.readouterr().err
