@@ -220,6 +220,24 @@ def currency(cost: Cost) -> PureDP | ZCDP:
     return zcdp_of(cost) if isinstance(cost, ApproxDP) else cost
 
 
+def sensitivity_of_one(moved: int, cost: Cost) -> int:
+    """The sensitivity, as `calibrated` takes it, of one number that a neighbour moves by at most so much."""
+    return moved if isinstance(cost, PureDP) else moved**2
+
+
+def concentrated(cost: Cost, name: str, instead: str = "") -> ZCDP:
+    """The ρ that an (ε, δ) or a ρ buys; for a pure ε `InvalidInput`, in the name of what has no noise for it."""
+    spent = currency(cost)
+    if isinstance(spent, PureDP):
+        raise InvalidInput(f"{name} needs a rho, or a delta beside its epsilon, got {cost}{instead}")
+    return spent
+
+
+def better_rule(cost: Cost) -> Rule:
+    """The rule of selection that is more accurate at a cost."""
+    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
+
+
 def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:
     """ε of a selection at a cost: under zCDP √(8ρ) or √(2ρ), rounded down.
 

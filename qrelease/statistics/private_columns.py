@@ -14,7 +14,7 @@ from qrelease._util.typing import Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
-from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
+from qrelease.noise.calibration import better_rule, calibrated, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.filters import Filter
@@ -335,7 +335,7 @@ class PrivateColumns:
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
         """
-        rule = rule_of(cost)
+        rule = better_rule(cost)
         epsilon = selection_epsilon(cost, rule)
         self.spend(what, cost)
         return self.noise.choose(scores, epsilon, sensitivity, rule, monotone=monotone)
@@ -365,7 +365,7 @@ class PrivateColumns:
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
         """
-        rule = rule_of(cost)
+        rule = better_rule(cost)
         epsilon = selection_epsilon(cost, rule)
         self.spend(what, cost)
         given = zip(scores, sensitivities, strict=True)
@@ -402,8 +402,3 @@ class PrivateColumns:
 def moves(neighbours: Neighbours) -> Literal[1, 2]:
     """The most records that are added or removed to get from a table to a neighbour: 1 or 2."""
     return 2 if neighbours is Neighbours.REPLACE_ONE else 1
-
-
-def rule_of(cost: Cost) -> Rule:
-    """The better rule of selection at a cost."""
-    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"

@@ -34,9 +34,9 @@ from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import positive
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated, concentrated, sensitivity_of_one
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.private_columns import PrivateColumns, moves
 from qrelease.statistics.vectors import Frame, SumAndCount, Sums
@@ -91,7 +91,7 @@ class TruncatedMean:
         return np.minimum(found, frame.reach)
 
     def _plan(self, reach: Ints, cost: Cost, neighbours: Neighbours) -> SumAndCount:
-        length = sum(int(r) if isinstance(cost, PureDP) else int(r) ** 2 for r in reach)  # exact, however long
+        length = sum(sensitivity_of_one(int(r), cost) for r in reach)  # exact, however long
         return SumAndCount(length, len(reach), moves(neighbours), cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -241,9 +241,7 @@ class _Plan:
 
     @classmethod
     def of(cls, dimension: int, cost: Cost, neighbours: Neighbours) -> _Plan:
-        spent = currency(cost)
-        if isinstance(spent, PureDP):
-            raise InvalidInput(f"a vector-mean needs a rho, or a delta beside its epsilon, got {cost}")
+        spent = concentrated(cost, "a vector-mean")
         return cls(dimension, split(spent, [SHARES.centre, SHARES.radius, SHARES.final]), neighbours)
 
     @property

@@ -1,7 +1,6 @@
 """`qrelease answer`."""
 
 import argparse
-import csv
 import json
 import math
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qrelease.data.sources.csv import write_rows
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
         for row in rows:
             print(json.dumps({"query": query, **dict(zip(names, row, strict=True))}, ensure_ascii=False))
     elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows([names, *rows])
+        write_rows(sys.stdout, names, [rows])
     else:
         lines = [names, *([_shown(cell) for cell in row] for row in rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
@@ -182,9 +181,7 @@ def _print(answers: Sequence[tuple[str, Any]], form: str) -> None:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
         return
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_rows(sys.stdout, list(rows[0]), [[tuple(row.values()) for row in rows]])
 
 
 def _numbers(answer: Any) -> dict[str, float | None]:

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from qrelease._util.typing import Words
+
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
-Words = npt.NDArray[np.uint64]
 
 PADDING = 8
 """Bytes that stand after those that are looked at: words are read whole."""
