@@ -35,7 +35,7 @@ from qrelease.data import adult
 from qrelease.data.table import Table
 from qrelease.evaluation.attacks import census
 from qrelease.evaluation.attacks.answered import Publisher
-from qrelease.evaluation.attacks.differencing import Averaging, averaging, differencing, repeated, split
+from qrelease.evaluation.attacks.differencing import Averaging, averaging, differencing, repeated, split_questions
 from qrelease.evaluation.attacks.floating import low_order_bits
 from qrelease.evaluation.attacks.inference import Guesser, infer
 from qrelease.evaluation.attacks.publishers import (
@@ -247,8 +247,8 @@ def blocks(report: Report, quick: bool) -> None:
             tables = census.released(block, sets, mechanism, PureDP(epsilon), Entropy.insecure(i))
             published[f"{mechanism.name}, epsilon={epsilon:g}"] = tables
         for name, tables in published.items():
-            fitted = census.fit(tables, people, prior=prior, seconds=2 if quick else 10)
-            found = census.compare(name, block, fitted, population)
+            fitted = census.fit_block(tables, people, prior=prior, seconds=2 if quick else 10)
+            found = census.beside_truth(name, block, fitted, population)
             rows.append(found)
             if name == "exact":
                 report.check(found.recovered == people, f"block of {people}, exact: {found.recovered} recovered")
@@ -284,7 +284,7 @@ def asking_again(report: Report, quick: bool) -> None:
     rows = {
         "fresh noise of 10": repeated(FreshNoise(secret, 10.0), half, 1000),
         "sticky noise of 10": repeated(Sticky(secret, 10.0), half, 100),
-        "sticky noise of 10, in two parts": split(Sticky(secret, 10.0), half, 1000, rng),
+        "sticky noise of 10, in two parts": split_questions(Sticky(secret, 10.0), half, 1000, rng),
         "a session, in other words": in_other_words(),
     }
     report.check(rows["a session, in other words"].distinct == 1, "asking a session again gave something new")

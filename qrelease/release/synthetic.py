@@ -47,7 +47,7 @@ def check_fit(domain: Domain, rows: int, *, ahead: bool = True) -> None:
     memory.check(8 * (len(domain) + 2) * rows, f"{rows:,} synthetic records", "ask for fewer rows", ahead=ahead)
 
 
-def codes(release: Release, rows: int | None, rng: np.random.Generator) -> CodeColumns:
+def synthetic_codes(release: Release, rows: int | None, rng: np.random.Generator) -> CodeColumns:
     """Records of a release; see `Release.synthetic`."""
     if rows is None:
         rows = min(max(0, round(release.synopsis.total)), MAX_ROWS if _counted(release) else FEW_ROWS)

@@ -24,7 +24,7 @@ from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.mean import ClippedSums, result_of, two_sums
 from qrelease.statistics.private_columns import PrivateColumns, moves
-from qrelease.statistics.quantile import check_cells, choose_quantile, loss_bound
+from qrelease.statistics.quantile import check_scored_cells, choose_quantile, loss_bound
 
 _SHARES: Final = (1, 1, 6)
 """Of the lower bound, the upper bound and the sums: bounds need to be about right, sums as right as can be."""
@@ -159,7 +159,7 @@ class QuantileMean:
         """See `Statistic`."""
         grid = Grid.of(domain, self.column)
         grid.codes(None, None)
-        check_cells(grid)
+        check_scored_cells(grid)
         *bounds, sums = _shares(cost)
         for share in bounds:
             selection_epsilon(share, better_rule(share))
@@ -275,7 +275,7 @@ class SparseVectorMean:
         whole("early", self.early, least=0)
         grid = Grid.of(domain, self.column)
         grid.codes(None, None)
-        check_cells(grid)
+        check_scored_cells(grid)
         calibrated((grid.cells - 1) * moves(neighbours), _thirds(cost)[1])
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

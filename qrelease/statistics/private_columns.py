@@ -48,7 +48,7 @@ def domain_of(table: Source) -> Domain:
     return replace(domain, attributes=tuple(binned))
 
 
-def numbers(table: Source, grid: Grid) -> Numbers:
+def counted_values(table: Source, grid: Grid) -> Numbers:
     """The values of a column, counted in one pass; a missing one is left out."""
     axis = table.domain.axis(grid.name)
     points = table.points[axis] if table.points else None
@@ -65,7 +65,7 @@ def _histogram(points: Codes, values: int) -> Ints:
     return histogram
 
 
-def codes(table: Source, grid: Grid) -> Ints:
+def value_codes(table: Source, grid: Grid) -> Ints:
     """The code of each record's value, (n,) int64; -1 where it is missing."""
     axis = table.domain.axis(grid.name)
     points = table.points[axis] if table.points else None
@@ -141,7 +141,7 @@ class PrivateColumns:
         Numbers
             Points of the column's grid, and their counts.
         """
-        return numbers(self._table, Grid.of(self.domain, name))
+        return counted_values(self._table, Grid.of(self.domain, name))
 
     def codes(self, name: str) -> Ints:
         """The point of the column's grid that each record has. Private.
@@ -156,7 +156,7 @@ class PrivateColumns:
         ndarray of int64, shape (n,)
             Steps above the first point; -1 where the value is missing.
         """
-        return codes(self._table, Grid.of(self.domain, name))
+        return value_codes(self._table, Grid.of(self.domain, name))
 
     def cells(self, name: str) -> Ints:
         """The cell of each record in a column of any kind. Private.

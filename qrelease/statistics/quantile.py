@@ -73,7 +73,7 @@ def loss_bound(cells: int, sensitivity: int, cost: PureDP | ZCDP, beta: float) -
     return math.floor(2 * sensitivity / float(epsilon) * (math.log(cells) - math.log(beta)) * (1 + 1e-9))
 
 
-def check_cells(grid: Grid) -> None:
+def check_scored_cells(grid: Grid) -> None:
     """Raise `TooLarge` for a grid of more values than are scored one by one."""
     if grid.cells > MAX_CELLS:
         raise TooLarge(
@@ -124,7 +124,7 @@ class Quantile:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_cells(Grid.of(domain, self.column))
+        check_scored_cells(Grid.of(domain, self.column))
         fraction(self.q)
         for share in self._shares(cost):
             selection_epsilon(share, better_rule(share))

@@ -41,7 +41,7 @@ from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.private_columns import PrivateColumns, moves
-from qrelease.statistics.quantile import check_cells, fraction, loss_bound, loss_sensitivity, losses
+from qrelease.statistics.quantile import check_scored_cells, fraction, loss_bound, loss_sensitivity, losses
 
 _CHILDREN: Final = 16
 _MAX_PLACES: Final = 1 << 10
@@ -103,7 +103,7 @@ class RecursiveQuantiles:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_cells(Grid.of(domain, self.column))
+        check_scored_cells(Grid.of(domain, self.column))
         _ascending(self.qs)
         for share in self._shares(cost):
             selection_epsilon(share, better_rule(share))

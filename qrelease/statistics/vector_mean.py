@@ -39,7 +39,7 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.private_columns import PrivateColumns, moves
-from qrelease.statistics.vectors import Frame, SumAndCount, Sums
+from qrelease.statistics.vectors import SumAndCount, Sums, VectorColumns
 
 
 @final
@@ -78,10 +78,10 @@ class TruncatedMean:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         _ = self._plan(self._reach(frame), cost, neighbours).law
 
-    def _reach(self, frame: Frame) -> Ints:
+    def _reach(self, frame: VectorColumns) -> Ints:
         """The radius of each column in half steps, (d,)."""
         if self.radius is None:
             return frame.reach
@@ -96,7 +96,7 @@ class TruncatedMean:
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        frame = Frame.of(private.domain, self.columns)
+        frame = VectorColumns.of(private.domain, self.columns)
         reach = self._reach(frame)
         exact, plan = frame.clipped_sums(private, reach), self._plan(reach, cost, private.neighbours)
         sums = plan.measure(private, "sum of clipped vectors, and count", *exact)
@@ -114,7 +114,7 @@ class TruncatedMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the largest coordinate, in its own unit, against the mean of the clipped vectors."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         reach, plan = self._reach(frame), self._plan(self._reach(frame), cost, neighbours)
         errors = np.array([plan.error_bound(records, float(r), beta) for r in reach])
         return float((errors * frame.half_steps).max()) if (errors < 2 * reach).all() else math.inf
@@ -175,13 +175,13 @@ class VectorMean:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         plan = _Plan.of(len(frame), cost, neighbours)
         _ = plan.first.law, plan.last(plan.radii[0]).law
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        frame = Frame.of(private.domain, self.columns)
+        frame = VectorColumns.of(private.domain, self.columns)
         plan = _Plan.of(len(frame), cost, private.neighbours)
         rows = frame.rows(private) * _UNIT // frame.reach
         box = np.full(len(frame), _UNIT)
@@ -221,7 +221,7 @@ class VectorMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the largest coordinate, in its own unit, against the mean of all vectors."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         plan = _Plan.of(len(frame), cost, neighbours)
         outside = plan.outside + 2 * math.sqrt(plan.shell_law.variance * _SHELLS)
         outside += plan.shell_law.weighted_sum_bound(_SHELLS, 1.0, beta / (2 * _SHELLS))

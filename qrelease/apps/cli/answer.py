@@ -93,7 +93,7 @@ def _answer(arguments: argparse.Namespace) -> None:
     from qrelease.data.predicates import parse
     from qrelease.queries.numeric import NumericQuestion
     from qrelease.release.manifest import MANIFEST
-    from qrelease.release.numbers import Options, table
+    from qrelease.release.numbers import TableOptions, numbers_table
     from qrelease.release.reader import load
 
     if not _may_be(arguments.release):
@@ -106,20 +106,20 @@ def _answer(arguments: argparse.Namespace) -> None:
     conditions = [text for text in queries if not NumericQuestion.spells(text)]
     for query in conditions:  # all are understood, or none is answered
         parse(query, release.domain)
-    options = Options(
+    options = TableOptions(
         arguments.top,
         above=arguments.above,
         percent=arguments.percent,
         cumulative=arguments.cumulative,
         suppress=arguments.suppress,
     )
-    if conditions and (arguments.where or options != Options()):
+    if conditions and (arguments.where or options != TableOptions()):
         raise InvalidInput(
             f"--where, --top, --above, --percent, --cumulative and --suppress are for numbers, not {conditions[0]}"
         )
     if arguments.format == "csv" and questions and len(queries) > 1:
         raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
-    tables = [(str(question), table(release, question, options)) for question in questions]
+    tables = [(str(question), numbers_table(release, question, options)) for question in questions]
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
     if conditions:

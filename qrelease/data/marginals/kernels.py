@@ -488,7 +488,9 @@ def _butterflies(y: Array, step: int) -> None:
 
 
 @_jit
-def systematic(weights: Array, first: int, before: float, step: float, start: float, number: int, out: Array) -> None:
+def systematic_marks(
+    weights: Array, first: int, before: float, step: float, start: float, number: int, out: Array
+) -> None:
     """On which cells of a piece the marks fall that are known to fall on some, in order: (j + start) step, j = number…
 
     weights (n,), not all zero, of cells that are numbered from `first`, after others whose weights sum to `before`;

@@ -38,7 +38,7 @@ _inlined: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=Tr
 
 
 @_jit
-def split(
+def split_cells(
     block: Bytes, size: int, separator: int, quote: int, wanted: Places, starts: Places, ends: Places
 ) -> tuple[int, int, bool]:  # pragma: no cover
     """Where the cells of whole records begin and end, without quotes around them.

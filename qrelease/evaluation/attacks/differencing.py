@@ -145,7 +145,7 @@ def repeated(publisher: Publisher, subset: Mask, times: int) -> Averaging:
     return _averaged(np.array(answers))
 
 
-def split(publisher: Publisher, subset: Mask, times: int, rng: np.random.Generator) -> Averaging:
+def split_questions(publisher: Publisher, subset: Mask, times: int, rng: np.random.Generator) -> Averaging:
     """Ask about a subset (n,) in two random parts that are added up, many times, and average the sums.
 
     Against noise that is a function of the question: the parts are other questions each time.

@@ -35,7 +35,7 @@ _TOLERANCE = 1e-6
 _ENTRY_BYTES = 16
 """Bytes that an attack takes for each person in each question."""
 
-Attack = Callable[[Mask, Answered], Floats]
+ReconstructionAttack = Callable[[Mask, Answered], Floats]
 """From subsets (k, n) and the answers to them, how likely each person has the bit: (n,), rounded at one half."""
 
 
@@ -80,7 +80,7 @@ def questions(people: int, number: int, rng: np.random.Generator) -> Mask:
     return subsets
 
 
-def reconstruct(publisher: Publisher, secret: Any, subsets: Mask, attack: Attack) -> Reconstruction:
+def reconstruct(publisher: Publisher, secret: Any, subsets: Mask, attack: ReconstructionAttack) -> Reconstruction:
     """Ask a publisher about subsets, decode what it says, and compare with the truth.
 
     The attacker knows how common the bit is, as the public mostly does: with no answers at all, she is right as often

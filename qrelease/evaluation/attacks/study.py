@@ -139,14 +139,14 @@ class Study:
 
     def picture(self) -> str:
         """A drawing of what least squares recovered, as an SVG file."""
-        from qrelease.evaluation.attacks.picture import Bar, draw
+        from qrelease.evaluation.attacks.picture import Bar, draw_picture
 
         shown = [r for r in self.rows if r.attack == self.rows[0].attack]
         bars = [Bar(r.answers, r.recovered, safe=r.answers == self.release) for r in shown]
         marks = {"guessing the commoner answer": self.base_rate}
         if not math.isnan(self.population):
             marks["knowing other people's records"] = self.population
-        return draw(f"Secret bits recovered ({self.secret}, {self.people:,} people)", bars, marks, NOTICE)
+        return draw_picture(f"Secret bits recovered ({self.secret}, {self.people:,} people)", bars, marks, NOTICE)
 
 
 def _head(attack: str, people: int) -> str:

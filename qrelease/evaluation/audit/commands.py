@@ -88,7 +88,7 @@ def estimated(statistic: str) -> Scene:
     )
 
 
-def released(mechanism: str) -> Scene:
+def release_command(mechanism: str) -> Scene:
     """A release by a mechanism."""
     return Scene(mechanism, (f"{_RELEASE} --mechanism {mechanism}",), domain())
 
@@ -155,7 +155,7 @@ def _write(file: Path, columns: Mapping[str, Sequence[object]], chosen: Iterable
         write_rows(out, list(columns), [([values[row] for values in columns.values()] for row in chosen)])
 
 
-def filled(text: str, cost: Cost, neighbours: Neighbours, seed: int) -> list[str]:
+def filled_arguments(text: str, cost: Cost, neighbours: Neighbours, seed: int) -> list[str]:
     """The arguments of a command."""
     prices = cost.to_json().items()
     return text.format(

@@ -148,7 +148,7 @@ class MarginalScores:
         near = min(max(records, 1), _MAX_RECORDS)
         value, interval, spread = dict[str, Value](), list[tuple[float, float]](), 0.0
         for each, part in zip(sets, shares.scores, strict=True):
-            exact = distance(private, self.public, near, each)
+            exact = marginal_distance(private, self.public, near, each)
             moved = sensitivity(self.public, each, private.neighbours)
             what = f"distance of {len(each)} marginals on {len(each[0])}"
             noisy, law = private.measure(what, np.array([exact]), sensitivity_of_one(moved, part), part)
@@ -188,7 +188,7 @@ def sensitivity(public: Table, sets: tuple[Axes, ...], neighbours: Neighbours) -
     return len(public) * len(sets) * moves(neighbours)
 
 
-def distance(private: PrivateColumns, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
+def marginal_distance(private: PrivateColumns, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
     """U, see the module. Private."""
     names, found = private.domain.names, 0
     for axes in sets:

@@ -161,7 +161,7 @@ def _steps(session: AnsweringSession, families: Families) -> list[Cost]:
     n = None if session.missing(records) else _values(session.answers(records))
     left = 0
     for p in question.probabilities:
-        search = _Search(families, p)
+        search = _QuantileSearch(families, p)
         while n is not None and not search.done and not session.missing(search.family):
             search.take(_values(session.answers(search.family)), n)
         left += search.steps
@@ -451,7 +451,7 @@ class _Quantiles:
 
     def _cells(self, p: float, n: Floats) -> tuple[Ints, Floats]:
         """The first cell of each group up to which there are p of its records; and the error of the last step."""
-        search, error = _Search(self._families, p), np.zeros(len(n))
+        search, error = _QuantileSearch(self._families, p), np.zeros(len(n))
         while not search.done:
             running, error = self._asked.values(search.family)
             search.take(running, n)
@@ -459,7 +459,7 @@ class _Quantiles:
 
 
 @final
-class _Search:
+class _QuantileSearch:
     """The cells, of each group, that its quantile may still be in: `low` to `high`, halved at each step."""
 
     def __init__(self, families: Families, p: float) -> None:
