@@ -30,13 +30,14 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.membership import failures, games
+from qrelease._util.typing import CodeColumns, Mask
 from qrelease.data import adult
 from qrelease.data.table import Table
 from qrelease.evaluation.attacks import census
-from qrelease.evaluation.attacks.answered import Bools, Publisher
-from qrelease.evaluation.attacks.differencing import Averaging, averaging, differencing, repeated, split
+from qrelease.evaluation.attacks.answered import Publisher
+from qrelease.evaluation.attacks.differencing import Averaging, averaging, differencing, repeated, split_questions
 from qrelease.evaluation.attacks.floating import low_order_bits
-from qrelease.evaluation.attacks.inference import Codes, Guesser, infer
+from qrelease.evaluation.attacks.inference import Guesser, infer
 from qrelease.evaluation.attacks.publishers import (
     Exact,
     FreshNoise,
@@ -127,7 +128,7 @@ def cost_of(mechanism: Mechanism, epsilon: float) -> Cost:
 # --- reconstruction ----------------------------------------------------------------------------------------------
 
 
-def secrets(data: Path | None, quick: bool) -> Iterator[tuple[str, Bools]]:
+def secrets(data: Path | None, quick: bool) -> Iterator[tuple[str, Mask]]:
     """A bit of 2 000 people of each table: the cell of a column that nearest to half of them are in."""
     yield "adult", bits_of(adult(["marital-status"]))
     for name in ("nltcs",) if quick else ("nltcs", "acs", "br2000"):
@@ -137,7 +138,7 @@ def secrets(data: Path | None, quick: bool) -> Iterator[tuple[str, Bools]]:
             yield name, bits_of(Table.read_csv(data / f"{name}.csv.gz", data / f"{name}-domain.json"))
 
 
-def bits_of(table: Table) -> Bools:
+def bits_of(table: Table) -> Mask:
     chosen = np.random.default_rng(0).choice(len(table), PEOPLE, replace=False)
     found = [
         column[chosen] == code for column, n in zip(table.columns, table.domain.shape, strict=True) for code in range(n)
@@ -182,7 +183,7 @@ def by_number(report: Report, quick: bool) -> Iterator[Reconstruction]:
             yield row
 
 
-def by_hand(secret: Bools) -> list[Publisher]:
+def by_hand(secret: Mask) -> list[Publisher]:
     """Perturbed without a proof; the first five must give everything away."""
     return [
         Exact(secret),
@@ -196,7 +197,7 @@ def by_hand(secret: Bools) -> list[Publisher]:
     ]
 
 
-def released(secret: Bools, epsilon: float, quick: bool) -> list[Publisher]:
+def released(secret: Mask, epsilon: float, quick: bool) -> list[Publisher]:
     """The same questions, or each person's bit, released within ε; quickly, with Laplace noise alone."""
 
     def of(publisher: type[Released] | type[ReleasedTable], mechanism: Mechanism) -> Publisher:
@@ -208,14 +209,14 @@ def released(secret: Bools, epsilon: float, quick: bool) -> list[Publisher]:
     return [*asked, *tables, InSession(secret, Online(), PureDP(epsilon), Entropy.insecure(0))]
 
 
-def programmed(secret: Bools, people: int) -> list[Reconstruction]:
+def programmed(secret: Mask, people: int) -> list[Reconstruction]:
     """By a linear programme of so many unknowns."""
     few = secret[:people]
     subsets = questions(people, (4 if people <= 200 else 2) * people, np.random.default_rng(2))
     return [reconstruct(Rounded(few, 10), few, subsets, linear_programme)]
 
 
-def exhausted(secret: Bools) -> list[Reconstruction]:
+def exhausted(secret: Mask) -> list[Reconstruction]:
     """All candidates, all questions."""
     return [reconstruct(p, secret, all_subsets(len(secret)), exhaustive) for p in (Exact(secret), Rounded(secret, 3))]
 
@@ -246,8 +247,8 @@ def blocks(report: Report, quick: bool) -> None:
             tables = census.released(block, sets, mechanism, PureDP(epsilon), Entropy.insecure(i))
             published[f"{mechanism.name}, epsilon={epsilon:g}"] = tables
         for name, tables in published.items():
-            fitted = census.fit(tables, people, prior=prior, seconds=2 if quick else 10)
-            found = census.compare(name, block, fitted, population)
+            fitted = census.fit_block(tables, people, prior=prior, seconds=2 if quick else 10)
+            found = census.beside_truth(name, block, fitted, population)
             rows.append(found)
             if name == "exact":
                 report.check(found.recovered == people, f"block of {people}, exact: {found.recovered} recovered")
@@ -283,7 +284,7 @@ def asking_again(report: Report, quick: bool) -> None:
     rows = {
         "fresh noise of 10": repeated(FreshNoise(secret, 10.0), half, 1000),
         "sticky noise of 10": repeated(Sticky(secret, 10.0), half, 100),
-        "sticky noise of 10, in two parts": split(Sticky(secret, 10.0), half, 1000, rng),
+        "sticky noise of 10, in two parts": split_questions(Sticky(secret, 10.0), half, 1000, rng),
         "a session, in other words": in_other_words(),
     }
     report.check(rows["a session, in other words"].distinct == 1, "asking a session again gave something new")
@@ -345,7 +346,7 @@ def inferences(report: Report, quick: bool) -> None:
     size, order = 4000 if quick else 12_000, np.random.default_rng(6).permutation(len(table))
     shape = table.domain.shape[:-1]
 
-    def side(i: int) -> tuple[Codes, Bools]:
+    def side(i: int) -> tuple[CodeColumns, Mask]:
         chosen = order[i * size : (i + 1) * size]
         return [c[chosen] for c in table.columns[:-1]], np.asarray(table.columns[-1][chosen] == 1)
 

@@ -290,7 +290,7 @@ class Judge:
 def kept_shares(table: Table, domain: Domain, epsilon: float, share: float) -> dict[str, str]:
     """Of each learned list of categories: records in it, and what the optimal rule expects at that cost."""
     first, _ = split(ApproxDP(epsilon, DELTA), [share, 1 - share])
-    costs, said = learning.shares(table.domain, first), {}
+    costs, said = learning.column_costs(table.domain, first), {}
     for name in table.texts:
         cost = costs[name].to_json()
         codes = fine(table)[table.domain.axis(name)]

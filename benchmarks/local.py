@@ -55,7 +55,7 @@ from qrelease.local import (
     Unary,
     serve,
 )
-from qrelease.local.crowd import insecure_reports, places_of
+from qrelease.local.crowd import insecure_reports, places_of_values
 from qrelease.local.means import MeanServer
 from qrelease.local.several import Several
 
@@ -114,7 +114,7 @@ class People:
                 whole, rest = divmod(people, len(column))
                 self.truth[i, j] = (whole * column.sum() + column[:rest].sum()) / people
                 self.counts[i, j] = np.searchsorted(asked, people)
-            places.append(places_of(grid, column)[asked % len(column)])
+            places.append(places_of_values(grid, column)[asked % len(column)])
         self.places = np.concatenate(places)
         # Who is asked about an attribute stands in the order of the people: those after the first so many begin there.
         ends = np.cumsum(self.counts[-1])

@@ -24,7 +24,7 @@ from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
-from qrelease.statistics.catalogue import parse
+from qrelease.statistics.catalogue import parse_statistic
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns
 
@@ -133,7 +133,7 @@ def estimates(entropy: Entropy) -> Iterator[Game]:
     """Statistics, each in its world."""
     found = worlds()
     for text, world in STATISTICS.items():
-        statistic, (near, tables) = parse(text), found[world]
+        statistic, (near, tables) = parse_statistic(text), found[world]
 
         def publish(
             member: bool, cost: Cost, statistic: Any = statistic, near: Neighbours = near, tables: list[Table] = tables

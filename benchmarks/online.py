@@ -40,7 +40,7 @@ from qrelease.mechanisms.online.session import Online, OnlineSession
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.queries.canonical import named
+from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions, Parities
 from qrelease.queries.families import Vectors
 from qrelease.queries.workload import Group, Workload
@@ -104,7 +104,7 @@ def third(n: int, asked: int, alpha: float) -> Stream:
     domain = stream.workloads[0].domain
     rows = [_parity(bits) for bits in parities]
     workloads = [Workload(domain, (Group(tuple(range(8)), Vectors(row[None, :], 1.0)),)) for row in rows]
-    workloads = [Workload(domain, (named(domain, w.groups[0])[0].group(domain),)) for w in workloads]
+    workloads = [Workload(domain, (canonical_name(domain, w.groups[0])[0].group(domain),)) for w in workloads]
     cells = [np.flatnonzero(row) for row in rows]
     return replace(stream, workloads=[*stream.workloads, *workloads], cells=[*stream.cells, *cells])
 

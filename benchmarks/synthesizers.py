@@ -32,8 +32,8 @@ import numpy as np
 import qrelease as qr
 from benchmarks.keep import machine
 from qrelease.evaluation.quality.copies import part
-from qrelease.evaluation.quality.marginals import counts_of, distances, sets_of
-from qrelease.evaluation.quality.models import foretold, told_apart
+from qrelease.evaluation.quality.marginals import cell_counts, distances, sets_of
+from qrelease.evaluation.quality.models import prediction_scores, told_apart
 from qrelease.privacy.costs import cost_of
 
 DELTA = 1e-9
@@ -84,7 +84,7 @@ def distance_of_answers(table: qr.Table, release: qr.Release) -> float:
     """The mean L1 distance of noisy answers themselves, negative ones taken for 0."""
     answers, start, found = np.maximum(release.answers(), 0.0), 0, []
     for axes in release.workload.sets:
-        (truth,) = counts_of([table], axes)
+        (truth,) = cell_counts([table], axes)
         size = table.domain.cells(axes)
         density = answers[start : start + size]
         start += size
@@ -147,7 +147,7 @@ def judged(table: qr.Table, made: qr.Table, target: str | None, rng: np.random.G
     found = {"l1": float(distances(table, [made], sets).mean()), "real_auc": told_apart(table, made, rng).auc}
     if target in table.domain.names:
         test = part(table, np.random.default_rng(0).permutation(len(table))[: len(table) // 5])
-        found["tstr_auc"] = foretold(made, test, table.domain.axis(str(target)))[0]
+        found["tstr_auc"] = prediction_scores(made, test, table.domain.axis(str(target)))[0]
     return found
 
 

@@ -6,7 +6,7 @@ python examples/local_reports.py
 import random
 
 import qrelease as qr
-from qrelease.inference.maxent import fit
+from qrelease.inference.maxent import fit_histogram
 from qrelease.inference.residuals import Estimates
 from qrelease.local import Book, DeviceEntropy, Marginals, MarginalsServer
 
@@ -24,6 +24,6 @@ def device() -> bytes:
 
 server, people = MarginalsServer(CLIENT), 5_000
 batch = server.read(b"".join(device() for _ in range(people)))  # strict: a wrong report is refused
-table, _ = fit(Estimates.of(DOMAIN, server.measurements(batch, DOMAIN), records=people))
+table, _ = fit_histogram(Estimates.of(DOMAIN, server.measurements(batch, DOMAIN), records=people))
 print(table.answer(qr.Workload.marginals(DOMAIN, 2)).round())
 print("50 liars move each share by at most", server.moved_by(50, batch).round(3))

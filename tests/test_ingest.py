@@ -31,7 +31,7 @@ from pyarrow import parquet
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
-from qrelease.data.persons import identity
+from qrelease.data.persons import person_identity
 from qrelease.data.sources.csv_blocks import BlockCsvReader
 from qrelease.data.sources.databases import sqlite_reader
 from qrelease.data.sources.dialect import Dialect
@@ -548,7 +548,7 @@ def spelled(source: Any, name: str) -> list[str]:
 
 def by_mark_as_written(source: Any, domain: Domain) -> list[list[Any]]:
     """The reader of persons as it was: marks are texts, whatever these mean."""
-    return [[None if t in a.missing else identity(t) for t in spelled(source, a.name)] for a in domain]
+    return [[None if t in a.missing else person_identity(t) for t in spelled(source, a.name)] for a in domain]
 
 
 def by_truth_apart(source: Any, domain: Domain) -> list[list[Any]]:
@@ -556,7 +556,7 @@ def by_truth_apart(source: Any, domain: Domain) -> list[list[Any]]:
 
     def stands_for(text: str) -> Any:
         means = meaning(text.strip())
-        return ("truth", means) if isinstance(means, bool) else identity(text)
+        return ("truth", means) if isinstance(means, bool) else person_identity(text)
 
     marks = [{stands_for(mark) for mark in a.missing} for a in domain]
     return [

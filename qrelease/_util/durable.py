@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self, final
 
 
-def identity(path: Path | str) -> tuple[int, int] | None:
+def file_identity(path: Path | str) -> tuple[int, int] | None:
     """What tells a file from all others of this machine; None if there is none."""
     with suppress(OSError):
         return _told_by(os.stat(path))
@@ -34,7 +34,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_durably(path: Path, text: str) -> tuple[int, int]:
-    """Put a text in the place of a file, and return its new `identity`.
+    """Put a text in the place of a file, and return its new `file_identity`.
 
     After it the text is on disk, and after a crash before that the old one is.
     """
@@ -70,7 +70,7 @@ class Lock:
     @property
     def stands(self) -> bool:
         """Whether the file still has its name: another one of that name could be taken beside it."""
-        return identity(self._path) == _told_by(os.fstat(self._descriptor))
+        return file_identity(self._path) == _told_by(os.fstat(self._descriptor))
 
     def free(self) -> None:
         """Give the lock back; to be called once."""

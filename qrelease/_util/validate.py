@@ -70,11 +70,10 @@ def natural(name: str, value: object) -> int:
     return number
 
 
-def rational(name: str, value: object, *, zero: bool = False) -> Fraction:
+def rational(name: str, value: object) -> Fraction:
     """`value` as an exact fraction: integers, fractions, floats and numpy scalars, floats at face value.
 
-    Raises `InvalidInput` with `name` for booleans, other types, NaN, infinities, negative values, and for zero
-    unless `zero` allows it.
+    Raises `InvalidInput` with `name` for booleans, other types, NaN, infinities, negative values, and zero.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidInput(f"{name} must be a number, got {value!r}")
@@ -84,8 +83,8 @@ def rational(name: str, value: object, *, zero: bool = False) -> Fraction:
         raise InvalidInput(f"{name} must be finite, got {value}")
     else:
         exact = Fraction(*value.as_integer_ratio())  # type: ignore[attr-defined]  # floats have it, and NumPy's scalars
-    if exact < 0 or (exact == 0 and not zero):
-        raise InvalidInput(f"{name} must {'not be negative' if zero else 'be positive'}, got {value}")
+    if exact <= 0:
+        raise InvalidInput(f"{name} must be positive, got {value}")
     return exact
 
 

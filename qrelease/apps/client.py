@@ -18,7 +18,7 @@ from qrelease.errors import ServiceError
 from qrelease.privacy.costs import Cost, cost_from_json
 from qrelease.release.frames import Column, Frame, as_frame, check_frame
 
-Question = str | Sequence[str] | Mapping[str, Any]
+QuestionForm = str | Sequence[str] | Mapping[str, Any]
 """A condition; the columns of a marginal; or a query as the service's document has it, `{"numbers": "mean:age"}`."""
 
 _COST_COLUMNS: Final = ("epsilon", "delta", "rho")
@@ -221,7 +221,7 @@ class Client:
                 _cost(server["spent"]),
             )
 
-    def quote(self, questions: Sequence[Question]) -> list[ServedQuote]:
+    def quote(self, questions: Sequence[QuestionForm]) -> list[ServedQuote]:
         """What each question would cost now, without asking it.
 
         Parameters
@@ -278,15 +278,15 @@ class Client:
 
     @overload
     def ask_many(
-        self, questions: Sequence[Question], *, most: float | None = ..., key: str | None = ..., frame: None = ...
+        self, questions: Sequence[QuestionForm], *, most: float | None = ..., key: str | None = ..., frame: None = ...
     ) -> list[ServedAnswer]: ...
     @overload
     def ask_many(
-        self, questions: Sequence[Question], *, most: float | None = ..., key: str | None = ..., frame: Frame
+        self, questions: Sequence[QuestionForm], *, most: float | None = ..., key: str | None = ..., frame: Frame
     ) -> Any: ...
     def ask_many(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[QuestionForm],
         *,
         most: float | None = None,
         key: str | None = None,
@@ -445,7 +445,7 @@ class Client:
         return _answers(self._wire.post(path, body, named, most=None if most is None else f"{float(most)!r}"))
 
 
-def _query(question: Question) -> Mapping[str, Any]:
+def _query(question: QuestionForm) -> Mapping[str, Any]:
     """A question as the service's document has it."""
     if isinstance(question, str):
         return {"where": question}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from qrelease._util.texts import listed, quoted
 from qrelease.data.dates import EPOCH, days, iso_date, iso_moment, moment
-from qrelease.data.grids import MAX_POINTS, STEPS, Grid, exact
+from qrelease.data.grids import MAX_POINTS, STEPS, PointGrid, exact_number
 from qrelease.data.spelling import NAN, Meaning, meaning
 from qrelease.errors import InvalidInput
 
@@ -118,7 +118,7 @@ class Attribute:
     step: Fraction = Fraction(0)
     learn: int = 0
     shape: tuple[tuple[int, int], ...] = ()
-    grid: Grid | None = field(default=None, init=False, compare=False, repr=False)
+    grid: PointGrid | None = field(default=None, init=False, compare=False, repr=False)
     cuts: tuple[int, ...] = field(default=(), init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -174,12 +174,12 @@ class Attribute:
         """An exact number; one that a schema file can spell, unless it is a moment."""
         number = None
         if (_is(value, Real) or _is(value, Decimal)) and math.isfinite(value):  # type: ignore[arg-type]
-            number = exact(value) if isinstance(value, float) else Fraction(str(value))
-        if number is None or (self.kind != "date" and exact(float(number)) != number):
+            number = exact_number(value) if isinstance(value, float) else Fraction(str(value))
+        if number is None or (self.kind != "date" and exact_number(float(number)) != number):
             raise InvalidInput(f"attribute {self.name!r}: {key} must be of numbers of at most 15 digits, got {value!r}")
         return number
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> PointGrid:
         """The grid of `within` and `step`; sets `integer`, and bins of one point each where there are few points."""
         if self.kind not in ("number", "date"):
             raise InvalidInput(f"attribute {self.name!r}: within and step are for numbers and dates, not {self.kind!r}")
@@ -208,7 +208,7 @@ class Attribute:
         if self.integer and not whole:
             raise InvalidInput(f"attribute {self.name!r}: within and step of whole numbers must be whole")
         object.__setattr__(self, "integer", whole and not dates)
-        grid = Grid(low, step, int(points), begins=dates)
+        grid = PointGrid(low, step, int(points), begins=dates)
         if not self.edges and not self.learn and grid.size <= MAX_POINT_CELLS:
             object.__setattr__(self, "edges", tuple(float(grid.value(p)) for p in range(grid.size + 1)))
         return grid
@@ -234,7 +234,7 @@ class Attribute:
                 f"attribute {self.name!r}: weights of a shape must be whole, not negative, and not all 0"
             )
 
-    def _cuts(self, grid: Grid) -> tuple[int, ...]:
+    def _cuts(self, grid: PointGrid) -> tuple[int, ...]:
         """The first point of each bin, and the number of points; none without edges."""
         found = []
         for edge in self.edges:

@@ -36,7 +36,7 @@ _BARE_NAME = re.compile(r"[+-]?\.?\w+(?:[-.+:/]\w+)*")
 
 
 @final
-class Value(NamedTuple):
+class WrittenValue(NamedTuple):
     """A value as it was written. Quoted, it is a label or a missing mark first; bare, a number first."""
 
     text: str
@@ -74,7 +74,7 @@ def missing(attribute: Attribute) -> int:
     return 1 << attribute.values
 
 
-def equal_to(attribute: Attribute, value: Value) -> int:
+def equal_to(attribute: Attribute, value: WrittenValue) -> int:
     """The one cell that a label, a missing mark, a code, or a value with a bin of its own stands for."""
     number = None if value.quoted or attribute.kind == "category" else attribute.parse(value.text)
     if number is None:
@@ -95,7 +95,7 @@ def equal_to(attribute: Attribute, value: Value) -> int:
     return _run(_below(attribute, number, "<"), _below(attribute, number, "<="))
 
 
-def like(attribute: Attribute, pattern: Value) -> int:
+def like(attribute: Attribute, pattern: WrittenValue) -> int:
     """The categories that a pattern fits: % stands for any text, _ for one character, all else for itself."""
     if attribute.kind != "category":
         raise InvalidInput(f"attribute {attribute.name!r} holds no texts; like is for categories")
@@ -133,7 +133,7 @@ def meant(text: str, known: Sequence[str]) -> str:
     return f" (did you mean {lower[near[0]]!r}?)" if near else ""
 
 
-def compared(attribute: Attribute, operator: str, value: Value) -> int:
+def compared(attribute: Attribute, operator: str, value: WrittenValue) -> int:
     """The cells on one side of a value; `operator` is < <= > or >=. The missing cell is on neither side."""
     number = _ordered(attribute, value)
     if operator in ("<", "<="):
@@ -141,7 +141,7 @@ def compared(attribute: Attribute, operator: str, value: Value) -> int:
     return _run(_below(attribute, number, "<" if operator == ">=" else "<="), attribute.values)
 
 
-def between(attribute: Attribute, low: Value, high: Value) -> int:
+def between(attribute: Attribute, low: WrittenValue, high: WrittenValue) -> int:
     """The cells of low..high, both included; for bins of numbers that are not whole, from low up to high.
 
     There a range means the bins between two edges, so that it contains its upper end only at the last edge.
@@ -223,7 +223,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _named(attribute: Attribute, value: Value) -> int | None:
+def _named(attribute: Attribute, value: WrittenValue) -> int | None:
     """The cell that a value, which is no bare number, names by a label or a missing mark; None if it names none."""
     if value.text in attribute.missing:
         return attribute.values
@@ -234,7 +234,7 @@ def _named(attribute: Attribute, value: Value) -> int | None:
     return None
 
 
-def _position(attribute: Attribute, value: Value) -> float | Fraction:
+def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     """Where a value stands on the attribute's axis: its number, or its place among the categories."""
     if attribute.kind == "category":
         if value.text in attribute.categories:
@@ -251,7 +251,7 @@ def _position(attribute: Attribute, value: Value) -> float | Fraction:
     return number
 
 
-def _ordered(attribute: Attribute, value: Value) -> float | Fraction:
+def _ordered(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     if not attribute.ordered:
         raise InvalidInput(f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}}")
     return _position(attribute, value)

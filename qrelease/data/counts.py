@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Codes, Ints
+from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.fingerprint import digest_of, record_sums, schema_digest
 from qrelease.data.schema import domain_from_json, domain_to_json
@@ -33,8 +33,6 @@ SUFFIX: Final = ".counts"
 _FORMAT: Final = "qrelease counts 1"
 _WARNING: Final = "PRIVATE: exact counts of records, not to be released"
 _KEY: Final = b"qrelease counts"  # the sums are in the file of exact counts, which is as private as what they are of
-
-Axes = tuple[int, ...]
 
 
 @final

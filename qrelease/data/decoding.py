@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qrelease.data.attribute import Attribute
-from qrelease.data.grids import Grid
+from qrelease.data.grids import PointGrid
 
 _DECIMALS_PER_BIN = 3  # a value drawn from a bin is rounded to about a thousandth of the bin
 
@@ -60,7 +60,7 @@ def decode(attribute: Attribute, codes: NDArray[np.integer], rng: np.random.Gene
 
 
 def _on_grid(
-    attribute: Attribute, grid: Grid, cells: NDArray[np.intp], rng: np.random.Generator
+    attribute: Attribute, grid: PointGrid, cells: NDArray[np.intp], rng: np.random.Generator
 ) -> NDArray[np.generic]:
     """Points of cells (n,), each as likely as the others of its bin: int64, ISO dates or moments, or float64."""
     places: NDArray[np.integer[Any]] = cells

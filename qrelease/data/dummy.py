@@ -10,7 +10,7 @@ import numpy.typing as npt
 from qrelease._util.validate import whole
 from qrelease.data.decoding import decode
 from qrelease.data.domain import Domain
-from qrelease.data.sources.encoding import records_of
+from qrelease.data.sources.encoding import domain_of_records
 from qrelease.data.structural_zeros import masks
 from qrelease.errors import InvalidInput
 
@@ -81,7 +81,7 @@ def dummy_table(domain: Domain, rows: int = 1000, seed: int = 0) -> dict[str, np
     rng = np.random.default_rng(seed)
     person = domain.person
     if person is not None and person.derive:
-        domain = records_of(domain)
+        domain = domain_of_records(domain)
     domain.check_decided()
     codes = dummy_codes(domain, rows, rng)
     values = {a.name: decode(a, c, rng) for a, c in zip(domain, codes, strict=True)}

@@ -29,14 +29,14 @@ _SURE_STEPS: Final = 2**40  # so near to 0 a float is off by less than a thousan
 _TIE: Final = 0.49  # parts of a step: farther from every point, floats do not decide which is the nearest
 
 
-def exact(number: float | Fraction) -> Fraction:
+def exact_number(number: float | Fraction) -> Fraction:
     """A number by its decimals: the float 0.1 is 1/10."""
     return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Grid:
+class PointGrid:
     """`size` points from `low` on, a `step` apart.
 
     Attributes
@@ -51,7 +51,7 @@ class Grid:
 
     Examples
     --------
-    >>> grid = Grid(Fraction(0), Fraction(1, 100), 101)
+    >>> grid = PointGrid(Fraction(0), Fraction(1, 100), 101)
     >>> grid.place(0.29), grid.value(29)
     (29, Fraction(29, 100))
     """
@@ -68,7 +68,7 @@ class Grid:
 
     def steps(self, number: float | Fraction) -> Fraction:
         """How many steps a number lies above `low`, exactly."""
-        return (exact(number) - self.low) / self.step
+        return (exact_number(number) - self.low) / self.step
 
     def place(self, number: float | Fraction) -> int:
         """The point of a number, counted from 0; beyond either end, where it would be if the grid went on."""

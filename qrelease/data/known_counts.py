@@ -29,13 +29,13 @@ class KnownCounts:
 
         count  gives those on distinct, sorted sets
 
-        Raises `InvalidInput` for a position that is no column, and `TooLarge` as `check_cells` does.
+        Raises `InvalidInput` for a position that is no column, and `TooLarge` as `counted_cells` does.
         """
         width = len(domain)
         wrong = [s for s in sets if len(set(s)) < len(s) or not all(0 <= axis < width for axis in s)]
         if wrong:
             raise InvalidInput(f"columns to count must be distinct positions 0..{width - 1}, got {wrong[0]}")
-        check_cells(domain, sets)
+        counted_cells(domain, sets)
         found = self._marginals([*dict.fromkeys(tuple(sorted(axes)) for axes in sets)], count)
         return [_in_order(found[tuple(sorted(axes))], axes, domain.shape) for axes in sets]
 
@@ -57,7 +57,7 @@ class KnownCounts:
         return found | counted
 
 
-def check_cells(domain: Domain, sets: Sequence[Axes]) -> int:
+def counted_cells(domain: Domain, sets: Sequence[Axes]) -> int:
     """The cells of all marginals on some sets; `TooLarge` where they are more than are counted at once."""
     cells = sum(domain.cells(axes) for axes in sets)
     if cells > MAX_COUNTED_CELLS:

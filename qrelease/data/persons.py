@@ -196,17 +196,17 @@ class PersonReader(dict[str, int]):
         super().__init__()
         self._person = person
         # A mark is matched by what it stands for: how a key is spelled may depend on the records beside it.
-        self._marks = {stands_for(text) for text in person.missing for stands_for in (identity, rounded)}
+        self._marks = {stands_for(text) for text in person.missing for stands_for in (person_identity, rounded_key)}
         self._texts: dict[tuple[str, str], str] = {}
         self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
         try:
-            stands_for = identity(text)
+            stands_for = person_identity(text)
         except InvalidInput as error:
             raise InvalidInput(f"person column {column!r}: {error}") from None
-        near = rounded(text) if stands_for[0] in ("number", "moment") else stands_for
+        near = rounded_key(text) if stands_for[0] in ("number", "moment") else stands_for
         if stands_for in self._marks or near in self._marks:
             self[text] = NOBODY
             return NOBODY
@@ -286,7 +286,7 @@ def _exact(key: object) -> bool:
     return not getattr(key, "nanosecond", 0) > 0  # NaN is that of a missing moment
 
 
-def identity(text: str) -> tuple[str, str]:
+def person_identity(text: str) -> tuple[str, str]:
     """What a key stands for, whatever its spelling; keys of one identity are one person, in all files.
 
     Numbers are compared exactly, however long or fine they are, and moments to the last digit. A truth value is 1 or 0:
@@ -294,10 +294,9 @@ def identity(text: str) -> tuple[str, str]:
 
     Examples
     --------
-    >>> identity("7") == identity(" 7.0"), identity("true") == identity("1"), identity("A7") == identity("a7")
-    (True, True, False)
-    >>> identity("9007199254740993.0") == identity("9007199254740993"), identity("1e2") == identity("100")
-    (True, True)
+    >>> same = [("7", " 7.0"), ("true", "1"), ("9007199254740993.0", "9007199254740993"), ("1e2", "100"), ("A7", "a7")]
+    >>> [person_identity(one) == person_identity(other) for one, other in same]
+    [True, True, True, True, False]
     """
     stripped = text.strip()
     digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
@@ -322,7 +321,7 @@ def bucket(text: str, buckets: int) -> int:
 
     These are numbers of one float and moments of one second.
     """
-    kind, stands_for = identity(text)
+    kind, stands_for = person_identity(text)
     if kind == "number":
         stands_for = repr(float(stands_for) + 0.0)  # -0.0 is 0.0
     elif kind == "moment":
@@ -331,15 +330,15 @@ def bucket(text: str, buckets: int) -> int:
     return int.from_bytes(word, "little") % buckets
 
 
-def rounded(text: str) -> tuple[str, str]:
+def rounded_key(text: str) -> tuple[str, str]:
     """What a key stands for where fractions are floats, and moments have microseconds, as in a data frame."""
     stripped = text.strip()
     if stripped.lstrip("+-").isdigit():
-        return identity(stripped)
+        return person_identity(stripped)
     means = meaning(stripped)
     if isinstance(means, datetime):
         return "moment", means.isoformat()
-    return identity(repr(means) if isinstance(means, float) else stripped)
+    return person_identity(repr(means) if isinstance(means, float) else stripped)
 
 
 def _number(negative: bool, digits: str, exponent: int | str) -> tuple[str, str]:

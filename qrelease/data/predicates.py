@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from qrelease._util.texts import readable
 from qrelease.data import conditions
-from qrelease.data.conditions import Value
+from qrelease.data.conditions import WrittenValue
 from qrelease.errors import InvalidInput, TooLarge
 
 if TYPE_CHECKING:
@@ -337,12 +337,12 @@ class _Parser:
             self._fail("'..', or a set in braces after 'in'")
         return _at(start, conditions.equal_to, attribute, value)
 
-    def _value(self) -> Value:
+    def _value(self) -> WrittenValue:
         kind, text, _ = self.now
         if kind not in ("bare", "quoted", "name"):
             self._fail("a value (one with spaces or signs goes in quotes)")
         self.now = next(self.rest)
-        return Value(text, quoted=kind != "bare")
+        return WrittenValue(text, quoted=kind != "bare")
 
 
 def _at(position: int, condition: Callable[_P, int], *args: _P.args, **kwargs: _P.kwargs) -> int:

@@ -196,7 +196,7 @@ def _read(domain: Domain) -> Sequence[Attribute]:
     return domain.person.records if domain.person is not None and domain.person.derive else domain.attributes
 
 
-def digests(domain: Domain) -> list[list[str]]:
+def column_digests(domain: Domain) -> list[list[str]]:
     """[name, digest] of each column, in order: for what goes by positions and codes, which other labels or bins, other
     ways with wrong values, or columns in another order, would give another meaning.
 

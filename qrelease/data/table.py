@@ -17,13 +17,13 @@ from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.fingerprint import fingerprint, hashed_texts
 from qrelease.data.fractional_records import FractionalRecords
-from qrelease.data.known_counts import KnownCounts, check_cells
+from qrelease.data.known_counts import KnownCounts, counted_cells
 from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
 from qrelease.data.sources.batches import is_lazy, lazy_reader
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import code_type
-from qrelease.data.sources.encoding import Reader, Schema, encoded, records_of, selected
+from qrelease.data.sources.encoding import Reader, Schema, domain_of_records, encoded, selected_columns
 from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
@@ -285,11 +285,11 @@ class Table:
             raise InvalidInput(
                 f"{path}: records that join a parent need one list of columns; in JSON lines each record has its own"
             )
-        domain = selected(schema, columns, reader)
+        domain = selected_columns(schema, columns, reader)
         if domain.person is None:
             raise InvalidInput("a parent table needs a [person] in the schema, whose column is the key of both tables")
         if domain.person.derive:
-            return cls.of_derived(cls.read(path, records_of(domain), None, parent, query, dialect), domain)
+            return cls.of_derived(cls.read(path, domain_of_records(domain), None, parent, query, dialect), domain)
         own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
         others = [name for name in domain.names if name not in own]
         if not own or not others:
@@ -391,9 +391,9 @@ class Table:
         InvalidInput
             As `read` does.
         """
-        domain = selected(schema, columns, reader)
+        domain = selected_columns(schema, columns, reader)
         derives = domain.person is not None and domain.person.derive
-        read = encoded(reader, records_of(domain) if derives else domain)
+        read = encoded(reader, domain_of_records(domain) if derives else domain)
         table = cls(read.domain, read.columns, read.persons, read.points, read.texts)
         return cls.of_derived(table, domain) if derives else table
 
@@ -583,7 +583,7 @@ class Table:
         OutOfMemory
             For more than fit now.
         """
-        cells = check_cells(self.domain, sets)
+        cells = counted_cells(self.domain, sets)
         memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
 
     def fingerprint(self, key: bytes) -> tuple[str, str]:

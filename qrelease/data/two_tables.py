@@ -13,7 +13,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.person import CHILDREN
 from qrelease.data.persons import Persons
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import Schema, selected
+from qrelease.data.sources.encoding import Schema, selected_columns
 from qrelease.data.sources.files import open_reader
 from qrelease.data.structural_zeros import narrowed
 from qrelease.data.table import Table
@@ -136,7 +136,7 @@ class TwoTables:
             As `Table.read` does, and for a schema that leaves something to be learned.
         """
         reader = open_reader(path, query, dialect)
-        domain = selected(schema, None, reader)
+        domain = selected_columns(schema, None, reader)
         domain.check_decided()
         if reader.keyed or domain.person is None or domain.person.derive:
             raise InvalidInput(f"{path}: two tables need named columns, and a key of both: a [person] without derive")

@@ -24,7 +24,7 @@ _STYLE: Any = {
 }
 
 
-def draw(evaluation: Evaluation, suffix: str, notice: str) -> bytes:
+def draw_figure(evaluation: Evaluation, suffix: str, notice: str) -> bytes:
     """An SVG or PNG file, the same bytes for the same evaluation under one version of matplotlib."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

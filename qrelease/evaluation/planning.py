@@ -459,7 +459,7 @@ class Setting:
         if name == "maxent":
             return MaxEnt().expected(self.workload, cost, self.unit.relation, self.records).error
         if name == "matrix":
-            found = matrix.plan(self.workload)
+            found = matrix.best_strategy(self.workload)
             noise = noise_for(found.measured, cost, self.unit.relation)[0].variance
             return found.error * math.sqrt(noise / found.measured.sensitivity(2, replace=False))
         return None

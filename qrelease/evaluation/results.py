@@ -160,9 +160,9 @@ class Evaluation:
         Raises `InvalidInput` where `check_picture` does, and for a file that cannot be written.
         """
         file = check_picture(path)
-        from qrelease.evaluation.figure import draw  # matplotlib is an extra
+        from qrelease.evaluation.figure import draw_figure  # matplotlib is an extra
 
-        content = draw(self, file.suffix[1:], NOTICE)
+        content = draw_figure(self, file.suffix[1:], NOTICE)
         try:
             file.write_bytes(content)
         except OSError as error:

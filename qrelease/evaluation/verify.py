@@ -26,7 +26,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
-from qrelease.inference.sums_plan import Part, bought, spent
+from qrelease.inference.sums_plan import PlannedTable, bought, privacy_used
 from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
 from qrelease.noise.calibration import calibrated
@@ -172,7 +172,7 @@ def verify(
     if not (place / MANIFEST).is_file():
         raise InvalidInput(f"{place} is no folder of a release: it has no {MANIFEST}")
     public = None if key is None else sums.public_key(Path(key))
-    named = sums.read(place)
+    named = sums.read_hashes(place)
     checks = [*_files(place, named)]
     if public is not None:
         good = sums.signed_by(place, public)
@@ -289,12 +289,12 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
         if release.measured_sums is None
         else list(zip(release.measured_sums.parts, release.measured_sums.measured, strict=True))
     )
-    drawn += [(Part(Measure(), m.group, 1), m) for m in counts]
+    drawn += [(PlannedTable(Measure(), m.group, 1), m) for m in counts]
     try:
         parts = [bought(part, m.noise, costs[0], release.unit.relation) for part, m in drawn]
     except InvalidInput as error:
         return str(error)
-    used = spent(release.domain, parts)
+    used = privacy_used(release.domain, parts)
     if used > 1 + _SAME:
         return f"{len(parts)} tables of sums have the noise of {float(used):.4g} times what their part of the cost buys"
     return None

@@ -68,7 +68,7 @@ class DenseSettings:
 SETTINGS: Final = DenseSettings()
 
 
-def settle(
+def fit_densely(
     estimates: Estimates,
     weighted_records: int,
     *,
@@ -105,7 +105,7 @@ def settle(
     prior = np.array([prior_variance(k) for k in problem.basis.orders.tolist()])
     model = _Tilted(problem, theta, problem.grown(chains, theta, weighted_records, rng), prior)
     if by_evidence(model, rng) is None:
-        start = log_linear.fit(estimates, few, rounds=SETTINGS.fallback_rounds, rng=rng, impossible=impossible)
+        start = log_linear.fit_records(estimates, few, rounds=SETTINGS.fallback_rounds, rng=rng, impossible=impossible)
         return log_linear.finish(estimates, weighted_records, rng=rng, impossible=impossible, start=start)
     return LogLinear(model.chains, problem.interactions(model.interactions), np.zeros((0, 4)), problem.total, rounds)
 

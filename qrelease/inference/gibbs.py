@@ -19,7 +19,7 @@ import numpy as np
 from qrelease._util.parallel import in_parallel
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
-from qrelease.data.marginals.record_tables import Codes, Tables
+from qrelease.data.marginals.record_tables import Codes16, Tables
 from qrelease.errors import InvalidInput
 from qrelease.inference.sampling import generator, systematic
 
@@ -51,7 +51,7 @@ class Chains:
     counts  (n,) how many equal records each was drawn as, if not once
     """
 
-    codes: Codes
+    codes: Codes16
     weights: Floats
     counts: Ints | None = None
 
@@ -121,7 +121,7 @@ class GibbsSampler:
         self._tables = _absorbed(self._shape, [*interactions, *walls])
         self._moves: list[Axes] = [*((a,) for a in range(len(shape)) if shape[a] > 1), *linked]
 
-    def sweep(self, codes: Codes, rng: np.random.Generator) -> None:
+    def sweep(self, codes: Codes16, rng: np.random.Generator) -> None:
         """Every column of the records (d, n) anew, in place, and every linked pair: in random order."""
         for number in rng.permutation(len(self._moves)).tolist():
             columns = self._moves[number]
@@ -142,7 +142,7 @@ class GibbsSampler:
             np.full(weighted_records, 1 / weighted_records),
         )
 
-    def _redraw(self, codes: Codes, column: int, seed: np.uint64) -> None:
+    def _redraw(self, codes: Codes16, column: int, seed: np.uint64) -> None:
         given = self._conditional((column,), (column,))
 
         def work(_: int, cut: slice) -> None:
@@ -150,7 +150,7 @@ class GibbsSampler:
 
         in_parallel(work, codes.shape[1], _ALWAYS_PARALLEL)
 
-    def _redraw_two(self, codes: Codes, first: int, second: int, seed: np.uint64) -> None:
+    def _redraw_two(self, codes: Codes16, first: int, second: int, seed: np.uint64) -> None:
         both = (first, second)
         alone, other, together = (self._conditional(both, own) for own in ((first,), (second,), both))
 
@@ -215,7 +215,7 @@ def independent(
     return Chains(codes, inside / inside.sum()).evened(weighted_records, rng)
 
 
-def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes:
+def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes16:
     """Records that are in no impossible cell, the same ones whenever it is asked: they come from uniform columns.
 
     Raises `InvalidInput` where none of `ENTRY.searched_records` comes to one.
@@ -230,13 +230,13 @@ def possible(shape: Sequence[int], impossible: Mapping[Axes, Mask]) -> Codes:
     return np.ascontiguousarray(codes[:, inside])
 
 
-def _drawn(singles: Sequence[Floats], weighted_records: int, rng: np.random.Generator) -> Codes:
+def _drawn(singles: Sequence[Floats], weighted_records: int, rng: np.random.Generator) -> Codes16:
     """Draw so many records of independent columns."""
     return np.stack([rng.choice(len(p), weighted_records, p=p) for p in singles]).astype(np.uint16)
 
 
 def _entered(
-    codes: Codes, singles: Sequence[Floats], impossible: Mapping[Axes, Mask], rng: np.random.Generator
+    codes: Codes16, singles: Sequence[Floats], impossible: Mapping[Axes, Mask], rng: np.random.Generator
 ) -> Mask:
     """Move records of independent columns out of impossible cells, in place, where they find a way: which did, (n,).
 

@@ -350,7 +350,7 @@ def _beyond_singles(table: Floats, columns: Sequence[Floats]) -> Floats:
     return table
 
 
-def fit(
+def fit_records(
     estimates: Estimates,
     weighted_records: int,
     *,
@@ -432,7 +432,7 @@ def finish(
     signs: Sequence[Measurement] = (),
     impossible: Mapping[Axes, Mask] | None = None,
 ) -> LogLinear:
-    """Draw so many records from the model that was fitted, and fit their weights alone to the end; see `fit`."""
+    """Draw so many records from the fitted model, and fit their weights alone to the end; see `fit_records`."""
     problem = FitProblem(estimates, signs, impossible)
     theta = problem.start(start)
     sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, weighted_records), rng)

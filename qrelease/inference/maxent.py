@@ -119,7 +119,7 @@ class SolverSettings:
 SOLVER: Final = SolverSettings()
 
 
-def fit(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, Posterior]:
+def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, Posterior]:
     """The histogram over the whole universe, and how far off it may be; the same for the same estimates.
 
     Up to so many coordinates, `dense`, J is the whole one. `TooLarge` for a universe that has no histogram.

@@ -10,7 +10,7 @@ import numpy as np
 from qrelease._util.typing import Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated
+from qrelease.noise.calibration import calibrated, sensitivity_of_one
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, Neighbours, PureDP
 from qrelease.queries.families import Cells
@@ -95,13 +95,13 @@ def noise_for(workload: Workload, cost: Cost, neighbours: Neighbours) -> tuple[N
     order = 1 if isinstance(cost, PureDP) else 2
     # Queries that no record moves could be answered exactly; they get noise too.
     far = workload.moved(order, replace=neighbours is Neighbours.REPLACE_ONE) or 1
-    return calibrated(far * (1 << bits * order), cost, unit * 2.0**-bits)
+    return calibrated(far * sensitivity_of_one(1 << bits, cost), cost, unit * 2.0**-bits)
 
 
 def count_noise(domain: Domain, cost: Cost) -> tuple[Noise, Fraction]:
     """The noise that counts the records at a cost, or the persons where these count once; and its b or σ², in units."""
     bits = domain.weight_bits
-    return calibrated(1 << bits * (1 if isinstance(cost, PureDP) else 2), cost, 2.0**-bits)
+    return calibrated(sensitivity_of_one(1 << bits, cost), cost, 2.0**-bits)
 
 
 def as_stored(widths: Floats) -> Floats:

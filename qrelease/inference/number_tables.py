@@ -29,14 +29,14 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
-from qrelease.inference.small_areas import shrunk, shrunk_counts
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_of
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
 
 if TYPE_CHECKING:
-    from qrelease.inference.sums_plan import Part
+    from qrelease.inference.sums_plan import PlannedTable
 
 _NORMAL: Final = 1.959964
 _LAPLACE: Final = 2.118307
@@ -243,7 +243,7 @@ class MeasuredSums:
     domain: Domain
     questions: tuple[str, ...]
     clips: Clips
-    parts: tuple[Part, ...]
+    parts: tuple[PlannedTable, ...]
     measured: tuple[Measurement, ...]
     records: float | None = None
     _known: dict[Measure, Estimates] = field(default_factory=dict, init=False, repr=False)
@@ -275,7 +275,7 @@ class MeasuredSums:
         elif needs.kind == "variance":
             model, model_low, model_high = _shrunk_variance(tables, needs.scale, shape or (1,))
         elif needs.kind in ("mean", "ratio"):
-            middle, half = shrunk(
+            middle, half = shrunk_means(
                 tables[1].values, tables[0].values, (tables[1].variance, tables[0].variance), shape or (1,)
             )
             ends = (np.clip(middle - half, -1, 1), np.clip(middle + half, -1, 1))
@@ -484,8 +484,8 @@ def _variance(counts: _Sums, sums: _Sums, squares: _Sums, scale: Scale, z: float
 def _shrunk_variance(tables: Sequence[_Sums], scale: Scale, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
     """Of the shrunk means of values and of their squares: (u + 1)/2 - m², less the variance of what m is off by."""
     counts, sums, squares = tables
-    mean, of_mean = shrunk(sums.values, counts.values, (sums.variance, counts.variance), shape)
-    square, of_square = shrunk(squares.values, counts.values, (squares.variance, counts.variance), shape)
+    mean, of_mean = shrunk_means(sums.values, counts.values, (sums.variance, counts.variance), shape)
+    square, of_square = shrunk_means(squares.values, counts.values, (squares.variance, counts.variance), shape)
     value = np.clip((square + 1) / 2 - mean**2 - (of_mean / _NORMAL) ** 2, 0, 1)
     half = of_square / 2 + 2 * np.abs(mean) * of_mean + of_mean**2  # however the two are correlated
     low, high = np.clip(value - half, 0, 1), np.clip(value + half, 0, 1)

@@ -15,7 +15,7 @@ from qrelease._util.validate import real
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import Histogram
-from qrelease.inference.maxent import DENSE, fit
+from qrelease.inference.maxent import DENSE, fit_histogram
 from qrelease.inference.measurement import Measurement, as_stored
 from qrelease.inference.residuals import Estimates
 from qrelease.noise.distributions import half_widths
@@ -52,7 +52,7 @@ class Modelled:
         The same estimates give the same histogram, to the last bit where BLAS is the same and has as many threads; else
         it adds in another order, and histograms differ by about one part in 10^9.
         """
-        histogram, posterior = fit(estimates, dense)
+        histogram, posterior = fit_histogram(estimates, dense)
         widths = _BARS * np.sqrt(posterior.variances(workload))
         if not posterior.solved:  # the linear answer is within its own bar, and this one as far from it as it is
             linear, variances = estimates.answer(workload)

@@ -37,7 +37,9 @@ def systematic(weights: npt.NDArray[np.floating[Any]], rows: int, rng: np.random
 
     def draw(i: int) -> None:
         first, last = pieces[i][0], [*pieces, (len(weights), 0.0)][i + 1][0]
-        kernels.systematic(weights[first:last], first, ends[i], step, start, marks[i], found[marks[i] : marks[i + 1]])
+        kernels.systematic_marks(
+            weights[first:last], first, ends[i], step, start, marks[i], found[marks[i] : marks[i + 1]]
+        )
 
     at_once(draw, range(len(pieces)))
     return found

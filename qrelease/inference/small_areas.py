@@ -88,7 +88,9 @@ def shrunk_counts(counts: Floats, variance: float) -> Floats:
     return found
 
 
-def shrunk(sums: Floats, counts: Floats, noise: tuple[float, float], shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+def shrunk_means(
+    sums: Floats, counts: Floats, noise: tuple[float, float], shape: tuple[int, ...]
+) -> tuple[Floats, Floats]:
     """The model's mean of each group, (k,) from -1 to 1, and half-widths (k,) of 95 % bars.
 
     sums, counts  noisy, (k,)

@@ -85,7 +85,7 @@ _STEPS: Final = 400
 
 @final
 @dataclass(frozen=True)
-class Part:
+class PlannedTable:
     """One table of residuals, or of cells, that is measured.
 
     measure  whose sums
@@ -126,7 +126,7 @@ class SumsPlan:
     ratios  by question, its expected squared error over the least that the whole privacy would give it alone
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[PlannedTable, ...]
     ratios: tuple[float, ...]
 
     @classmethod
@@ -156,7 +156,7 @@ class SumsPlan:
         active = _active(domain, [m for m, _ in loads.entries])
         shares, ratios = _balanced(matrix, loads.sizes, loads.power, active, chance)
         parts = tuple(
-            Part(measure, Group(s, _family(domain, s, cells=pure)), int(share))
+            PlannedTable(measure, Group(s, _family(domain, s, cells=pure)), int(share))
             for (measure, s), share in zip(loads.entries, shares, strict=True)
         )
         first = list(dict.fromkeys(p.measure for p in parts))  # whose values are made of the records once
@@ -323,7 +323,7 @@ def _balanced(
     return shares.tolist(), matrix @ (sizes / (shares / _WHOLE) ** power)
 
 
-def spent(domain: Domain, parts: Sequence[Part]) -> Fraction:
+def privacy_used(domain: Domain, parts: Sequence[PlannedTable]) -> Fraction:
     """The most of the privacy that one record can use of some parts, of 1: what (1) says."""
     if not parts:
         return Fraction(0)
@@ -331,7 +331,7 @@ def spent(domain: Domain, parts: Sequence[Part]) -> Fraction:
     return Fraction(int((_active(domain, [p.measure for p in parts]).astype(np.int64) @ shares).max()), _WHOLE)
 
 
-def bought(part: Part, noise: Noise, cost: Cost, neighbours: Neighbours) -> Part:
+def bought(part: PlannedTable, noise: Noise, cost: Cost, neighbours: Neighbours) -> PlannedTable:
     """The same part with the share of a cost that its noise has, rounded: of a table that somebody else measured.
 
     `InvalidInput` for a law that the cost does not buy.
@@ -342,10 +342,10 @@ def bought(part: Part, noise: Noise, cost: Cost, neighbours: Neighbours) -> Part
     order = 1 if noise.law == "discrete Laplace" else 2
     twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     share = parameter * part.sensitivity(order) * twice**order / Fraction(noise.scale) ** order
-    return Part(part.measure, part.group, round(share * _WHOLE))
+    return PlannedTable(part.measure, part.group, round(share * _WHOLE))
 
 
-def shares_of(parts: Sequence[Part]) -> Mapping[str, float]:
+def shares_of(parts: Sequence[PlannedTable]) -> Mapping[str, float]:
     """By measure, the part of the privacy it has."""
     found: dict[str, float] = {}
     for part in parts:

@@ -15,7 +15,7 @@ from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain
 from qrelease.data.marginals import record_kernels
-from qrelease.data.marginals.record_tables import LARGEST_COLUMN, Codes, Tables
+from qrelease.data.marginals.record_tables import LARGEST_COLUMN, Codes16, Tables
 from qrelease.errors import InvalidInput
 from qrelease.inference import controlled_rounding
 from qrelease.inference.corrections import Corrections
@@ -33,7 +33,7 @@ _OFFER_DISTANCE = 20  # places in the order of records, from which a row is offe
 _OFFERS = 4  # of near records to each row, after one of any record
 
 
-def exchanged(shape: Sequence[int], codes: Codes, weights: Floats, rows: Ints, rng: np.random.Generator) -> Ints:
+def exchanged(shape: Sequence[int], codes: Codes16, weights: Floats, rows: Ints, rng: np.random.Generator) -> Ints:
     """Rows (r,), indices of sorted records, after exchanges that bring all marginals on up to three columns nearer.
 
     Controlled rounding to marginals, as `rounding` does it for a histogram: a row becomes another record where the sum
@@ -66,7 +66,7 @@ class WeightedCodes:
     """
 
     domain: Domain
-    codes: Codes
+    codes: Codes16
     weights: Floats
     total: float
     measurements: tuple[Measurement, ...] = ()
@@ -161,7 +161,7 @@ class WeightedCodes:
         return values, widths
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[Ints]:
-        """Codes of so many synthetic records, one array (rows,) a column, in random order.
+        """Codes16 of so many synthetic records, one array (rows,) a column, in random order.
 
         Each record comes its expected number of times, rounded up or down (systematic sampling), and then rows are
         exchanged for other records where that brings marginals nearer: see `exchanged`. Post-processing: `rng` is an
@@ -242,7 +242,7 @@ class WeightedRecords:
         return counts
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[Ints]:
-        """Codes of so many synthetic records, one array (rows,) a column, in random order.
+        """Codes16 of so many synthetic records, one array (rows,) a column, in random order.
 
         Systematic sampling: each record comes its expected number of times, rounded up or down. Post-processing: `rng`
         is an ordinary generator and no privacy rests on it.

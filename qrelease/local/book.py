@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
-from qrelease._util.durable import Lock, identity, replace_durably
+from qrelease._util.durable import Lock, file_identity, replace_durably
 from qrelease._util.validate import rational, whole
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.local.client import Client, Report
@@ -74,7 +74,7 @@ class Book:
             if self._lock is None:
                 raise LedgerError(f"the budget book {self._path} is open already: close it there")
             try:
-                self._file = identity(self._path)
+                self._file = file_identity(self._path)
                 self._check_place()
                 self._answers = self._load(self._path) if self._path.exists() else {}
             except BaseException:
@@ -178,7 +178,7 @@ class Book:
         path = self._path
         if path is None:
             return
-        if self._lock is None or not self._lock.stands or identity(path) != self._file:
+        if self._lock is None or not self._lock.stands or file_identity(path) != self._file:
             raise LedgerError(f"the budget book {path} or its lock was moved or replaced since it was opened: close it")
         if self._file is not None and path.stat().st_nlink > 1:
             raise LedgerError(f"the budget book {path} has a second name (a hard link): leave one")

@@ -31,7 +31,7 @@ def insecure_reports(client: Client, places: Ints, rng: np.random.Generator) -> 
     client
         The mechanism; reports of at most 62 bits.
     places
-        (n,) each person's place on the input grid: `client.place`, or `places_of` for numbers.
+        (n,) each person's place on the input grid: `client.place`, or `places_of_values` for numbers.
     rng
         A seeded generator: the reports protect nobody.
 
@@ -43,7 +43,7 @@ def insecure_reports(client: Client, places: Ints, rng: np.random.Generator) -> 
     raise InvalidInput(f"reports of {client!r} are not simulated")
 
 
-def places_of(client: NumberClient, values: npt.NDArray[Any]) -> Ints:
+def places_of_values(client: NumberClient, values: npt.NDArray[Any]) -> Ints:
     """The places of many values, (n,) to (n,): as `client.place`, up to a rounding near a step's middle."""
     span = float(client.high) - float(client.low)
     scaled = (np.clip(values, client.low, client.high) - float(client.low)) / span * client.steps

@@ -16,7 +16,7 @@ from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.client import Client, Report
 
-Codes = npt.NDArray[np.uint64]
+ReportCodes = npt.NDArray[np.uint64]
 Octets = npt.NDArray[np.uint8]
 
 C = TypeVar("C", bound=Client)
@@ -69,7 +69,7 @@ class Batch:
         return len(self.octets)
 
     @property
-    def codes(self) -> Codes:
+    def codes(self) -> ReportCodes:
         """The numbers, (n,), where they are below 2^64."""
         width = self.octets.shape[1]
         if width > 8:

@@ -33,7 +33,7 @@ from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, why_no_table
-from qrelease.mechanisms.expected import Expected, marginals_alone, of_fit, of_noise, selected
+from qrelease.mechanisms.expected import Expected, marginals_alone, of_fit, of_noise, selected_variances
 from qrelease.mechanisms.forecasts import MAGNITUDES
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
@@ -373,7 +373,7 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
         case "records":
             able = Records()
             try:
-                variances = selected(workload, able.order, cost, neighbours, records)
+                variances = selected_variances(workload, able.order, cost, neighbours, records)
             except TooLarge as why:
                 return Prediction(name, None, f"not predicted: {why}")
             shape = workload.domain.shape
@@ -384,7 +384,7 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
             found = of_fit(workload, variances, records, fitted_records)
             return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")
         case "matrix":
-            plan = matrix.plan(workload)
+            plan = matrix.best_strategy(workload)
             noise = noise_for(plan.measured, cost, neighbours)[0].variance
             norm = plan.measured.sensitivity(2, replace=False)
             return Prediction(name, plan.error * math.sqrt(noise / norm), "of its unbiased answers")

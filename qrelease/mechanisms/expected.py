@@ -142,7 +142,9 @@ def _some(groups: Sequence[Group]) -> Sequence[Group]:
     return groups[:: -(-len(groups) // _MAX_MARGINALS)]
 
 
-def selected(workload: Workload, order: int, cost: Cost, neighbours: Neighbours, records: int) -> Mapping[Axes, float]:
+def selected_variances(
+    workload: Workload, order: int, cost: Cost, neighbours: Neighbours, records: int
+) -> Mapping[Axes, float]:
     """The variances of residuals of up to so many columns, as if all were measured at once at their best scales.
 
     Selecting some of them, one by one, does about as well: where it is better it is because the others hardly matter.

@@ -47,7 +47,7 @@ class MatrixPlan:
 
 
 @lru_cache(maxsize=4)
-def plan(workload: Workload) -> MatrixPlan:
+def best_strategy(workload: Workload) -> MatrixPlan:
     """The best for a workload. `TooLarge` for too many cells, `InvalidInput` for queries that are all zero."""
     axes, grams = _grams(workload)
     if not all(g.any() for g in grams):
@@ -130,7 +130,7 @@ class Matrix:
         check_cost(cost)
         check_gaussian(cost, instead="laplace")
         memory.check(memory.ANSWER_BYTES * len(workload), f"{len(workload):,} answers", "ask fewer")
-        noise_for(plan(workload).measured, cost, neighbours)
+        noise_for(best_strategy(workload).measured, cost, neighbours)
 
     def no_table(self, workload: Workload) -> str:
         """Why there is no synthetic table: this mechanism never makes one."""
@@ -138,7 +138,7 @@ class Matrix:
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """One draw for each row of the strategy."""
-        chosen = plan(workload)
+        chosen = best_strategy(workload)
         (measurement,) = private.measure(chosen.measured, cost)
         records = None if private.public_records is None else float(private.public_records)
         synopsis = LeastSquares.of(workload.domain, measurement, records)

@@ -45,7 +45,7 @@ from qrelease.inference.residuals import Estimates, subsets
 from qrelease.inference.sums_plan import SumsPlan, shares_of
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
-from qrelease.noise.calibration import Rule, currency, selection_epsilon
+from qrelease.noise.calibration import better_rule, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
 from qrelease.queries.measures import Measure, Needs, grid_of, needs_of
 from qrelease.queries.numeric import NumericQuestion
@@ -250,7 +250,7 @@ class NumberSums:
         """Bounds of each column, at edges of its bins, two selections a column."""
         found = {}
         plan = self._plan(workload, self.clips, rest, private.neighbours)
-        rule: Rule = "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
+        rule = better_rule(cost)
         price = split(cost, [1.0] * (2 * len(self.learn)))[-1]
         for column in self.learn:
             attribute = private.domain[column]

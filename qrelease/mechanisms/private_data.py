@@ -24,7 +24,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement, count_noise, noise_for
-from qrelease.inference.sums_plan import Part, spent
+from qrelease.inference.sums_plan import PlannedTable, privacy_used
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
 from qrelease.noise import samplers as samplers_module
 from qrelease.noise import selection
@@ -231,12 +231,12 @@ class Private:
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")
         self.spend(f"measure {_described(workload)}", cost)
-        asked = () if self.draws is None else ("measure", digest(workload), law.law, str(parameter))
+        asked = () if self.draws is None else ("measure", workload_digest(workload), law.law, str(parameter))
         values = self._kept(asked, lambda: self._measured(workload, law, parameter))
         places = pairwise(workload.bounds.tolist())
         return [Measurement(g, values[a:b], law) for g, (a, b) in zip(workload.groups, places, strict=True)]
 
-    def measure_sums(self, parts: Sequence[Part], cost: Cost) -> list[Measurement]:
+    def measure_sums(self, parts: Sequence[PlannedTable], cost: Cost) -> list[Measurement]:
         """Noisy tables of sums under one cost, in whole numbers.
 
         Parameters
@@ -260,7 +260,7 @@ class Private:
         """
         if self.domain.counts_once:
             raise InvalidInput("sums are of records, and here each person counts once")
-        if spent(self.domain, parts) > 1:
+        if privacy_used(self.domain, parts) > 1:
             raise InvalidInput("the parts of these sums use more than all of the privacy")
         laws = [part.noise(cost, self.neighbours) for part in parts]
         self.spend(f"sum {len(parts)} tables of residuals", cost)
@@ -270,7 +270,9 @@ class Private:
         places = [slice(a, b) for a, b in pairwise(bounds)]
         return [Measurement(p.group, values[at], law) for p, at, (law, _) in zip(parts, places, laws, strict=True)]
 
-    def _summed(self, parts: Sequence[Part], laws: Sequence[tuple[Noise, Fraction]], bounds: Sequence[int]) -> Floats:
+    def _summed(
+        self, parts: Sequence[PlannedTable], laws: Sequence[tuple[Noise, Fraction]], bounds: Sequence[int]
+    ) -> Floats:
         """Exact sums and noise. Sums of 2^64 would wrap around, which moves no two tables apart."""
         values, of_records = np.empty(bounds[-1]), dict[Measure, Ints]()
         for part, (law, parameter), start in zip(parts, laws, bounds, strict=False):
@@ -402,7 +404,7 @@ class Private:
         return self.chosen(asked, lambda: select(scores, epsilon, sensitivity, self.entropy))
 
 
-def digest(workload: Workload) -> str:
+def workload_digest(workload: Workload) -> str:
     """A digest of all queries of a workload in their order: the same for the same queries over one domain."""
     return sha256(json.dumps(workload.to_json()).encode()).hexdigest()
 

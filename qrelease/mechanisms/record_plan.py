@@ -15,11 +15,10 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
-from qrelease.errors import InvalidInput
 from qrelease.inference.interaction_prior import expected_variance
 from qrelease.inference.maxent import DENSE
 from qrelease.inference.residuals import ResidualPlan
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
 from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group, Workload
@@ -182,14 +181,6 @@ def refinement(domain: Domain, axes: Axes, known: Mapping[Axes, float], cost: ZC
     """
     expected = {s: 2 * cost.rho * variance for s, variance in known.items()}
     return ResidualPlan.choose(domain, [axes], expected=lambda s: expected.get(s, inf), neighbours=neighbours).workload
-
-
-def zcdp_of(cost: Cost) -> ZCDP:
-    """The ρ that an (ε, δ) or a ρ buys; `InvalidInput` for a pure ε."""
-    found = currency(cost)
-    if not isinstance(found, ZCDP):
-        raise InvalidInput(f"a cost of (ε, δ) or ρ is needed, got {cost}")
-    return found
 
 
 def share_of_pairs(total: float, cost: ZCDP, number: int) -> float:

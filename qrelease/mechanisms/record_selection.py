@@ -17,8 +17,8 @@ from tqdm import tqdm
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.domain import Domain
 from qrelease.data.marginals.record_tables import Tables
-from qrelease.inference.dense_fit import settle
-from qrelease.inference.log_linear import LogLinear, finish, fit
+from qrelease.inference.dense_fit import fit_densely
+from qrelease.inference.log_linear import LogLinear, finish, fit_records
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates
 from qrelease.inference.sampling import generator
@@ -117,7 +117,7 @@ class RecordFit:
         The generator's seed comes from what was measured: the same measurements give the same records.
         """
         rng = generator(_seed(self.measured, weighted_records))
-        self.fitted = fit(
+        self.fitted = fit_records(
             self.estimates,
             weighted_records,
             rounds=rounds,
@@ -148,7 +148,7 @@ class RecordFit:
     def settle(self, weighted_records: int) -> None:
         """Fit so many records by the whole of J (`dense_fit`)."""
         rng = generator(_seed(self.measured, weighted_records))
-        self.fitted = settle(self.estimates, weighted_records, rng=rng, impossible=self._impossible)
+        self.fitted = fit_densely(self.estimates, weighted_records, rng=rng, impossible=self._impossible)
 
 
 def adapt(

@@ -65,10 +65,9 @@ from qrelease.mechanisms.record_plan import (
     share_of_pairs,
     subsets_asked,
     worst_cell_stands_out,
-    zcdp_of,
 )
 from qrelease.mechanisms.record_selection import SIZES, CandidateMarginals, RecordFit, adapt, moving_records
-from qrelease.noise.calibration import counting_first
+from qrelease.noise.calibration import concentrated, counting_first
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian, split
 from qrelease.queries.workload import Workload
 
@@ -198,7 +197,7 @@ class Records:
             for power in range(CHECKED_POWERS):  # the privacy is divided by the number of records, perhaps private
                 noise_for(residuals_at_once(domain, at_once, left, neighbours, 10.0**power), left, neighbours)
             return
-        sets, left = candidates(workload, self.order), zcdp_of(cost)
+        sets, left = candidates(workload, self.order), concentrated(cost, self.name)
         two = [s for s in sets if len(s) == 2]
         for s in sets[-1:]:
             if neighbours is not Neighbours.REPLACE_ONE:
@@ -249,7 +248,10 @@ class Records:
         bases = FORECAST.basis_seconds * sum(n**3 for n in domain.shape)
         if not sets:
             return 1.0 + 2 * bases
-        left, two = zcdp_of(cost), [s for s in sets if len(s) == 2]  # whose tables, or signs, are all fitted
+        left, two = (
+            concentrated(cost, self.name),
+            [s for s in sets if len(s) == 2],
+        )  # whose tables, or signs, are all fitted
         pairs, number = len(two), coordinates(domain.shape, two)
         paired = pairs > 0 and share_of_pairs(records, left, number) > 0
         chosen = rounds_of(records, left, paired=paired)
@@ -282,7 +284,9 @@ class Records:
         """
         if self.weighted_records is not None:
             return self.weighted_records
-        exactness = (max(records, 1.0) * sqrt(zcdp_of(cost).rho) / SIZES.typical_signal) ** SIZES.signal_power
+        exactness = (
+            max(records, 1.0) * sqrt(concentrated(cost, self.name).rho) / SIZES.typical_signal
+        ) ** SIZES.signal_power
         return int(min(max(SIZES.records_ratio * records * exactness, SIZES.min_records), SIZES.max_records))
 
     def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
@@ -316,7 +320,7 @@ class Records:
         """Columns, perhaps pairs, at once, and then marginals one by one."""
         domain, neighbours = workload.domain, private.neighbours
         among = CandidateMarginals(private, workload, self.order)
-        share, chosen, left = 0.0, [], zcdp_of(cost)
+        share, chosen, left = 0.0, [], concentrated(cost, self.name)
         all_left = left
         if not among.sets:
             learned.measure(columns_and_pairs(domain, (), left, neighbours, 1.0), left)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from qrelease._util.validate import rational
 from qrelease.errors import InvalidInput
 from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE, Noise
-from qrelease.noise.exact_reals import GUARD, Interval, exp_negative
+from qrelease.noise.exact_reals import GUARD, Enclosure, exp_negative
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, round_up, split
 
@@ -92,7 +92,7 @@ def _delta_interval(ratio: Fraction, epsilon: Fraction) -> tuple[int, int]:
         bits *= 2
 
 
-def _normal_cdf(x: Fraction, bits: int) -> Interval:
+def _normal_cdf(x: Fraction, bits: int) -> Enclosure:
     """An enclosure of Φ(x) on the scale 2^bits: Φ(|x|) - 1/2 = φ(x) Σ |x|^(2n+1) / (2n+1)!!."""
     one = 1 << bits
     if x < 0:
@@ -112,7 +112,7 @@ def _normal_cdf(x: Fraction, bits: int) -> Interval:
     return low, min(high, one)
 
 
-def _odd_series(x: Fraction, scale: int) -> Interval:
+def _odd_series(x: Fraction, scale: int) -> Enclosure:
     """An enclosure of Σ x^(2n+1) / (2n+1)!! on the scale 2^scale, for x >= 0."""
     low = (x.numerator << scale) // x.denominator
     high = low + 1
@@ -130,13 +130,13 @@ def _odd_series(x: Fraction, scale: int) -> Interval:
 
 
 @lru_cache(maxsize=16)
-def _inverse_sqrt_two_pi(scale: int) -> Interval:
+def _inverse_sqrt_two_pi(scale: int) -> Enclosure:
     lo, hi = _pi(scale)
     wide = 1 << 3 * scale
     return math.isqrt(wide // (2 * hi)), math.isqrt(wide // (2 * lo)) + 1
 
 
-def _pi(scale: int) -> Interval:
+def _pi(scale: int) -> Enclosure:
     """Machin: π = 16 arctan(1/5) - 4 arctan(1/239), each alternating series floored term by term."""
     bits = scale + GUARD
     total = 16 * _arctan_inverse(5, bits) - 4 * _arctan_inverse(239, bits)
@@ -218,6 +218,24 @@ def currency(cost: Cost) -> PureDP | ZCDP:
     """What a mechanism spends a cost in: pure ε as it is, (ε, δ) as the largest ρ that converts to it."""
     check_cost(cost)
     return zcdp_of(cost) if isinstance(cost, ApproxDP) else cost
+
+
+def sensitivity_of_one(moved: int, cost: Cost) -> int:
+    """The sensitivity, as `calibrated` takes it, of one number that a neighbour moves by at most so much."""
+    return moved if isinstance(cost, PureDP) else moved**2
+
+
+def concentrated(cost: Cost, name: str, instead: str = "") -> ZCDP:
+    """The ρ that an (ε, δ) or a ρ buys; for a pure ε `InvalidInput`, in the name of what has no noise for it."""
+    spent = currency(cost)
+    if isinstance(spent, PureDP):
+        raise InvalidInput(f"{name} needs a rho, or a delta beside its epsilon, got {cost}{instead}")
+    return spent
+
+
+def better_rule(cost: Cost) -> Rule:
+    """The rule of selection that is more accurate at a cost."""
+    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
 
 
 def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:

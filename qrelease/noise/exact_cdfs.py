@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 
-from qrelease.noise.exact_reals import GUARD, Interval, exp_negative, rescale
+from qrelease.noise.exact_reals import GUARD, Enclosure, exp_negative, rescale
 
-Thresholds = tuple[Interval, ...]
+Thresholds = tuple[Enclosure, ...]
 
 
 def coin(gamma: Fraction, bits: int) -> Thresholds:
@@ -30,7 +30,7 @@ def laplace(gamma: Fraction, folded: bool, bits: int) -> Thresholds:
     scale = bits + GUARD
     one = 1 << scale
     step = power = exp_negative(gamma, scale)
-    found: list[Interval] = []
+    found: list[Enclosure] = []
     while not found or found[-1][1] < 1 << bits:
         tail = power
         if folded:
@@ -70,10 +70,10 @@ def selection(distances: tuple[int, ...], gamma: Fraction, bits: int) -> Thresho
     return tuple(_quotient(part, total, bits) for part in zip(lows[:-1], highs[:-1], strict=True))
 
 
-def _times(a: Interval, b: Interval, scale: int) -> Interval:
+def _times(a: Enclosure, b: Enclosure, scale: int) -> Enclosure:
     return (a[0] * b[0] >> scale, (a[1] * b[1] >> scale) + 1)
 
 
-def _quotient(a: Interval, b: Interval, bits: int) -> Interval:
+def _quotient(a: Enclosure, b: Enclosure, bits: int) -> Enclosure:
     """An enclosure of a / b <= 1 on the scale 2^bits, for intervals a >= 0 and b > 0 on one scale."""
     return ((a[0] << bits) // b[1], min(-(-(a[1] << bits) // b[0]), 1 << bits))

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # numpy is not loaded for this: a person's device may not have it (`local`)
     from qrelease.noise.entropy import WordSource
 
-Interval = tuple[int, int]
+Enclosure = tuple[int, int]
 """Integers (lo, hi) with lo <= real * 2^bits <= hi."""
 
-ExactCDF = Callable[[int], tuple[Interval, ...]]
+ExactCDF = Callable[[int], tuple[Enclosure, ...]]
 """`law(bits)`: enclosures of C_1, C_2, … in ascending order, on the scale 2^bits.
 
 A law on 0..n lists all of C_1..C_n. A law with infinitely many values goes on until an enclosure reaches 1, so
@@ -52,7 +52,7 @@ def log2e(bits: int) -> int:
     return (1 << (bits + scale)) // total
 
 
-def exp_negative(x: Fraction, bits: int) -> Interval:
+def exp_negative(x: Fraction, bits: int) -> Enclosure:
     """An enclosure of e^-x on the scale 2^bits, for x >= 0: Taylor's series below 2^-8, then squarings."""
     if not x:
         return (1 << bits, 1 << bits)
@@ -74,7 +74,7 @@ def exp_negative(x: Fraction, bits: int) -> Interval:
     return rescale((lo, hi), scale, bits)
 
 
-def rescale(interval: Interval, scale: int, bits: int) -> Interval:
+def rescale(interval: Enclosure, scale: int, bits: int) -> Enclosure:
     """An enclosure of a real in [0, 1] on the scale 2^scale, taken outwards to 2^bits, bits <= scale."""
     lo, hi = interval
     return (lo >> (scale - bits), min(-(-hi >> (scale - bits)), 1 << bits))
@@ -87,7 +87,7 @@ def invert(law: ExactCDF, word: int, bits: int, source: WordSource) -> int:
     return value
 
 
-def _locate(thresholds: tuple[Interval, ...], word: int) -> int | None:
+def _locate(thresholds: tuple[Enclosure, ...], word: int) -> int | None:
     for value, (lo, hi) in enumerate(thresholds):
         if word + 1 <= lo:
             return value

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
-from qrelease.privacy.ledger_store import Store, digest_of
+from qrelease.privacy.ledger_store import Store, row_digest
 
 _REGISTRY = "SELECT analysts, digest FROM registry"
 _SET_REGISTRY = """INSERT INTO registry VALUES (1, ?, ?)
@@ -61,7 +61,7 @@ def analysts(store: Store) -> list[AnalystRow]:
         return []
     found = store.execute(_REGISTRY).fetchone()
     rows = [_checked(store, row) for row in store.execute(_ALL)]
-    if not found or found[1] != digest_of(found[0]) or [row.id for row in rows] != [*range(1, found[0] + 1)]:
+    if not found or found[1] != row_digest(found[0]) or [row.id for row in rows] != [*range(1, found[0] + 1)]:
         raise store.damaged()
     return rows
 
@@ -82,14 +82,14 @@ def add(store: Store, name: str, token: str, budget: str, tally: str) -> None:
         store.add_tables("analysts")
     count = len(analysts(store)) + 1 if store.execute(_REGISTRY).fetchone() else 1
     row = AnalystRow(count, name, token, budget, tally)
-    store.execute(_ADD, (*row, digest_of(*row)))
-    store.execute(_SET_REGISTRY, (count, digest_of(count)))
+    store.execute(_ADD, (*row, row_digest(*row)))
+    store.execute(_SET_REGISTRY, (count, row_digest(count)))
 
 
 def replace(store: Store, found: AnalystRow, row: AnalystRow) -> bool:
     """Put all but an analyst's name in place; False, with nothing done, if the row is not as it was found."""
-    values = (row.token, row.budget, row.tally, row.active, row.requests, row.stored, row.last, digest_of(*row))
-    return store.execute(_SET, (*values, found.id, digest_of(*found))).rowcount == 1
+    values = (row.token, row.budget, row.tally, row.active, row.requests, row.stored, row.last, row_digest(*row))
+    return store.execute(_SET, (*values, found.id, row_digest(*found))).rowcount == 1
 
 
 def request(store: Store, analyst: AnalystRow, key: str) -> RequestRow | None:
@@ -122,7 +122,7 @@ def _one(store: Store, statement: str, value: str) -> AnalystRow | None:
 
 
 def _checked(store: Store, found: tuple[object, ...]) -> AnalystRow:
-    if found[-1] != digest_of(*found[:-1]):
+    if found[-1] != row_digest(*found[:-1]):
         raise store.damaged()
     return AnalystRow(*found[:-1])  # type: ignore[arg-type]
 
@@ -146,4 +146,4 @@ def _chained(store: Store, analyst: AnalystRow, found: list[tuple[object, ...]])
 def _link(last: str, analyst: int, row: RequestRow) -> str:
     response: object = row.response
     content = sha256(response).hexdigest() if isinstance(response, bytes) else repr(response)
-    return digest_of(last, analyst, *row[:-1], content)
+    return row_digest(last, analyst, *row[:-1], content)

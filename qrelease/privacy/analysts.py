@@ -27,7 +27,7 @@ from qrelease.privacy.analyst_store import AnalystRow, RequestRow
 from qrelease.privacy.costs import ApproxDP, Cost, check_cost
 from qrelease.privacy.filters import Tally, after, increase, spent
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.ledger_store import Store, plain
+from qrelease.privacy.ledger_store import Store, plain_text
 from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -131,7 +131,7 @@ class Analysts:
             kind = "has a delta too" if isinstance(self._total, ApproxDP) else "is an epsilon alone"
             raise InvalidInput(f"an analyst's budget {kind}, as the total has, {self._total}; got {budget}")
         token = secrets.token_urlsafe(32)
-        name = plain(name)
+        name = plain_text(name)
         with self._store.writing():
             if rows.by_name(self._store, name):
                 raise InvalidInput(f"there is an analyst {name!r} already")
@@ -252,7 +252,7 @@ class AnalystAccount:
     def record(self, key: str, request: str, response: bytes) -> None:
         """Write a request down, under a key that the analyst has not used."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        made = RequestRow(self._row.requests + 1, plain(key), now, plain(request), response)
+        made = RequestRow(self._row.requests + 1, plain_text(key), now, plain_text(request), response)
         self._row = rows.add_request(self._store, self._row, made)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from qrelease.errors import LedgerError
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, Entry
-from qrelease.privacy.ledger_store import digest_of
+from qrelease.privacy.ledger_store import row_digest
 
 MAX_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be resumed, and is paid for anew."""
@@ -188,7 +188,7 @@ class Draws:
         return drawn, digest
 
     def _digest(self, asked: str, drawn: bytes) -> str:
-        return digest_of(self._last, self.charge.id, self._taken + 1, asked, sha256(drawn).hexdigest())
+        return row_digest(self._last, self.charge.id, self._taken + 1, asked, sha256(drawn).hexdigest())
 
     def finish(self, record: bytes) -> None:
         """The release was made: the same work is a new charge from now on, and what was drawn is deleted.

@@ -9,7 +9,7 @@ import os
 from hashlib import sha256
 
 from qrelease.privacy.ledger_entries import UNKNOWN, Record, TableDigests
-from qrelease.privacy.ledger_store import Store, digest_of
+from qrelease.privacy.ledger_store import Store, row_digest
 
 _KEY = "SELECT key, records, last, digest FROM tables_key"
 _SET_KEY = """INSERT INTO tables_key VALUES (1, ?, ?, ?, ?) ON CONFLICT (one) DO UPDATE
@@ -35,14 +35,14 @@ def key(store: Store) -> bytes:
     return new
 
 
-def records(store: Store) -> list[Record]:
+def stored_fingerprints(store: Store) -> list[Record]:
     """All of them, in order, checked."""
     if not store.has("tables_key"):
         return []
     found, last = [], ""
     for *values, digest in store.execute(_ALL):
         found.append(Record(*values))
-        last = digest_of(last, *values)
+        last = row_digest(last, *values)
         if digest != last or found[-1].number != len(found):
             raise store.damaged()
     if _counted(store)[1:] != (len(found), last):
@@ -62,7 +62,7 @@ def note(store: Store, entry: int, session: int, time: str, rows: TableDigests |
     if not session and (Record(*before[:-1]).rows if before else UNKNOWN) == named:
         return
     record = Record(count + 1, entry, session, time, *named)
-    chained = digest_of(last, *record)
+    chained = row_digest(last, *record)
     store.execute(_ADD, (*record, chained))
     _set_key(store, secret, record.number, chained)
 
@@ -81,4 +81,4 @@ def _set_key(store: Store, secret: bytes, count: int, last: str) -> None:
 
 
 def _bound(secret: bytes, count: int, last: str) -> str:
-    return digest_of(sha256(secret).hexdigest(), count, last)
+    return row_digest(sha256(secret).hexdigest(), count, last)

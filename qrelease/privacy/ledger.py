@@ -340,7 +340,7 @@ class Ledger:
             None where they are the records of the last charge under the same schema, or the first under it.
         """
         with self._store.reading():
-            named = [r for r in fingerprints.records(self._store) if r.rows != UNKNOWN]
+            named = [r for r in fingerprints.stored_fingerprints(self._store) if r.rows != UNKNOWN]
         alike = [r for r in named if r.schema == rows.schema]
         if alike and alike[-1].rows != rows:
             return (
@@ -405,7 +405,7 @@ class Ledger:
 
     def _other_rows(self, known: Row, rows: TableDigests, *, changed_rows: bool) -> bool:
         """Whether a session is for a table that is not written down for it; `LedgerError` if it may not be another."""
-        mine = [r for r in fingerprints.records(self._store) if r.session == known.id]
+        mine = [r for r in fingerprints.stored_fingerprints(self._store) if r.session == known.id]
         if mine and (mine[-1].rows == rows or mine[-1].schema != rows.schema):
             return False  # a session refuses another schema by itself, and says what differs
         if mine and not changed_rows:
@@ -632,7 +632,7 @@ class Ledger:
         """All totals and charges in order, each checked for damage."""
         with self._store.reading():
             rows, answered = self._store.rows(), self._store.answered()
-            tables = fingerprints.records(self._store)
+            tables = fingerprints.stored_fingerprints(self._store)
         entries = [_entry(row, row.id in answered) for row in rows]
         return tuple(with_rows(entries, tables))
 

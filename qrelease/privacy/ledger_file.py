@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from qrelease._util.durable import identity, sync_folder
+from qrelease._util.durable import file_identity, sync_folder
 from qrelease.errors import LedgerError
 from qrelease.privacy import ledger_guard
 from qrelease.privacy import ledger_place as places
@@ -261,7 +261,7 @@ class LedgerFile:
         """A connection whose logs are open, and known."""
         places.check_mount(path)
         connection = _patiently(lambda: _connect(path, "rw"))
-        self._identity = self._identity or identity(path)
+        self._identity = self._identity or file_identity(path)
         try:
             _patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master")).fetchone()
         except BaseException:
@@ -271,13 +271,13 @@ class LedgerFile:
         return connection
 
     def _found_logs(self) -> list[tuple[int, int] | None]:
-        return [identity(f"{self._file}{end}") for end in ("-wal", "-shm")]
+        return [file_identity(f"{self._file}{end}") for end in ("-wal", "-shm")]
 
     def _check_place(self) -> None:
         """A file deleted, replaced or named twice under us would swallow charges that nobody finds again."""
         if self.path is None:
             return
-        if identity(self.path) != self._identity:
+        if file_identity(self.path) != self._identity:
             raise LedgerError(
                 f"{_name(self.path)} was moved or replaced since it was opened: move it back, as without its log it"
                 " forgets charges"
@@ -292,7 +292,7 @@ class LedgerFile:
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     file = Path(os.path.realpath(path))
-    if identity(file) in _lost:
+    if file_identity(file) in _lost:
         raise LedgerError(f"{_name(path)} was opened before a fork, inside a transaction; {_FORK_ADVICE}")
     uri = f"{file.as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

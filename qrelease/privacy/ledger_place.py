@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from qrelease._util.durable import identity
+from qrelease._util.durable import file_identity
 from qrelease.errors import LedgerError
 
 PATIENCE: Final = 2.0
@@ -151,7 +151,7 @@ def _other_names(path: Path) -> Iterator[Path]:
     """The names of the same file in the folder that it is in."""
     file = Path(os.path.realpath(path))
     with suppress(OSError), os.scandir(file.parent) as entries:
-        same = identity(file)
+        same = file_identity(file)
         for entry in entries:
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)

@@ -212,21 +212,21 @@ class Store:
         for charge in self._changed:
             if charge:
                 head = charge, *self._journals[charge]
-                self.execute(_SET_JOURNAL_HEAD, (*head, digest_of(*head)))
+                self.execute(_SET_JOURNAL_HEAD, (*head, row_digest(*head)))
             elif self._head:
                 self._write_head(self._head)
 
     def _write_head(self, head: Head) -> None:
         if self._raised:
             self.execute(_SET_TOTAL, (head.total,))
-        values = head.tally, head.entries, head.answers, head.last, digest_of(*head)
+        values = head.tally, head.entries, head.answers, head.last, row_digest(*head)
         if self.execute(_SET_HEAD, values).rowcount != 1:
             raise self.damaged()
 
     def fill(self, head: Head, first: Row) -> None:
         """The first rows of a new database."""
         head = self.add(head, first)
-        self.execute(_ADD_HEAD, (*head, digest_of(*head)))
+        self.execute(_ADD_HEAD, (*head, row_digest(*head)))
 
     def head(self) -> Head:
         """The running state; inside a `writing` it is looked up once."""
@@ -237,7 +237,7 @@ class Store:
 
     def _found_head(self) -> Head:
         found = self.execute(_HEAD).fetchone()
-        if not found or found[-1] != digest_of(*found[:-1]):
+        if not found or found[-1] != row_digest(*found[:-1]):
             raise self.damaged()
         head = Head(*found[:-1])
         entries, last = self._seen
@@ -257,7 +257,7 @@ class Store:
 
     def add(self, head: Head, row: Row) -> Head:
         """Append an entry; returns the head that counts it, not set yet."""
-        chained = digest_of(head.last, *row)
+        chained = row_digest(head.last, *row)
         self.execute(_ADD, (*row, chained))
         return head._replace(entries=row.id, last=chained)
 
@@ -267,7 +267,7 @@ class Store:
         if not found:
             return None
         before = self.execute(_BY_ID, (found[0] - 1,)).fetchone()
-        if found[-1] != digest_of(before[-1] if before else "", *found[:-1]):
+        if found[-1] != row_digest(before[-1] if before else "", *found[:-1]):
             raise self.damaged()
         return Row(*found[:-1])
 
@@ -275,7 +275,7 @@ class Store:
         """All entries in order, each checked."""
         rows, last = [], ""
         for *values, digest in self.execute(_ALL):
-            last = digest_of(last, *values)
+            last = row_digest(last, *values)
             rows.append(Row(*values))
             if digest != last or rows[-1].id != len(rows):
                 raise self.damaged()
@@ -350,7 +350,7 @@ class Store:
                 raise self.damaged()
             return 0, ""
         length, last, digest = found
-        if digest != digest_of(charge, length, last):
+        if digest != row_digest(charge, length, last):
             raise self.damaged()
         if self.in_writing:
             self._journals[charge] = length, last
@@ -383,12 +383,12 @@ def name_of(place: str | None) -> str:
     return "the in-memory ledger" if place is None else f"ledger {place}"
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """The same text of no subclass, as it comes back from the file: one that shows itself otherwise would not match."""
     return str.__str__(text)
 
 
-def digest_of(*values: object) -> str:
+def row_digest(*values: object) -> str:
     """What binds the values of a row, which are plain: it cannot change without its digest."""
     if not _PLAIN_TYPES.issuperset(map(type, values)):
         raise TypeError(f"a row holds plain numbers and texts, got {values!r}")
@@ -396,6 +396,6 @@ def digest_of(*values: object) -> str:
 
 
 def journal_digest(last: str, charge: int, number: int, entry: object) -> str:
-    """The digest that `digest_of` gives for these; its text is spelled out here, since a journal may be long."""
+    """The digest that `row_digest` gives for these; its text is spelled out here, since a journal may be long."""
     content = sha256(entry).hexdigest() if isinstance(entry, bytes) else ""
     return sha256(f"('{last}', {charge}, {number}, '{content}')".encode()).hexdigest()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, cost_from_json
 from qrelease.privacy.filters import RhoAccount, Tally
-from qrelease.privacy.ledger_store import Store, plain
+from qrelease.privacy.ledger_store import Store, plain_text
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -89,4 +89,4 @@ def checked_text(name: str, value: object) -> str:
     """A text that is not empty and that UTF-8 can hold, else `InvalidInput`."""
     if not isinstance(value, str) or not value or _SURROGATE.search(value):
         raise InvalidInput(f"{name} must be a text that is not empty, got {value!r}")
-    return plain(value)
+    return plain_text(value)

@@ -40,7 +40,7 @@ def _reduced(domain: Domain, query: Group) -> tuple[Axes, Ints, bool]:
     return tuple(axes), cube.reshape(-1), False
 
 
-def named(domain: Domain, query: Group) -> tuple[CanonicalQuery, bool]:
+def canonical_name(domain: Domain, query: Group) -> tuple[CanonicalQuery, bool]:
     """The name of a group of one query, and whether it is a conjunction of one condition a column, or a weighted one.
 
     See `CanonicalQuery.weighted_sets`.
@@ -54,7 +54,7 @@ def named(domain: Domain, query: Group) -> tuple[CanonicalQuery, bool]:
 @final
 @dataclass(frozen=True)
 class CanonicalQuery:
-    """One query in its canonical form, from `named`: two are equal if and only if they ask the same, in whatever words.
+    """One query in its canonical form, from `canonical_name`: two are equal if and only if they ask the same.
 
     Parameters
     ----------

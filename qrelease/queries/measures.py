@@ -25,7 +25,7 @@ from qrelease._util.typing import Axes
 from qrelease.data import predicates
 from qrelease.data.conditions import name_text
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.grids import Grid, exact
+from qrelease.data.grids import PointGrid, exact_number
 from qrelease.errors import InvalidInput
 from qrelease.queries.numeric import NumericQuestion, check_numbers
 
@@ -42,22 +42,22 @@ Clips = Mapping[str, tuple[float, float]]
 """Bounds of columns: values of their grids."""
 
 
-def grid_of(attribute: Attribute) -> Grid:
+def grid_of(attribute: Attribute) -> PointGrid:
     """The exact values of a column of numbers; `InvalidInput` where the schema knows bins alone."""
     check_numbers(attribute, "sum")
     if attribute.grid is not None:
         return attribute.grid
     if attribute.kind == "coded":
-        return Grid(Fraction(0), Fraction(1), attribute.codes)
+        return PointGrid(Fraction(0), Fraction(1), attribute.codes)
     edges = attribute.edges
     if attribute.whole and edges[-1] - edges[0] == len(edges) - 1:
-        return Grid(Fraction(edges[0]), Fraction(1), attribute.values)
+        return PointGrid(Fraction(edges[0]), Fraction(1), attribute.values)
     raise InvalidInput(
         f"column {attribute.name!r} has bins and no exact values: a sum takes `within` and `step` in the schema"
     )
 
 
-def places_of(attribute: Attribute, clip: tuple[float, float] | None) -> tuple[int, int]:
+def clip_places(attribute: Attribute, clip: tuple[float, float] | None) -> tuple[int, int]:
     """The first and the last place that a column is clipped to; `InvalidInput` for bounds that are none."""
     grid, name = grid_of(attribute), attribute.name
     if clip is None:
@@ -68,7 +68,7 @@ def places_of(attribute: Attribute, clip: tuple[float, float] | None) -> tuple[i
     for bound in clip:
         if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
             raise InvalidInput(f"clip of {name!r}: a bound must be a number, got {bound!r}")
-        place = grid.steps(exact(bound))
+        place = grid.steps(exact_number(bound))
         if place.denominator != 1 or not 0 <= place < grid.size:
             raise InvalidInput(
                 f"clip of {name!r}: {bound:g} is not on its grid, {attribute.shown(grid.low)} to"
@@ -223,7 +223,7 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
         sums = Measure(where=where, met=question.threshold)
         return Needs(axes, Measure(where=where), sums, scale=Scale(0.5, 0.5), kind="ratio")
     attribute = domain[question.column]
-    grid, (low, high) = grid_of(attribute), places_of(attribute, clips.get(question.column))
+    grid, (low, high) = grid_of(attribute), clip_places(attribute, clips.get(question.column))
     counts = Measure(where=where)
     there = f"{name_text(question.column)} is not missing"
     present = Measure(where=where, met=str(predicates.parse(there, domain))) if attribute.missing else None

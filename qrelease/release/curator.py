@@ -28,7 +28,7 @@ from qrelease.mechanisms.base import (
 )
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.measured_values import check_values
-from qrelease.mechanisms.private_data import Private, digest
+from qrelease.mechanisms.private_data import Private, workload_digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
@@ -38,7 +38,7 @@ from qrelease.privacy.ledger_entries import Charge, TableDigests
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.learned_schema import Learned
-from qrelease.release.manifest import named
+from qrelease.release.manifest import with_id
 from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
 from qrelease.statistics.estimate import Estimate
@@ -95,7 +95,7 @@ class Paid:
             date=None if insecure else datetime.now(UTC).date().isoformat(),
             measured_sums=draft.measured_sums,
         )
-        return named(release)
+        return with_id(release)
 
     @property
     def resumes(self) -> bool:
@@ -261,7 +261,7 @@ class Curator:
         True
         """
         self._check_records("a learned schema")
-        learning.check(self.domain, cost)
+        learning.check_learning(self.domain, cost)
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
@@ -276,7 +276,7 @@ class Curator:
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
             key = self._learning_key(cost, again=again)
-        parts = learning.shares(self.domain, cost)
+        parts = learning.column_costs(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
         charge = self._ledger.charge(cost, label, key, rows=rows)
         private = self._private(charge.key, cost, unit=unit)
@@ -399,7 +399,7 @@ class Curator:
 
     def _release_key(self, mechanism: Mechanism, workload: Workload, cost: Cost, *, again: bool = False) -> str:
         """The name of the charge for a release of these arguments and records."""
-        asked = [mechanism.name, parameters(mechanism), digest(workload), cost.to_json(), *self._fingerprint()]
+        asked = [mechanism.name, parameters(mechanism), workload_digest(workload), cost.to_json(), *self._fingerprint()]
         asked += [] if self.domain.person is None else [self.domain.person.to_json()]
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
 

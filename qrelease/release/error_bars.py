@@ -112,7 +112,7 @@ def _of_vectors(group: Group, domain: Domain, bars: Bars) -> Floats:
     return most
 
 
-def measured(workload: Workload, measurements: Sequence[Measurement]) -> tuple[Floats, Floats]:
+def measured_answers(workload: Workload, measurements: Sequence[Measurement]) -> tuple[Floats, Floats]:
     """Unbiased answers (k,) and half-widths (k,) of their error bars, each query from one measurement; NaN for none."""
     # A marginal on more columns or on just these may contain a group: looked up, because the baselines measure
     # thousands on three columns each.

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.data import schema
-from qrelease.release.sums import identity
+from qrelease.release.sums import release_id
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums
@@ -52,26 +52,26 @@ def versions() -> dict[str, str]:
 
 
 def manifest(release: Release, digest: str | None) -> dict[str, Any]:
-    """All but the id, see `written`.
+    """All but the id, see `with_date`.
 
     digest  of the file that the noisy answers are in, where the manifest does not list them
     """
-    return {**described(release, digest), "synopsis": release.synopsis.to_json()}
+    return {**manifest_of(release, digest), "synopsis": release.synopsis.to_json()}
 
 
-def named(release: Release) -> Release:
+def with_id(release: Release) -> Release:
     """The same release with its id."""
-    content = {**described(release, ""), "date": release.date}
-    return replace(release, id=identity(content, (m.values for m in release.measurements)))
+    content = {**manifest_of(release, ""), "date": release.date}
+    return replace(release, id=release_id(content, (m.values for m in release.measurements)))
 
 
-def written(release: Release, digest: str | None) -> dict[str, Any]:
+def with_date(release: Release, digest: str | None) -> dict[str, Any]:
     """The manifest of a folder: with the id of what it says, and the date."""
     content = {**manifest(release, digest), "date": release.date}
-    return {"id": identity(content, (m.values for m in release.measurements)), **content}
+    return {"id": release_id(content, (m.values for m in release.measurements)), **content}
 
 
-def described(release: Release, digest: str | None) -> dict[str, Any]:
+def manifest_of(release: Release, digest: str | None) -> dict[str, Any]:
     """The manifest of a release, without its synopsis."""
     names = release.domain.names
     return {

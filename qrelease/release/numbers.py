@@ -60,7 +60,7 @@ _SCHEFFE: Final[Mapping[int, float]] = {3: 2.795483482915108, 4: 3.0802155194893
 
 @final
 @dataclass(frozen=True)
-class Numbers:
+class GroupNumbers:
     """Answers to a question, each array (groups, L): L is 1, or the number of quantiles, or of the column's cells.
 
     value     what the release says; NaN where there is nobody to say it of
@@ -88,7 +88,7 @@ class Numbers:
         return (self.low, self.high) if self.apart is None else self.apart
 
 
-def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = False) -> Numbers:
+def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = False) -> GroupNumbers:
     """The answers to a question.
 
     cumulative  sums and counts of each group and those before it, by one column
@@ -121,7 +121,7 @@ def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | 
         return None
 
 
-def _of_sums(found: NumberTable) -> Numbers:
+def _of_sums(found: NumberTable) -> GroupNumbers:
     """The numbers of a table of sums; without an interval where the values were clipped."""
     question = found.question
     parts = (found.model, found.model_low, found.model_high, found.value, found.low, found.high, found.count)
@@ -132,7 +132,7 @@ def _of_sums(found: NumberTable) -> Numbers:
         low = high = np.full(value.shape, np.nan)
         apart = [low, high]
     ends = apart[0], apart[1]
-    return Numbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note), apart=ends)
+    return GroupNumbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note), apart=ends)
 
 
 def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
@@ -191,7 +191,7 @@ class _Answering:
     running: bool
     quantile: float = NORMAL
 
-    def answer(self) -> Numbers:
+    def answer(self) -> GroupNumbers:
         """By the kind of the question."""
         kinds = {
             "count": self._count,
@@ -208,10 +208,10 @@ class _Answering:
     def _n(self) -> Floats:
         return np.asarray(self.counts.sum(axis=1))
 
-    def _made(self, value: Floats, low: Floats, high: Floats, unbiased: Floats) -> Numbers:
+    def _made(self, value: Floats, low: Floats, high: Floats, unbiased: Floats) -> GroupNumbers:
         """The answer, of arrays with one number for each group, or several."""
         a, b, c, d = (part.reshape(self.question.groups, -1) for part in (value, low, high, unbiased))
-        return Numbers(self.question, a, b, c, d, np.broadcast_to(self._n[:, None], a.shape), ~np.isnan(b))
+        return GroupNumbers(self.question, a, b, c, d, np.broadcast_to(self._n[:, None], a.shape), ~np.isnan(b))
 
     def _weighted(self, *rows: Floats) -> tuple[Floats, Floats]:
         """Weighted counts (groups, F) and their variances and covariances, (groups, F, F), by those of sums of two."""
@@ -229,19 +229,19 @@ class _Answering:
             spread[:, i, j] = spread[:, j, i] = np.clip(both, -limit, limit)
         return found.values[:, :k] * largest, spread * largest[:, None] * largest
 
-    def _count(self) -> Numbers:
+    def _count(self) -> GroupNumbers:
         found = weighted_counts(self.question, np.ones((1, 1)), self.bars, running=self.running)
         half = NORMAL * found.deviations
         return self._made(self._n, np.maximum(found.values - half, 0.0), found.values + half, found.values)
 
-    def _histogram(self) -> Numbers:
+    def _histogram(self) -> GroupNumbers:
         m = self.counts.shape[1]
         found = weighted_counts(self.question, np.eye(m), self.bars) if m * m <= 1 << 24 else None
         values = np.full(self.counts.shape, np.nan) if found is None else found.values
         half = values if found is None else NORMAL * found.deviations
         return self._made(self.counts, np.maximum(values - half, 0.0), values + half, values)
 
-    def _sum(self) -> Numbers:
+    def _sum(self) -> GroupNumbers:
         cells = self.question.values
         found = weighted_counts(
             self.question, np.stack([cells.low, cells.high, cells.mean]), self.bars, running=self.running
@@ -251,7 +251,7 @@ class _Answering:
         low = np.maximum(low, 0.0) if cells.low.min() >= 0 else low
         return self._made(self.counts @ cells.mean, low, high, found.values[:, 2])
 
-    def _mean(self) -> Numbers:
+    def _mean(self) -> GroupNumbers:
         cells = self.question.values
         bounds = float(cells.low.min()), float(cells.high.max())
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -265,14 +265,14 @@ class _Answering:
         _, high = quotient_ends(values[:, [2, 0]], _three(spread, 2), shifted, self.quantile)
         return self._made(value, low + centre, high + centre, _quotient(values[:, 3], values[:, 0]) + centre)
 
-    def _ratio(self) -> Numbers:
+    def _ratio(self) -> GroupNumbers:
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.where(self._n > 0, np.clip(self.counts[:, 0] / self._n, 0, 1), np.nan)
         values, spread = self._weighted(np.ones(2), np.array([1.0, 0.0]))
         low, high = quotient_ends(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), self.quantile)
         return self._made(value, low, high, _quotient(values[:, 1], values[:, 0]))
 
-    def _variance(self) -> Numbers:
+    def _variance(self) -> GroupNumbers:
         cells = self.question.values
         centre, n = _centre(self.counts, cells.mean), self._n
         v = cells.mean - centre
@@ -305,7 +305,7 @@ class _Answering:
         unbiased = _quotient(values[:, 2], values[:, 0]) - _quotient(values[:, 1], values[:, 0]) ** 2 + within
         return self._made(value, low, high, unbiased)
 
-    def _quantile(self) -> Numbers:
+    def _quantile(self) -> GroupNumbers:
         cells, question = self.question.values, self.question
         m, probabilities = self.counts.shape[1], np.array(question.probabilities)
         value = cell_quantiles(question.attribute, self.counts, probabilities)
@@ -353,7 +353,7 @@ def _centre(counts: Floats, values: Floats) -> float:
 # As a table
 
 
-def percent_of_total(release: Release, found: Numbers) -> Numbers:
+def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
     """The part of each group in the sum of all, in percent: of counts and sums.
 
     Of sums that were measured as such it is a quotient with Fieller's interval. Else it is of numbers that cannot be
@@ -386,7 +386,7 @@ _TOGETHER: Final = 2.2414027276049464
 """The half-width of a 97.5 % error bar, in standard deviations: two of them hold together with 95 %."""
 
 
-def difference(release: Release, question: NumericQuestion, first: int, second: int) -> Numbers:
+def difference(release: Release, question: NumericQuestion, first: int, second: int) -> GroupNumbers:
     """What two groups differ by, the first less the second, by their numbers in the order of the groups.
 
     Its interval is of one linear number, so noise that both share is counted right: of a sum or a count itself, of a
@@ -430,7 +430,7 @@ def difference(release: Release, question: NumericQuestion, first: int, second: 
     return _one(question, value, *ends_of, unbiased, n)
 
 
-def _summed_difference(summed: NumberTable, found: Numbers, places: Sequence[int]) -> Numbers:
+def _summed_difference(summed: NumberTable, found: GroupNumbers, places: Sequence[int]) -> GroupNumbers:
     """By the sums that were measured for the question; without an interval where their values were clipped."""
     first, second = places
     answer = summed.difference(first, second)
@@ -439,7 +439,7 @@ def _summed_difference(summed: NumberTable, found: Numbers, places: Sequence[int
     return replace(_one(found.question, value, low, high, answer.value, n), clipped=found.clipped)
 
 
-def _apart(release: Release, found: Numbers, first: int, second: int) -> Numbers:
+def _apart(release: Release, found: GroupNumbers, first: int, second: int) -> GroupNumbers:
     """The difference of two groups by intervals of each that hold together, however their noise is correlated."""
     question, bars = found.question, _exact_count(release)
     counts = question.tabulated(_said(release, marginal_of(question), bars))
@@ -459,14 +459,14 @@ def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
     return question.values.low, question.values.high, np.ones(len(question.values.low))
 
 
-def _one(question: NumericQuestion, value: float, low: float, high: float, unbiased: float, n: float) -> Numbers:
+def _one(question: NumericQuestion, value: float, low: float, high: float, unbiased: float, n: float) -> GroupNumbers:
     a, b, c, d, e = (np.array([[part]]) for part in (value, low, high, unbiased, n))
-    return Numbers(question, a, b, c, d, e, ~np.isnan(b))
+    return GroupNumbers(question, a, b, c, d, e, ~np.isnan(b))
 
 
 @final
 @dataclass(frozen=True)
-class Options:
+class TableOptions:
     """What of the answers is shown, and how: see `Release.table`."""
 
     top: int | None = None
@@ -487,7 +487,7 @@ class Options:
             raise InvalidInput("parts of the total and running totals are asked for one at a time")
 
 
-def table(release: Release, question: NumericQuestion, options: Options) -> dict[str, Column]:
+def numbers_table(release: Release, question: NumericQuestion, options: TableOptions) -> dict[str, Column]:
     """The answers to a question as columns: a line for each group, and each of its quantiles or cells."""
     found = numbers(release, question, cumulative=options.cumulative)
     if options.top is not None and found.value.shape[1] > 1:
@@ -496,7 +496,7 @@ def table(release: Release, question: NumericQuestion, options: Options) -> dict
         found = percent_of_total(release, found)
     if options.suppress is not None:
         found = _suppressed(found, options.suppress)
-    named = {**_labels(found), **figures(found, unbiased=options.intervals)}
+    named = {**_labels(found), **line_numbers(found, unbiased=options.intervals)}
     lines = np.arange(found.value.size)
     if options.top is not None:
         lines = np.argsort(-np.nan_to_num(found.value.reshape(-1), nan=-np.inf), kind="stable")
@@ -506,7 +506,7 @@ def table(release: Release, question: NumericQuestion, options: Options) -> dict
     return {name: Column(c.values[lines], None if c.missing is None else c.missing[lines]) for name, c in named.items()}
 
 
-def _suppressed(found: Numbers, least: float) -> Numbers:
+def _suppressed(found: GroupNumbers, least: float) -> GroupNumbers:
     """Without the numbers of groups of fewer records; n is noisy, so that this says nothing else."""
     few = found.n < least
     parts = (found.value, found.low, found.high, found.unbiased, *found.unbiased_ends)
@@ -514,7 +514,7 @@ def _suppressed(found: Numbers, least: float) -> Numbers:
     return replace(found, value=value, low=low, high=high, unbiased=unbiased, apart=(apart[0], apart[1]))
 
 
-def _labels(found: Numbers) -> dict[str, Column]:
+def _labels(found: GroupNumbers) -> dict[str, Column]:
     """What names each line: the labels of its group, and its quantile or cell."""
     question = found.question
     groups, lines = found.value.shape
@@ -532,7 +532,7 @@ def _labels(found: Numbers) -> dict[str, Column]:
     return named
 
 
-def figures(found: Numbers, *, unbiased: bool = False) -> dict[str, Column]:
+def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Column]:
     """The numbers of each line, as `NUMBERS` names them.
 
     unbiased  whether the intervals of the unbiased answers are among them

@@ -19,7 +19,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
-from qrelease.inference.sums_plan import Part
+from qrelease.inference.sums_plan import PlannedTable
 from qrelease.noise.distributions import MAX_SCALE, Noise, NoiseLaw
 from qrelease.privacy.costs import Neighbours, Spend, cost_from_json
 from qrelease.privacy.filters import Filter
@@ -104,7 +104,7 @@ def read(path: str | os.PathLike[str], *, checked: bool) -> Release:
 
 def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, folder: bool) -> None:
     """`InvalidInput` for what is not as it was when the release was made: the whole folder, or the manifest alone."""
-    named = sums.read(file.parent)
+    named = sums.read_hashes(file.parent)
     if folder and (named is None or MANIFEST not in named):
         raise InvalidInput(f"{sums.SUMS} is missing beside it, or does not name it: see `qrelease verify`")
     found = sums.differences(file.parent, {n: v for n, v in (named or {}).items() if folder or n == file.name})
@@ -116,12 +116,12 @@ def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, f
 
 def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
     """Whether a manifest has the id of what it says."""
-    return bool(content.get("id") == sums.identity(content, (m.values for m in release.measurements)))
+    return bool(content.get("id") == sums.release_id(content, (m.values for m in release.measurements)))
 
 
 def _check_digest(digest: object, file: Path, what: str) -> None:
     """Raise `InvalidInput` for another file than the manifest names."""
-    if sums.digest(file) != digest:
+    if sums.file_digest(file) != digest:
         raise InvalidInput(f"{file} does not hold the {what} of this release")
 
 
@@ -202,7 +202,7 @@ def _numbers(domain: Domain, content: Mapping[str, Any]) -> MeasuredSums:
                 (group,) = queries(domain, [known]).groups
                 noise = _noise(entry["noise"])
                 values = floats("values", entry["values"], group.queries.count)
-                parts.append(Part(measure, group, natural("share", entry["share"])))
+                parts.append(PlannedTable(measure, group, natural("share", entry["share"])))
                 measured.append(Measurement(group, values, noise))
         clips = {
             str(name): tuple(floats("clip", bounds, 2).tolist())

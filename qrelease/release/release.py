@@ -24,7 +24,7 @@ from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, synthetic, writer
 from qrelease.release.answer_table import answer_columns
-from qrelease.release.error_bars import measured, published
+from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
 from qrelease.release.report.page import html
@@ -256,10 +256,10 @@ class Release:
         """
         check_frame(frame)
         asked = self._question(question)
-        options = numbers.Options(
+        options = numbers.TableOptions(
             top, above=above, percent=percent, cumulative=cumulative, suppress=suppress, intervals=intervals
         )
-        return as_frame(numbers.table(self, asked, options), frame)
+        return as_frame(numbers.numbers_table(self, asked, options), frame)
 
     def sum(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
         """Sums of a column by group.
@@ -382,7 +382,7 @@ class Release:
         check_frame(frame)
         asked = self._question(question)
         found = numbers.difference(self, asked, asked.place(first), asked.place(second))
-        return as_frame(numbers.figures(found), frame)
+        return as_frame(numbers.line_numbers(found), frame)
 
     def _question(self, question: str | NumericQuestion) -> NumericQuestion:
         return NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
@@ -445,7 +445,7 @@ class Release:
         asked = self._asked(workload)
         if isinstance(self.synopsis, Estimator):
             return self.synopsis.error_bars(asked)
-        return measured(asked, self.measurements)
+        return measured_answers(asked, self.measurements)
 
     def model_bars(self, workload: Workload | None = None) -> Floats:
         """Half-widths of the 95 % error bars around the release's own answers: those to publish.
@@ -537,7 +537,7 @@ class Release:
         InvalidInput
             As `synthetic` does.
         """
-        return synthetic.codes(self, rows, rng)
+        return synthetic.synthetic_codes(self, rows, rng)
 
     def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:
         """A weighted table: rows, and how many records each stands for.

@@ -38,7 +38,7 @@ _APART = ("format", "id", "synopsis", "arrays", "values")
 """Fields of a manifest that are not in the id: they say how it is stored, or follow from the others."""
 
 
-def identity(content: Mapping[str, Any], values: Iterable[Floats]) -> str:
+def release_id(content: Mapping[str, Any], values: Iterable[Floats]) -> str:
     """The id of a release, 64 hexadecimal digits.
 
     Parameters
@@ -56,16 +56,16 @@ def identity(content: Mapping[str, Any], values: Iterable[Floats]) -> str:
     return found.hexdigest()
 
 
-def digest(file: Path) -> str:
+def file_digest(file: Path) -> str:
     """The SHA-256 of a file."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def write(folder: Path) -> dict[str, str]:
+def write_hashes(folder: Path) -> dict[str, str]:
     """Name every file of a folder; returns their hashes by name."""
     found = {
-        file.name: digest(file)
+        file.name: file_digest(file)
         for file in sorted(folder.iterdir())
         if file.is_file() and file.name not in (SUMS, SIGNATURE)
     }
@@ -74,7 +74,7 @@ def write(folder: Path) -> dict[str, str]:
     return found
 
 
-def read(folder: Path) -> dict[str, str] | None:
+def read_hashes(folder: Path) -> dict[str, str] | None:
     """The hashes of the files by name; None where there is no `SHA256SUMS`, as in a release of an earlier version."""
     file = folder / SUMS
     try:
@@ -94,7 +94,7 @@ def differences(folder: Path, sums: Mapping[str, str]) -> list[str]:
     found = []
     for name, value in sums.items():
         try:
-            same = digest(folder / name) == value
+            same = file_digest(folder / name) == value
         except OSError:
             found.append(f"{name} is missing")
             continue

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from qrelease._util import memory
-from qrelease._util.typing import Floats
+from qrelease._util.typing import CodeColumns, Floats
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -22,7 +20,6 @@ from qrelease.queries.workload import Workload
 if TYPE_CHECKING:
     from qrelease.release.release import Release
 
-Codes = Sequence[npt.NDArray[np.integer[Any]]]
 """Records as codes, one array (rows,) a column."""
 
 MAX_ROWS = 1 << 26
@@ -50,7 +47,7 @@ def check_fit(domain: Domain, rows: int, *, ahead: bool = True) -> None:
     memory.check(8 * (len(domain) + 2) * rows, f"{rows:,} synthetic records", "ask for fewer rows", ahead=ahead)
 
 
-def codes(release: Release, rows: int | None, rng: np.random.Generator) -> Codes:
+def synthetic_codes(release: Release, rows: int | None, rng: np.random.Generator) -> CodeColumns:
     """Records of a release; see `Release.synthetic`."""
     if rows is None:
         rows = min(max(0, round(release.synopsis.total)), MAX_ROWS if _counted(release) else FEW_ROWS)
@@ -62,7 +59,7 @@ def codes(release: Release, rows: int | None, rng: np.random.Generator) -> Codes
     return release.synopsis.sample(int(rows), rng)
 
 
-def some_codes(release: Release, where: str, rows: int | None, rng: np.random.Generator) -> Codes:
+def some_codes(release: Release, where: str, rows: int | None, rng: np.random.Generator) -> CodeColumns:
     """Records that meet a condition; see `Release.sample`."""
     found = conditional(release.synopsis, predicates.parse(where, release.domain))
     count = min(max(round(found.total), 1), FEW_ROWS) if rows is None else rows
@@ -71,7 +68,7 @@ def some_codes(release: Release, where: str, rows: int | None, rng: np.random.Ge
     return found.sample(int(count), rng)
 
 
-def weighted_codes(release: Release, rows: int | None, rng: np.random.Generator) -> tuple[Codes, Floats]:
+def weighted_codes(release: Release, rows: int | None, rng: np.random.Generator) -> tuple[CodeColumns, Floats]:
     """Records and their weights (r,); see `Release.weighted`."""
     rows = WEIGHTED_ROWS if rows is None else rows
     check_rows(rows)

@@ -51,7 +51,7 @@ from qrelease.release.manifest import (
     NUMBERS,
     VALUES,
     set_apart,
-    written,
+    with_date,
 )
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
 from qrelease.release.report.page import html
@@ -175,16 +175,16 @@ def save(
         _write_numbers(release, folder / NUMBERS_FILE)
     listed = sum(len(m.values) for m in release.measurements) <= LISTED_ANSWERS
     digest = None if listed else _write_values(release.measurements, folder / VALUES)
-    content = written(release, digest)
+    content = with_date(release, digest)
     arrays: dict[str, npt.NDArray[Any]] = {}
     content["synopsis"] = set_apart(content["synopsis"], arrays)
     if arrays:
         np.savez_compressed(folder / ARRAYS, **cast(Any, arrays))
-        content["arrays"] = sums.digest(folder / ARRAYS)
+        content["arrays"] = sums.file_digest(folder / ARRAYS)
     with _new(folder / MANIFEST) as out:
         print(json.dumps(content, allow_nan=False), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
-    sums.write(folder)
+    sums.write_hashes(folder)
     return left_out
 
 
@@ -299,4 +299,4 @@ def _write_values(measurements: Iterable[Measurement], file: Path) -> str:
         np.lib.format.write_array_header_1_0(out, header)
         for m in measurements:
             out.write(m.values.astype(NUMBERS, copy=False).tobytes())
-    return sums.digest(file)
+    return sums.file_digest(file)

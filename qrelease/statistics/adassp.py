@@ -35,10 +35,9 @@ import numpy as np
 from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import natural
 from qrelease.data.domain import Domain
-from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated, concentrated
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
 from qrelease.statistics.base import EstimateResult, Measured, spelled
 from qrelease.statistics.design import UNIT, Design
 from qrelease.statistics.private_columns import PrivateColumns, moves
@@ -125,7 +124,7 @@ class AdaSSP:
         """Sensitivity Δ₂², cost and noise of XᵀX and of Xᵀy, without refinements."""
         squares = (design.moment_square, design.square * UNIT**2)
         change = moves(neighbours)
-        halves = split(_concentrated(cost), [1, 1])
+        halves = split(concentrated(cost, "adassp", "; or functional-mechanism"), [1, 1])
         return tuple((change**2 * s, c, calibrated(change**2 * s, c)[0]) for s, c in zip(squares, halves, strict=True))
 
     def costs(self, cost: Cost) -> tuple[ZCDP, ZCDP, tuple[ZCDP, ...]]:
@@ -141,7 +140,7 @@ class AdaSSP:
         tuple of ZCDP, ZCDP and tuple of ZCDP
             For XᵀX, for the histogram of residuals, and for each moment.
         """
-        spent, rest = _concentrated(cost), 1 - _MOMENTS_SHARE - _HISTOGRAM_SHARE
+        spent, rest = concentrated(cost, "adassp", "; or functional-mechanism"), 1 - _MOMENTS_SHARE - _HISTOGRAM_SHARE
         gram, histogram, moments = split(spent, [_MOMENTS_SHARE, _HISTOGRAM_SHARE, rest])
         return gram, histogram, split(moments, [1] * (1 + self.refinements))
 
@@ -264,10 +263,3 @@ def _histogram(problem: RegressionRecords, weights: Ints) -> Ints:
     ends = np.rint(np.array(_CLIPS) * SLOPE).astype(np.int64)
     places = np.searchsorted(ends, np.abs(residuals), side="right") + (residuals < 0) * (len(ends) + 1)
     return np.bincount(places, minlength=2 * len(ends) + 2).astype(np.int64)
-
-
-def _concentrated(cost: Cost) -> ZCDP:
-    spent = currency(cost)
-    if isinstance(spent, PureDP):
-        raise InvalidInput(f"adassp needs a rho, or a delta beside its epsilon, got {cost}; or functional-mechanism")
-    return spent

@@ -31,7 +31,7 @@ _BEGUN: Final = b"+"
 """What a fork writes once it has read its block: its time begins."""
 
 
-def load(text: str) -> Callable[[Mapping[str, Floats]], float]:
+def loaded_function(text: str) -> Callable[[Mapping[str, Floats]], float]:
     """The function of `file.py:name` or `module:name`."""
     place, _, name = text.rpartition(":")
     if place.endswith(".py"):
@@ -105,7 +105,7 @@ def main() -> None:
     """Serve the blocks on standard input until it ends."""
     with open(0, "rb", buffering=0, closefd=False) as source:  # so that no fork holds what comes later
         told = json.loads(source.readline())
-        function = load(told["function"])
+        function = loaded_function(told["function"])
         while head := _exactly(source, 8):
             found = _answer(function, source, struct.unpack("<q", head)[0], told["seconds"], told["bytes"])
             sys.stdout.buffer.write(struct.pack("<d", found))

@@ -64,7 +64,7 @@ _FUNCTIONS: Final = {
 }
 
 
-def parse(text: str) -> Any:
+def parse_statistic(text: str) -> Any:
     """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; a list is `a/b/c`.
 
     Raises
@@ -74,7 +74,7 @@ def parse(text: str) -> Any:
 
     Examples
     --------
-    >>> parse("quantile:age,q=0.25,interval=no")
+    >>> parse_statistic("quantile:age,q=0.25,interval=no")
     Quantile(column='age', q=0.25, interval=False)
     """
     name, _, rest = text.partition(":")

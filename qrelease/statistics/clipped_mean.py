@@ -17,14 +17,14 @@ import numpy as np
 from qrelease._util.typing import Ints
 from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
-from qrelease.noise.calibration import calibrated, currency, selection_epsilon
+from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
 from qrelease.noise.sparse_vector import AboveThreshold, SparseVector
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.mean import ClippedSums, result_of, two_sums
-from qrelease.statistics.private_columns import PrivateColumns, moves, rule_of
-from qrelease.statistics.quantile import check_cells, choose_quantile, loss_bound
+from qrelease.statistics.private_columns import PrivateColumns, moves
+from qrelease.statistics.quantile import check_scored_cells, choose_quantile, loss_bound
 
 _SHARES: Final = (1, 1, 6)
 """Of the lower bound, the upper bound and the sums: bounds need to be about right, sums as right as can be."""
@@ -159,10 +159,10 @@ class QuantileMean:
         """See `Statistic`."""
         grid = Grid.of(domain, self.column)
         grid.codes(None, None)
-        check_cells(grid)
+        check_scored_cells(grid)
         *bounds, sums = _shares(cost)
         for share in bounds:
-            selection_epsilon(share, rule_of(share))
+            selection_epsilon(share, better_rule(share))
         ClippedSums(grid.cells - 1, grid, neighbours).law(sums)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -178,8 +178,8 @@ class QuantileMean:
         low, high = (low, high) if low < high else (max(low - 1, 0), max(low, 1))
         outside = aim + loss_bound(grid.cells, 1, lower, BETA / 4)
         drawn = (
-            Measured("lower bound", grid.value(chosen[0]), rule_of(lower)),
-            Measured("upper bound", grid.value(chosen[1]), rule_of(upper)),
+            Measured("lower bound", grid.value(chosen[0]), better_rule(lower)),
+            Measured("upper bound", grid.value(chosen[1]), better_rule(upper)),
         )
         return _clipped(private, grid, found, (low, high), rest, outside, drawn)
 
@@ -275,7 +275,7 @@ class SparseVectorMean:
         whole("early", self.early, least=0)
         grid = Grid.of(domain, self.column)
         grid.codes(None, None)
-        check_cells(grid)
+        check_scored_cells(grid)
         calibrated((grid.cells - 1) * moves(neighbours), _thirds(cost)[1])
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

@@ -24,9 +24,9 @@ import numpy as np
 
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated
+from qrelease.noise.calibration import calibrated, sensitivity_of_one
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import Cost, Neighbours, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.private_columns import PrivateColumns, moves
@@ -132,7 +132,7 @@ class ClippedSums:
         value as if it came or went.
         """
         twice = 2 if self.neighbours is Neighbours.REPLACE_ONE and not self.one else 1
-        return twice * (self.width if isinstance(cost, PureDP) else self.width**2)
+        return twice * sensitivity_of_one(self.width, cost)
 
     def law(self, cost: Cost) -> Noise:
         """The distribution of the noise; `InvalidInput` where it is beyond the samplers' range."""
@@ -325,5 +325,4 @@ class TextbookMean:
 
 def _sensitivity(most: int, cost: Cost, neighbours: Neighbours) -> int:
     """The sensitivity of one number that a record moves by at most so much."""
-    moved = most * moves(neighbours)
-    return moved if isinstance(cost, PureDP) else moved**2
+    return sensitivity_of_one(most * moves(neighbours), cost)

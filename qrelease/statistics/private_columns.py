@@ -14,7 +14,7 @@ from qrelease._util.typing import Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
-from qrelease.noise.calibration import Rule, calibrated, selection_epsilon
+from qrelease.noise.calibration import better_rule, calibrated, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.filters import Filter
@@ -48,7 +48,7 @@ def domain_of(table: Source) -> Domain:
     return replace(domain, attributes=tuple(binned))
 
 
-def numbers(table: Source, grid: Grid) -> Numbers:
+def counted_values(table: Source, grid: Grid) -> Numbers:
     """The values of a column, counted in one pass; a missing one is left out."""
     axis = table.domain.axis(grid.name)
     points = table.points[axis] if table.points else None
@@ -65,7 +65,7 @@ def _histogram(points: Codes, values: int) -> Ints:
     return histogram
 
 
-def codes(table: Source, grid: Grid) -> Ints:
+def value_codes(table: Source, grid: Grid) -> Ints:
     """The code of each record's value, (n,) int64; -1 where it is missing."""
     axis = table.domain.axis(grid.name)
     points = table.points[axis] if table.points else None
@@ -141,7 +141,7 @@ class PrivateColumns:
         Numbers
             Points of the column's grid, and their counts.
         """
-        return numbers(self._table, Grid.of(self.domain, name))
+        return counted_values(self._table, Grid.of(self.domain, name))
 
     def codes(self, name: str) -> Ints:
         """The point of the column's grid that each record has. Private.
@@ -156,7 +156,7 @@ class PrivateColumns:
         ndarray of int64, shape (n,)
             Steps above the first point; -1 where the value is missing.
         """
-        return codes(self._table, Grid.of(self.domain, name))
+        return value_codes(self._table, Grid.of(self.domain, name))
 
     def cells(self, name: str) -> Ints:
         """The cell of each record in a column of any kind. Private.
@@ -335,7 +335,7 @@ class PrivateColumns:
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
         """
-        rule = rule_of(cost)
+        rule = better_rule(cost)
         epsilon = selection_epsilon(cost, rule)
         self.spend(what, cost)
         return self.noise.choose(scores, epsilon, sensitivity, rule, monotone=monotone)
@@ -365,7 +365,7 @@ class PrivateColumns:
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
         """
-        rule = rule_of(cost)
+        rule = better_rule(cost)
         epsilon = selection_epsilon(cost, rule)
         self.spend(what, cost)
         given = zip(scores, sensitivities, strict=True)
@@ -402,8 +402,3 @@ class PrivateColumns:
 def moves(neighbours: Neighbours) -> Literal[1, 2]:
     """The most records that are added or removed to get from a table to a neighbour: 1 or 2."""
     return 2 if neighbours is Neighbours.REPLACE_ONE else 1
-
-
-def rule_of(cost: Cost) -> Rule:
-    """The better rule of selection at a cost."""
-    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"

@@ -30,11 +30,11 @@ from qrelease._util.typing import Ints
 from qrelease._util.validate import positive_probability
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.noise.calibration import currency, selection_epsilon
+from qrelease.noise.calibration import better_rule, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured
 from qrelease.statistics.grid import Grid, Numbers
-from qrelease.statistics.private_columns import PrivateColumns, rule_of
+from qrelease.statistics.private_columns import PrivateColumns
 
 MAX_CELLS: Final = 1 << 20
 """Values of a grid that are scored one by one."""
@@ -69,11 +69,11 @@ def loss_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
 
 def loss_bound(cells: int, sensitivity: int, cost: PureDP | ZCDP, beta: float) -> int:
     """What the loss of the chosen one of K values is at most, with probability 1 - β."""
-    epsilon = selection_epsilon(cost, rule_of(cost))
+    epsilon = selection_epsilon(cost, better_rule(cost))
     return math.floor(2 * sensitivity / float(epsilon) * (math.log(cells) - math.log(beta)) * (1 + 1e-9))
 
 
-def check_cells(grid: Grid) -> None:
+def check_scored_cells(grid: Grid) -> None:
     """Raise `TooLarge` for a grid of more values than are scored one by one."""
     if grid.cells > MAX_CELLS:
         raise TooLarge(
@@ -124,10 +124,10 @@ class Quantile:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_cells(Grid.of(domain, self.column))
+        check_scored_cells(Grid.of(domain, self.column))
         fraction(self.q)
         for share in self._shares(cost):
-            selection_epsilon(share, rule_of(share))
+            selection_epsilon(share, better_rule(share))
 
     def _shares(self, cost: Cost) -> tuple[PureDP | ZCDP, ...]:
         return split(currency(cost), _SHARES if self.interval else [1])
@@ -138,7 +138,7 @@ class Quantile:
         found, shares = private.numbers(self.column), self._shares(cost)
         value = grid.value(choose_quantile(private, found, grid, q, shares[0]))
         covers = f"a {self.q:g}-quantile of the values"
-        rule = rule_of(shares[0])
+        rule = better_rule(shares[0])
         measured = [Measured(f"quantile {self.q:g}", value, rule)]
         interval, method = None, "none was asked for"
         if self.interval:

@@ -35,13 +35,13 @@ import numpy as np
 from qrelease._util.typing import Ints
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated, currency, selection_epsilon
+from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid, Numbers
-from qrelease.statistics.private_columns import PrivateColumns, moves, rule_of
-from qrelease.statistics.quantile import check_cells, fraction, loss_bound, loss_sensitivity, losses
+from qrelease.statistics.private_columns import PrivateColumns, moves
+from qrelease.statistics.quantile import check_scored_cells, fraction, loss_bound, loss_sensitivity, losses
 
 _CHILDREN: Final = 16
 _MAX_PLACES: Final = 1 << 10
@@ -103,10 +103,10 @@ class RecursiveQuantiles:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_cells(Grid.of(domain, self.column))
+        check_scored_cells(Grid.of(domain, self.column))
         _ascending(self.qs)
         for share in self._shares(cost):
-            selection_epsilon(share, rule_of(share))
+            selection_epsilon(share, better_rule(share))
 
     def _shares(self, cost: Cost) -> tuple[PureDP | ZCDP, ...]:
         """A share of the cost for each depth."""
@@ -134,7 +134,7 @@ class RecursiveQuantiles:
                 below += part.halves(part.low + pick, qs[part.middle])
             parts = below
         values = tuple(grid.value(chosen[i] // places) for i in range(len(qs)))
-        rule = rule_of(self._shares(cost)[0])
+        rule = better_rule(self._shares(cost)[0])
         return EstimateResult(
             values,
             None,

@@ -34,7 +34,7 @@ from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import natural, positive, probability
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated, concentrated
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.queries.workload import Workload
@@ -295,10 +295,7 @@ class NoisyDescent:
         InvalidInput
             For a pure ε.
         """
-        spent = currency(cost)
-        if isinstance(spent, PureDP):
-            raise InvalidInput(f"noisy-descent needs a rho, or a delta beside its epsilon, got {cost}")
-        counting, rest = split(spent, [_COUNT_SHARE, 1 - _COUNT_SHARE])
+        counting, rest = split(concentrated(cost, "noisy-descent"), [_COUNT_SHARE, 1 - _COUNT_SHARE])
         metric = None
         if self.curvature:
             metric, rest = split(rest, [self.curvature, 1 - self.curvature])

@@ -36,9 +36,9 @@ from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import positive, real, whole
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated
+from qrelease.noise.calibration import calibrated, sensitivity_of_one
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, PureDP
+from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled, within
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.local_sensitivity import Median
@@ -135,8 +135,7 @@ class SampleAndAggregate:
 
     def _moved(self, cost: Cost, neighbours: Neighbours) -> int:
         """The sensitivity of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""
-        moved = STEPS * moves(neighbours)
-        return moved if isinstance(cost, PureDP) else moved**2
+        return sensitivity_of_one(STEPS * moves(neighbours), cost)
 
     def _law(self, cost: Cost, neighbours: Neighbours) -> Noise:
         return calibrated(self._moved(cost, neighbours), cost)[0]

@@ -74,12 +74,12 @@ class SecondMoments:
         for at, place in enumerate(blocks):
             for other in blocks[:at]:
                 independent = np.outer(found[0, place], found[0, other]) / total
-                found[place, other] = independent + shrunk(found[place, other] - independent, deviation)
+                found[place, other] = independent + shrunk_interaction(found[place, other] - independent, deviation)
                 found[other, place] = found[place, other].T
         return found
 
 
-def shrunk(noisy: Floats, deviation: float) -> Floats:
+def shrunk_interaction(noisy: Floats, deviation: float) -> Floats:
     """The part of an interaction that its noise does not explain: rows and columns sum to 0, singular values shrunk."""
     centred = noisy - noisy.mean(axis=0, keepdims=True)
     centred = np.asarray(centred - centred.mean(axis=1, keepdims=True), np.float64)

@@ -23,10 +23,10 @@ import numpy as np
 from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.noise.calibration import currency, selection_epsilon
+from qrelease.noise.calibration import better_rule, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import EstimateResult, Measured, Value
-from qrelease.statistics.private_columns import PrivateColumns, rule_of
+from qrelease.statistics.private_columns import PrivateColumns
 
 MAX_CANDIDATES: Final = 1 << 20
 
@@ -90,7 +90,7 @@ class MostCommon:
         if whole("k", self.k, least=1) >= cells:
             raise InvalidInput(f"k must be below the number of cells, {cells}, got {self.k}")
         share = self._share(cost)
-        selection_epsilon(share, rule_of(share))
+        selection_epsilon(share, better_rule(share))
 
     def _share(self, cost: Cost) -> PureDP | ZCDP:
         """The cost of one choice."""
@@ -112,7 +112,7 @@ class MostCommon:
             None,
             "none: the theorem bounds counts",
             f"the {self.k} most common of {' * '.join(self.columns)}",
-            tuple(Measured(f"place {i + 1}", label, rule_of(share)) for i, label in enumerate(labels)),
+            tuple(Measured(f"place {i + 1}", label, better_rule(share)) for i, label in enumerate(labels)),
             records=math.inf,
             unit="records",
         )
@@ -120,6 +120,6 @@ class MostCommon:
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; in records."""
         share = self._share(cost)
-        rate = float(selection_epsilon(share, rule_of(share))) / (1 if neighbours is Neighbours.ADD_REMOVE else 2)
+        rate = float(selection_epsilon(share, better_rule(share))) / (1 if neighbours is Neighbours.ADD_REMOVE else 2)
         error = (math.log(check_columns(domain, self.columns)) + math.log(self.k / beta)) / rate
         return error if error < records else math.inf

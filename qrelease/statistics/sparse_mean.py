@@ -34,7 +34,7 @@ from qrelease._util.typing import Ints
 from qrelease._util.validate import natural, real
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated, currency, sensitivity_of_one
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, round_down, split
@@ -160,8 +160,7 @@ class SparseMean:
 
     def _moved(self, cost: Cost, neighbours: Neighbours) -> int:
         """Δ₁ or Δ₂² of the sums that are chosen."""
-        moved = moves(neighbours) * _UNIT
-        return self.support * (moved if isinstance(cost, PureDP) else moved**2)
+        return self.support * sensitivity_of_one(moves(neighbours) * _UNIT, cost)
 
     def _law(self, cost: Cost, neighbours: Neighbours) -> Noise:
         return calibrated(self._moved(cost, neighbours), cost)[0]

@@ -10,9 +10,9 @@ import numpy as np
 
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated
+from qrelease.noise.calibration import calibrated, sensitivity_of_one
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, PureDP
+from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.grid import Grid
 from qrelease.statistics.private_columns import PrivateColumns
@@ -63,7 +63,7 @@ class Sum:
         most = max(abs(low - zero), abs(high - zero))
         if neighbours is Neighbours.REPLACE_ONE:
             most = max(high - low, most if grid.missing else 0)
-        moved = most if isinstance(cost, PureDP) else most**2
+        moved = sensitivity_of_one(most, cost)
         return calibrated(moved, cost)[0], moved, zero
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:

@@ -44,7 +44,7 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import EstimateResult, Measured, spelled
 from qrelease.statistics.private_columns import PrivateColumns, moves
-from qrelease.statistics.vectors import Frame
+from qrelease.statistics.vectors import VectorColumns
 
 SIMULATED: Final = 999
 """Runs under the null that a p-value is a rank among."""
@@ -217,12 +217,12 @@ def _norm_bound(
 
 def signs_of(private: PrivateColumns, columns: tuple[str, ...]) -> Ints:
     """Rows of ±1 from columns of two values, (m, d); records that miss one are left out."""
-    return np.asarray(Frame.of(private.domain, columns).rows(private), np.int64)
+    return np.asarray(VectorColumns.of(private.domain, columns).rows(private), np.int64)
 
 
-def check_signs(domain: Domain, columns: tuple[str, ...]) -> Frame:
+def check_signs(domain: Domain, columns: tuple[str, ...]) -> VectorColumns:
     """The columns, or `InvalidInput` where one has not two values."""
-    frame = Frame.of(domain, columns)
+    frame = VectorColumns.of(domain, columns)
     wide = [grid.name for grid in frame.grids if grid.cells != 2]
     if wide:
         raise InvalidInput(f"a uniformity test takes columns of two values, got {wide[0]!r}")
@@ -277,7 +277,7 @@ class UniformityTest:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the norm that a table under the null shows."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         return _norm_bound(len(frame), records, cost, neighbours, frame.missing, beta)
 
 
@@ -323,11 +323,11 @@ class GaussianMeanTest:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         self._whitening(frame)
         Rounds.of(len(frame), cost, neighbours, frame.missing)
 
-    def _whitening(self, frame: Frame) -> tuple[Ints, Ints]:
+    def _whitening(self, frame: VectorColumns) -> tuple[Ints, Ints]:
         """The mean, (d,), in parts of half steps, and whole numbers in proportion to Σ^{−1/2}, (d, d)."""
         if not isinstance(self.means, tuple) or len(self.means) != len(frame):
             raise InvalidInput(f"give as many means as columns, {len(frame)}")
@@ -349,7 +349,7 @@ class GaussianMeanTest:
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        frame = Frame.of(private.domain, self.columns)
+        frame = VectorColumns.of(private.domain, self.columns)
         means, root = self._whitening(frame)
         rows = (frame.rows(private) * _FRACTION - means) @ root
         signs = np.where(rows >= 0, 1, -1).astype(np.int64)
@@ -357,7 +357,7 @@ class GaussianMeanTest:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the norm of the signs' means that a table under the null shows."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         return _norm_bound(len(frame), records, cost, neighbours, frame.missing, beta)
 
 
@@ -502,7 +502,7 @@ class EfficientTester:
 
         T has variance 2dn(n − 1) under the null: half of β is for it, by Cantelli's inequality, the rest for the noise.
         """
-        d, n = len(Frame.of(domain, self.columns)), records
+        d, n = len(VectorColumns.of(domain, self.columns)), records
         if not isinstance(cost, ApproxDP) or n < 2 or beta <= 4 * _CLIPPING_PROBABILITY:
             return math.inf
         if self.constants == "printed":

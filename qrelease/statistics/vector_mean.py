@@ -34,12 +34,12 @@ from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import positive
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated, concentrated, sensitivity_of_one
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured, spelled
 from qrelease.statistics.private_columns import PrivateColumns, moves
-from qrelease.statistics.vectors import Frame, SumAndCount, Sums
+from qrelease.statistics.vectors import SumAndCount, Sums, VectorColumns
 
 
 @final
@@ -78,10 +78,10 @@ class TruncatedMean:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         _ = self._plan(self._reach(frame), cost, neighbours).law
 
-    def _reach(self, frame: Frame) -> Ints:
+    def _reach(self, frame: VectorColumns) -> Ints:
         """The radius of each column in half steps, (d,)."""
         if self.radius is None:
             return frame.reach
@@ -91,12 +91,12 @@ class TruncatedMean:
         return np.minimum(found, frame.reach)
 
     def _plan(self, reach: Ints, cost: Cost, neighbours: Neighbours) -> SumAndCount:
-        length = sum(int(r) if isinstance(cost, PureDP) else int(r) ** 2 for r in reach)  # exact, however long
+        length = sum(sensitivity_of_one(int(r), cost) for r in reach)  # exact, however long
         return SumAndCount(length, len(reach), moves(neighbours), cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        frame = Frame.of(private.domain, self.columns)
+        frame = VectorColumns.of(private.domain, self.columns)
         reach = self._reach(frame)
         exact, plan = frame.clipped_sums(private, reach), self._plan(reach, cost, private.neighbours)
         sums = plan.measure(private, "sum of clipped vectors, and count", *exact)
@@ -114,7 +114,7 @@ class TruncatedMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the largest coordinate, in its own unit, against the mean of the clipped vectors."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         reach, plan = self._reach(frame), self._plan(self._reach(frame), cost, neighbours)
         errors = np.array([plan.error_bound(records, float(r), beta) for r in reach])
         return float((errors * frame.half_steps).max()) if (errors < 2 * reach).all() else math.inf
@@ -175,13 +175,13 @@ class VectorMean:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         plan = _Plan.of(len(frame), cost, neighbours)
         _ = plan.first.law, plan.last(plan.radii[0]).law
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        frame = Frame.of(private.domain, self.columns)
+        frame = VectorColumns.of(private.domain, self.columns)
         plan = _Plan.of(len(frame), cost, private.neighbours)
         rows = frame.rows(private) * _UNIT // frame.reach
         box = np.full(len(frame), _UNIT)
@@ -221,7 +221,7 @@ class VectorMean:
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; of the largest coordinate, in its own unit, against the mean of all vectors."""
-        frame = Frame.of(domain, self.columns)
+        frame = VectorColumns.of(domain, self.columns)
         plan = _Plan.of(len(frame), cost, neighbours)
         outside = plan.outside + 2 * math.sqrt(plan.shell_law.variance * _SHELLS)
         outside += plan.shell_law.weighted_sum_bound(_SHELLS, 1.0, beta / (2 * _SHELLS))
@@ -241,9 +241,7 @@ class _Plan:
 
     @classmethod
     def of(cls, dimension: int, cost: Cost, neighbours: Neighbours) -> _Plan:
-        spent = currency(cost)
-        if isinstance(spent, PureDP):
-            raise InvalidInput(f"a vector-mean needs a rho, or a delta beside its epsilon, got {cost}")
+        spent = concentrated(cost, "a vector-mean")
         return cls(dimension, split(spent, [SHARES.centre, SHARES.radius, SHARES.final]), neighbours)
 
     @property

@@ -23,7 +23,7 @@ _MAX_CELLS: Final = 1 << 20
 
 @final
 @dataclass(frozen=True)
-class Frame:
+class VectorColumns:
     """The columns of a vector, and their scale: public.
 
     A value is a whole number of half steps from the middle of its column's grid, z = 2 code - (cells - 1). So |z| is at
@@ -33,7 +33,7 @@ class Frame:
     grids: tuple[Grid, ...]
 
     @classmethod
-    def of(cls, domain: Domain, columns: tuple[str, ...]) -> Frame:
+    def of(cls, domain: Domain, columns: tuple[str, ...]) -> VectorColumns:
         """The frame of columns of numbers; `InvalidInput` for none, one named twice, or one with a single value."""
         if not isinstance(columns, tuple) or not columns or len(set(columns)) < len(columns):
             raise InvalidInput(f"columns must be a tuple of different names, got {columns!r}")

@@ -148,7 +148,7 @@ def test_a_schema_of_derived_columns_comes_back(folder, tmp_path):
     assert Table.read(path / "visits.csv", path / "schema.toml", ["worst", "visits"]).domain == some
     other = (RECORDS + RULES).replace("codes = 5", "codes = 6")
     (tmp_path / "other.toml").write_text(other)
-    assert schema.digests(schema.load(tmp_path / "other.toml")) != schema.digests(domain)
+    assert schema.column_digests(schema.load(tmp_path / "other.toml")) != schema.column_digests(domain)
 
 
 @pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)

@@ -10,7 +10,7 @@ import pytest
 
 from qrelease.data.decoding import decode
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.grids import Grid
+from qrelease.data.grids import PointGrid
 from qrelease.data.predicates import parse
 from qrelease.data.schema import domain_from_json, domain_to_json, load, to_toml
 from qrelease.data.table import Table
@@ -32,7 +32,7 @@ MONTHS = "bins = { start = 2013-01-01, stop = 2014-01-01, months = 1 }"
 
 
 def test_numbers_count_by_their_decimals():
-    grid = Grid(Fraction(0), Fraction(1, 100), 100_001)
+    grid = PointGrid(Fraction(0), Fraction(1, 100), 100_001)
     for place in (0, 7, 29, 57, 58, 115, 99_999):
         assert grid.place(place / 100) == place
         assert grid.place(float(grid.value(place))) == place
@@ -42,7 +42,7 @@ def test_numbers_count_by_their_decimals():
 @pytest.mark.parametrize(("low", "step"), [(0, "1/100"), (-60, "1"), ("-1/10", "1/4"), (10**9, "1/1000"), (3, "7")])
 def test_whole_columns_are_placed_as_single_numbers_are(low, step):
     rng = np.random.default_rng(1)
-    grid = Grid(Fraction(low), Fraction(step), 1000)
+    grid = PointGrid(Fraction(low), Fraction(step), 1000)
     places = rng.integers(-20, 1020, 400)
     numbers = np.array([float(grid.value(int(p)) + grid.step * Fraction(int(o), 8)) for p in places for o in (0, 1, 4)])
     found = grid.places(np.append(numbers, [np.nan, np.inf, 1e300]))
@@ -55,7 +55,7 @@ def test_whole_columns_are_placed_as_single_numbers_are(low, step):
 
 
 def test_no_place_is_decided_by_floats_that_cannot():
-    wide = Grid(Fraction(2**52), Fraction(1), 8)
+    wide = PointGrid(Fraction(2**52), Fraction(1), 8)
     assert (wide.places(np.array([2.0**52 + 3])) == -1).all()
     assert wide.place(2.0**52 + 3) == 3
 

@@ -9,7 +9,7 @@ from fits import answers, estimates_of
 from worlds import coded, random_table, true_answers
 
 from qrelease.inference import dense_fit, maxent
-from qrelease.inference.dense_fit import settle
+from qrelease.inference.dense_fit import fit_densely
 from qrelease.privacy import ZCDP
 
 
@@ -18,16 +18,16 @@ def test_the_whole_of_j_gives_what_the_histogram_of_maximum_entropy_says(rho):
     table = random_table(coded(4, 4, 4, 4), 500, 1)
     estimates, workload = estimates_of(table, ZCDP(rho), order=3)
     true = true_answers(workload, table)
-    histogram = maxent.fit(estimates)[0]
+    histogram = maxent.fit_histogram(estimates)[0]
     dense = histogram.answer(workload)
-    found = answers(settle(estimates, 20_000, rng=np.random.default_rng(1)), table.domain, workload)
+    found = answers(fit_densely(estimates, 20_000, rng=np.random.default_rng(1)), table.domain, workload)
     assert np.abs(found - dense).mean() < 0.15 * np.abs(dense - true).mean()
 
 
 def test_a_round_without_a_solution_leaves_the_last_one_with_its_records(monkeypatch):
     table = random_table(coded(4, 3, 5), 2_000, 1)
     estimates, _ = estimates_of(table, ZCDP(10.0))
-    settled = partial(settle, estimates, 8_000)
+    settled = partial(fit_densely, estimates, 8_000)
     with monkeypatch.context() as patch:
         patch.setattr(maxent, "SOLVER", replace(maxent.SOLVER, solved_rounds=1))
         once = settled(rng=np.random.default_rng(1)).chains
@@ -55,6 +55,6 @@ def test_where_the_whole_of_j_gives_no_solution_the_fit_does_without(monkeypatch
     table = random_table(coded(4, 3, 5), 2_000, 1)
     estimates, workload = estimates_of(table, ZCDP(0.02))
     monkeypatch.setattr(dense_fit, "by_evidence", lambda *_: None)
-    found = answers(settle(estimates, 8_000, rng=np.random.default_rng(1)), table.domain, workload)
+    found = answers(fit_densely(estimates, 8_000, rng=np.random.default_rng(1)), table.domain, workload)
     true, noisy = true_answers(workload, table), estimates.answer(workload)[0]
     assert np.abs(found - true).mean() < 1.2 * np.abs(noisy - true).mean()

@@ -10,7 +10,7 @@ from worlds import coded, private, random_table, true_answers
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.table import Table
 from qrelease.inference.interaction_basis import singles
-from qrelease.inference.log_linear import finish, fit
+from qrelease.inference.log_linear import finish, fit_records
 from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.record_plan import agreements
 from qrelease.noise.entropy import Entropy
@@ -20,7 +20,7 @@ from qrelease.queries.workload import Workload
 
 def fitted_to(estimates, records, rounds=30, **options):
     """A fit, and its last records."""
-    moving = fit(estimates, records // 2, rounds=rounds, rng=np.random.default_rng(0), **options)
+    moving = fit_records(estimates, records // 2, rounds=rounds, rng=np.random.default_rng(0), **options)
     return finish(estimates, records, rng=np.random.default_rng(1), start=moving, **options)
 
 
@@ -62,8 +62,8 @@ def test_a_fit_goes_on_where_another_ended():
     table = random_table(coded(3, 2, 3), 2_000, 7)
     first, _ = estimates_of(table, ZCDP(10.0), order=1)
     both, workload = estimates_of(table, ZCDP(10.0))
-    begun = fit(first, 10_000, rounds=3, rng=np.random.default_rng(0))
-    done = fit(both, 10_000, rounds=20, rng=np.random.default_rng(1), start=begun)
+    begun = fit_records(first, 10_000, rounds=3, rng=np.random.default_rng(0))
+    done = fit_records(both, 10_000, rounds=20, rng=np.random.default_rng(1), start=begun)
     assert done.rounds == 23
     done = finish(both, 20_000, rng=np.random.default_rng(2), start=done)
     assert np.abs(answers(done, table.domain, workload) - true_answers(workload, table)).max() < 30
@@ -121,7 +121,7 @@ def test_without_noise_signs_agree_as_often_as_was_measured():
     assert off.max() < 0.005
     assert np.abs(exact).max() > 0.2 * 4_000  # which independent columns would not have
     assert fitted.signs.shape == (3, 4)
-    again = fit(columns, 20_000, rounds=1, rng=np.random.default_rng(1), signs=measured, start=fitted)
+    again = fit_records(columns, 20_000, rounds=1, rng=np.random.default_rng(1), signs=measured, start=fitted)
     assert np.abs(again.signs - fitted.signs).max() < 0.3
 
 

@@ -9,7 +9,7 @@ from worlds import BOTH, coded, private
 
 from qrelease.data.table import Table
 from qrelease.inference import maxent
-from qrelease.inference.maxent import fit
+from qrelease.inference.maxent import fit_histogram
 from qrelease.inference.residual_synopses import Modelled
 from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.noise.entropy import Entropy
@@ -27,7 +27,7 @@ def estimated(table, order, cost, seed, neighbours=ADD):
 @pytest.mark.parametrize("dense", [maxent.DENSE, 0])
 def test_without_noise_it_has_the_measured_marginals(dense):
     table = log_linear((2, 3, 4, 2), 20_000, 1)
-    histogram, _ = fit(estimated(table, 2, ApproxDP(60.0, 1e-2), 0), dense)
+    histogram, _ = fit_histogram(estimated(table, 2, ApproxDP(60.0, 1e-2), 0), dense)
     asked, true = truth(table, 2)
     assert np.abs(histogram.answer(asked) - true).max() < 10
 
@@ -35,7 +35,7 @@ def test_without_noise_it_has_the_measured_marginals(dense):
 @pytest.mark.parametrize("dense", [maxent.DENSE, 0])
 def test_where_the_noise_drowns_everything_it_is_nearly_uniform(dense):
     table = log_linear((2, 3, 4, 2), 50, 1)
-    histogram, _ = fit(estimated(table, 3, ApproxDP(0.01, 1e-9), 0, SWAP), dense)
+    histogram, _ = fit_histogram(estimated(table, 3, ApproxDP(0.01, 1e-9), 0, SWAP), dense)
     shares = histogram.values / histogram.total
     assert np.abs(shares - 1 / 48).max() < 0.02
 
@@ -48,7 +48,7 @@ def test_it_is_more_accurate_than_the_linear_answers(neighbours):
         errors = []
         for seed in range(3):
             estimates = estimated(table, 3, ApproxDP(epsilon, 1e-9), seed, neighbours)
-            histogram, _ = fit(estimates)
+            histogram, _ = fit_histogram(estimates)
             errors.append([np.abs(a - true).mean() for a in (estimates.answer(asked)[0], histogram.answer(asked))])
         linear, model = np.mean(errors, axis=0)
         assert model * gain < linear
@@ -78,7 +78,7 @@ def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
     table = Table(coded(12, 12, 6, 4, 3), [c.astype(np.uint8) for c in (first, *others)])
     asked, true = truth(table, 3)
     estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
-    histogram, posterior = fit(estimates, dense=0)
+    histogram, posterior = fit_histogram(estimates, dense=0)
     linear, variances = estimates.answer(asked)
     off = np.abs(histogram.answer(asked) - true)
     assert off.mean() < 0.7 * np.abs(linear - true).mean()
@@ -90,7 +90,7 @@ def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
 
 def test_variances_of_other_queries_agree_with_those_of_cells():
     table = log_linear((2, 3, 4), 2_000, 7)
-    _, posterior = fit(estimated(table, 2, ApproxDP(1.0, 1e-6), 0))
+    _, posterior = fit_histogram(estimated(table, 2, ApproxDP(1.0, 1e-6), 0))
     cells = Workload.marginals(table.domain, [["a", "b"]])
     alone = Workload.vectors(table.domain, np.eye(6), ["a", "b"])
     np.testing.assert_allclose(posterior.variances(alone), posterior.variances(cells), rtol=1e-9)
@@ -99,5 +99,5 @@ def test_variances_of_other_queries_agree_with_those_of_cells():
 def test_the_same_estimates_give_the_same_histogram():
     table = log_linear((2, 3, 4), 500, 2)
     estimates = estimated(table, 2, ApproxDP(1.0, 1e-6), 0)
-    first, second = (fit(estimates)[0].values for _ in range(2))
+    first, second = (fit_histogram(estimates)[0].values for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -13,7 +13,7 @@ from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, random_table, tru
 from qrelease.errors import InvalidInput
 from qrelease.inference import maxent
 from qrelease.inference.histogram import Histogram
-from qrelease.inference.maxent import fit
+from qrelease.inference.maxent import fit_histogram
 from qrelease.inference.maximum_entropy_rule import MaximumEntropy, with_subsets
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.residuals import Estimates
@@ -105,7 +105,7 @@ def test_measured_one_by_one_it_comes_to_the_same_fit(scale, monkeypatch):
         state = rule.update(state, measurements[:end])
     for _ in range(30):
         state = rule.update(state, measurements)
-    whole, _ = fit(Estimates.of(PEOPLE, measurements, 2000.0), dense=0)
+    whole, _ = fit_histogram(Estimates.of(PEOPLE, measurements, 2000.0), dense=0)
     np.testing.assert_allclose(state.values, whole.values, atol=0.02 * scale)
     before = state.values
     np.testing.assert_allclose(rule.update(state, measurements).values, before, atol=0.01 * scale)

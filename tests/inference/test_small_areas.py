@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qrelease.inference.small_areas import shrunk, shrunk_counts
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means
 
 
 def world(seed, shape, spread, noise):
@@ -22,7 +22,7 @@ def test_bars_cover_and_errors_shrink(shape, spread, noise):
     inside, better = [], []
     for seed in range(25):
         means, _, sums, counts = world(seed, shape, spread, noise)
-        found, half = shrunk(sums, counts, (noise**2, noise**2), shape)
+        found, half = shrunk_means(sums, counts, (noise**2, noise**2), shape)
         inside.append(np.abs(found - means) <= half)
         ratio = np.clip(np.where(counts > 0, sums / counts, 0), -1, 1)
         better.append(((found - means) ** 2).mean() / ((ratio - means) ** 2).mean())
@@ -34,7 +34,7 @@ def test_bars_a_third_too_narrow_would_be_noticed():
     inside = []
     for seed in range(25):
         means, _, sums, counts = world(seed, (30,), 0.1, 10.0)
-        found, half = shrunk(sums, counts, (100.0, 100.0), (30,))
+        found, half = shrunk_means(sums, counts, (100.0, 100.0), (30,))
         inside.append(np.abs(found - means) <= 0.7 * half)
     assert np.mean(inside) < 0.92
 
@@ -42,14 +42,14 @@ def test_bars_a_third_too_narrow_would_be_noticed():
 def test_large_groups_stay_where_they_are_and_empty_ones_get_the_margin():
     counts = np.array([1e6, 1e6, 0.0, -5.0])
     sums = np.array([0.3e6, -0.1e6, 3.0, -4.0])
-    found, half = shrunk(sums, counts, (25.0, 25.0), (4,))
+    found, half = shrunk_means(sums, counts, (25.0, 25.0), (4,))
     np.testing.assert_allclose(found[:2], [0.3, -0.1], atol=1e-3)
     assert (half[2:] > 10 * half[:2]).all()
     assert np.isfinite(found).all()
 
 
 def test_one_group_and_no_noise():
-    found, half = shrunk(np.array([30.0]), np.array([100.0]), (1e-6, 1e-6), (1,))
+    found, half = shrunk_means(np.array([30.0]), np.array([100.0]), (1e-6, 1e-6), (1,))
     assert found[0] == pytest.approx(0.3, abs=1e-4)
     assert half[0] < 0.01
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from worlds import PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed
 
 from qrelease.inference.strategies import Strategy, covariance, gram, variances
-from qrelease.mechanisms.matrix import plan
+from qrelease.mechanisms.matrix import best_strategy
 from qrelease.queries.families import Cells, Intervals
 from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Group, Workload
@@ -38,7 +38,7 @@ FACTORS = st.one_of(
 )
 def test_known_optima(kind, cells, bound, optimum):
     workload = kind(coded(cells), "a")
-    found = plan(workload)
+    found = best_strategy(workload)
     assert found.error == pytest.approx(optimum, abs=1e-3)
     assert found.bound <= found.error <= 1.001 * found.bound
     singular = np.sqrt(np.linalg.eigvalsh(gram(workload.groups[0].queries)))
@@ -61,7 +61,7 @@ WORKLOADS = {
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_plan_is_as_good_as_it_says(name):
     workload = WORKLOADS[name]
-    found = plan(workload)
+    found = best_strategy(workload)
     assert found.bound <= found.error <= 1.001 * found.bound
     (group,) = found.measured.groups
     want, rows = full_matrix(workload), full_matrix(found.measured)
@@ -73,7 +73,7 @@ def test_a_plan_is_as_good_as_it_says(name):
 
 
 def test_on_marginals_it_is_the_singular_value_bound():
-    found = plan(WORKLOADS["marginals"])
+    found = best_strategy(WORKLOADS["marginals"])
     singular = np.linalg.svd(full_matrix(WORKLOADS["marginals"]), compute_uv=False)
     assert found.bound == pytest.approx(singular.sum() / np.sqrt(24 * len(WORKLOADS["marginals"])), rel=1e-6)
     assert found.error == pytest.approx(found.bound, rel=1e-3)

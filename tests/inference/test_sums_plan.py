@@ -8,7 +8,7 @@ from scipy import optimize
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput
-from qrelease.inference.sums_plan import Part, SumsPlan, bought, spent
+from qrelease.inference.sums_plan import PlannedTable, SumsPlan, bought, privacy_used
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Measure, needs_of
@@ -110,8 +110,8 @@ def test_no_question_is_worse_off_than_alone(cost, relation):
     assert max(plan.ratios) <= len(QUESTIONS) ** power * 1.001
     if power == 1:
         assert np.median(plan.ratios) < 0.8 * len(QUESTIONS)
-    assert spent(DOMAIN, plan.parts) <= 1
-    assert spent(DOMAIN, plan.parts) > Fraction(999, 1000)
+    assert privacy_used(DOMAIN, plan.parts) <= 1
+    assert privacy_used(DOMAIN, plan.parts) > Fraction(999, 1000)
 
 
 def test_conditions_that_no_record_meets_together_do_not_add_up():
@@ -119,8 +119,8 @@ def test_conditions_that_no_record_meets_together_do_not_add_up():
     assert max(apart.ratios) == pytest.approx(1, rel=1e-3)
     overlapping = SumsPlan.choose(DOMAIN, needs(*(f"mean:x where a <= {k}" for k in range(3))), ZCDP(0.5), ADD)
     assert min(overlapping.ratios) > 1.5
-    doubled = [Part(p.measure, p.group, p.share + 2**30) for p in overlapping.parts]
-    assert spent(DOMAIN, doubled) > 1
+    doubled = [PlannedTable(p.measure, p.group, p.share + 2**30) for p in overlapping.parts]
+    assert privacy_used(DOMAIN, doubled) > 1
 
 
 def test_under_replacement_the_number_of_records_is_not_measured():
@@ -131,7 +131,7 @@ def test_under_replacement_the_number_of_records_is_not_measured():
 
 @pytest.mark.parametrize("cost", COSTS, ids=str)
 def test_the_noise_of_a_part(cost):
-    part = Part(Measure("x", 1, 0, 49), Group((0,), Cells(4)), 1 << 38)
+    part = PlannedTable(Measure("x", 1, 0, 49), Group((0,), Cells(4)), 1 << 38)
     law, parameter = part.noise(cost, ADD)
     twice, _ = part.noise(cost, SWAP)
     assert twice.scale == pytest.approx(2 * law.scale)
@@ -139,13 +139,15 @@ def test_the_noise_of_a_part(cost):
         assert parameter == Fraction(49 * 4) / Fraction(cost.epsilon)
     if isinstance(cost, ZCDP):
         assert parameter == Fraction(49**2 * 4) / (2 * Fraction(cost.rho))
-    assert bought(Part(part.measure, part.group, 1), law, cost, ADD).share == pytest.approx(part.share, rel=1e-6)
+    assert bought(PlannedTable(part.measure, part.group, 1), law, cost, ADD).share == pytest.approx(
+        part.share, rel=1e-6
+    )
     with pytest.raises(InvalidInput, match="buys"):
         other = PureDP(1.0) if not isinstance(cost, PureDP) else ZCDP(1.0)
         bought(part, law, other, ADD)
 
 
 def test_noise_beyond_the_samplers_is_refused():
-    part = Part(Measure("x", 1, 0, 1 << 29), Group((0, 1), Residuals((4, 3))), 1)
+    part = PlannedTable(Measure("x", 1, 0, 1 << 29), Group((0, 1), Residuals((4, 3))), 1)
     with pytest.raises(InvalidInput, match="beyond the samplers"):
         part.noise(ZCDP(1e-6), ADD)

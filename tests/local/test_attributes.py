@@ -7,7 +7,7 @@ import pytest
 
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.inference.maxent import fit
+from qrelease.inference.maxent import fit_histogram
 from qrelease.inference.residuals import Estimates
 from qrelease.local import Coin, KAry, Marginals, OneOf, serve
 from qrelease.local.crowd import insecure_reports
@@ -92,7 +92,7 @@ def test_a_synthetic_table_is_fitted_to_local_reports():
     batch = server.from_codes(simulated(client, cells, rng))
     measurements = server.measurements(batch, domain)
     estimates = Estimates.of(domain, measurements, records=n)
-    histogram, _ = fit(estimates)
+    histogram, _ = fit_histogram(estimates)
     pairs = Workload.marginals(domain, 2)
     truth = np.concatenate(
         [np.bincount(cells[:, j], minlength=m.group.queries.cells) for j, m in enumerate(measurements)]

@@ -9,7 +9,7 @@ from paths import law
 
 from qrelease.errors import InvalidInput
 from qrelease.local import Coin, Hybrid, Laplace, Piecewise, SquareWave, serve
-from qrelease.local.crowd import insecure_reports, places_of
+from qrelease.local.crowd import insecure_reports, places_of_values
 
 
 @pytest.mark.parametrize("client", NUMBERS, ids=client_id)
@@ -50,7 +50,7 @@ def test_means_are_unbiased_and_intervals_cover(kind, epsilon):
     client = kind(epsilon, -5, 15)
     server, rng, n, runs = serve(client), np.random.default_rng(2), 1_000, 300
     values = rng.beta(2, 6, n) * 20 - 5
-    places = places_of(client, values)
+    places = places_of_values(client, values)
     found = [server.estimate(server.from_codes(insecure_reports(client, places, rng))) for _ in range(runs)]
     means = np.array([e.value for e in found])
     assert abs(means.mean() - values.mean()) < 4.5 * means.std() / np.sqrt(runs) + 20 / client.steps
@@ -66,7 +66,7 @@ def test_square_waves_tell_the_distribution():
     client = SquareWave(2.0)
     server, rng, n = serve(client), np.random.default_rng(5), 100_000
     values = np.where(rng.random(n) < 0.7, rng.normal(0.3, 0.05, n), rng.normal(0.75, 0.07, n)).clip(0, 1)
-    batch = server.from_codes(insecure_reports(client, places_of(client, values), rng))
+    batch = server.from_codes(insecure_reports(client, places_of_values(client, values), rng))
     truth = np.histogram(values, 32, (0, 1))[0] / n
     found = server.distribution(batch, 32)
     assert found.sum() == pytest.approx(1)
@@ -82,7 +82,7 @@ def test_liars_move_a_histogram_no_further_than_is_said():
     """All exchange one cell for another, whichever; the bound is not far from what the worst of them reach."""
     client, bins, k = SquareWave(2.0, 0, 1, 1 << 10), 8, 4
     server, rng = serve(client), np.random.default_rng(3)
-    honest = insecure_reports(client, places_of(client, rng.beta(3, 4, 4_000)), rng)
+    honest = insecure_reports(client, places_of_values(client, rng.beta(3, 4, 4_000)), rng)
     cells = np.arange(0, client.size, client.steps // bins)
     moved = np.zeros(bins)
     shares = {}

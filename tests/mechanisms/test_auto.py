@@ -12,7 +12,7 @@ from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms import auto
 from qrelease.mechanisms.auto import Auto, choose, explained
-from qrelease.mechanisms.expected import of_fit, selected
+from qrelease.mechanisms.expected import of_fit, selected_variances
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
@@ -102,11 +102,11 @@ def test_the_prediction_of_records_is_what_their_releases_do():
     stage = Simulation.of(asked, 20_000)
     for at_once, weighted in ((None, None), (False, 2_000)):
         found = released(Records(weighted_records=2_000, at_once=at_once), stage.table, asked, cost)
-        told = of_fit(asked, selected(asked, 3, cost, ADD, 20_000), 20_000, weighted).l1
+        told = of_fit(asked, selected_variances(asked, 3, cost, ADD, 20_000), 20_000, weighted).l1
         real = np.add.reduceat(np.abs(found.answers() - stage.answers), asked.bounds[:-1]).mean() / 2e4
         assert 1 / 3 < real / told < 2  # answers follow the measurements, so that few records scatter less than is told
     predicted = auto.in_closed_form("records", asked, 20_000, cost, ADD).l1
-    assert predicted == of_fit(asked, selected(asked, 3, cost, ADD, 20_000), 20_000).l1 < told
+    assert predicted == of_fit(asked, selected_variances(asked, 3, cost, ADD, 20_000), 20_000).l1 < told
 
 
 def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_would_gain():

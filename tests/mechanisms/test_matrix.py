@@ -8,7 +8,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import audit_mechanism, audit_sensitivity, table_pairs
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.strategies import gram, lower_bound
-from qrelease.mechanisms.matrix import Matrix, plan
+from qrelease.mechanisms.matrix import Matrix, best_strategy
 from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
@@ -50,13 +50,13 @@ def test_drawn_errors_are_as_large_as_predicted(name, relation):
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
     if relation is ADD:
         sigma = analytic_gaussian_sigma(1, cost.epsilon, cost.delta)
-        assert np.sqrt(predicted.mean()) == pytest.approx(plan(workload).error * sigma, rel=1e-5)
+        assert np.sqrt(predicted.mean()) == pytest.approx(best_strategy(workload).error * sigma, rel=1e-5)
 
 
 def test_it_beats_noise_on_every_answer():
     workload = Workload.ranges(coded(64), "a")
     apart = float(noise_for(workload, COST, ADD)[1]) ** 0.5
-    ours = plan(workload).error * analytic_gaussian_sigma(1, COST.epsilon, COST.delta)
+    ours = best_strategy(workload).error * analytic_gaussian_sigma(1, COST.epsilon, COST.delta)
     assert ours < 0.15 * apart
 
 
@@ -137,7 +137,7 @@ def test_what_is_refused_before_any_charge(workload, cost, error, message):
 
 
 def test_ten_columns_of_two_still_fit():
-    assert plan(Workload.marginals(coded(*(2,) * 6), 2)).error > 1
+    assert best_strategy(Workload.marginals(coded(*(2,) * 6), 2)).error > 1
 
 
 # --- privacy -----------------------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def test_the_measured_rows_move_as_far_as_their_noise_is_made_for(name, relation
     def run(records, entropy):
         return Matrix().release(private(records, COST, relation, entropy), workload, COST).measurements[0].values
 
-    _, variance = noise_for(plan(workload).measured, COST, relation)
-    unit = plan(workload).measured.groups[0].queries.unit
+    _, variance = noise_for(best_strategy(workload).measured, COST, relation)
+    unit = best_strategy(workload).measured.groups[0].queries.unit
     sigma = analytic_gaussian_sigma(1, COST.epsilon, COST.delta)
     declared = float(variance) ** 0.5 * unit / sigma
     found = audit_sensitivity(run, table_pairs(table, relation), declared, order=2)

@@ -13,7 +13,7 @@ from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import compare, enumerated, laplace_distribution
-from qrelease.inference.sums_plan import Part, SumsPlan
+from qrelease.inference.sums_plan import PlannedTable, SumsPlan
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
 from qrelease.mechanisms.number_sums import NumberSums
@@ -201,7 +201,9 @@ def test_conditions_that_overlap_cannot_have_shares_of_their_own():
 
 @pytest.mark.parametrize("cost", COSTS, ids=str)
 def test_what_is_drawn_has_the_noise_that_is_said(cost):
-    part = Part(Measure("x", 1, 0, 3), Group((), plan_of(ZCDP(1.0), ADD, ["mean:x"]).parts[0].group.queries), 1 << 40)
+    part = PlannedTable(
+        Measure("x", 1, 0, 3), Group((), plan_of(ZCDP(1.0), ADD, ["mean:x"]).parts[0].group.queries), 1 << 40
+    )
     table = TABLES[3]
     exact = table_of_sums(table, record_values(table, part.measure), ())[0]
     found = []

@@ -117,7 +117,7 @@ def test_damage_is_noticed(path, damage):
 @pytest.mark.parametrize("entry", [b"", b"one", b'"\0\xff'])
 def test_the_chain_of_a_journal_is_that_of_all_rows(entry):
     last = sha256(b"before").hexdigest()
-    expected = ledger_store.digest_of(last, 7, 12, sha256(entry).hexdigest())
+    expected = ledger_store.row_digest(last, 7, 12, sha256(entry).hexdigest())
     assert ledger_store.journal_digest(last, 7, 12, entry) == expected
 
 

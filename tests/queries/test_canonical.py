@@ -8,7 +8,7 @@ from sessions import DOMAIN, box, ledger_of, mask, opened
 from worlds import PROPERTY
 
 from qrelease.errors import StreamHalted
-from qrelease.queries.canonical import CanonicalQuery, named
+from qrelease.queries.canonical import CanonicalQuery, canonical_name
 
 
 def test_all_spellings_of_a_query_are_one():
@@ -35,7 +35,7 @@ def test_a_canonical_form_is_equal_if_and_only_if_the_query_is(data):
     row = data.draw(rows).reshape(2, 3, 4)
     row = np.broadcast_to(row.take([0] * 1, axis=free[0]) if free else row, (2, 3, 4)).astype(float)
     other = data.draw(rows).astype(float)
-    names = [named(DOMAIN, mask(r.reshape(-1)).groups[0])[0] for r in (row, other)]
+    names = [canonical_name(DOMAIN, mask(r.reshape(-1)).groups[0])[0] for r in (row, other)]
     assert (names[0] == names[1]) == bool((row.reshape(-1) == other).all())
     assert all(a not in names[0].axes for a in free[:1])
     assert CanonicalQuery.from_text(names[0].to_text()) == names[0]

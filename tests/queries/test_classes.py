@@ -8,7 +8,7 @@ import pytest
 from sessions import DOMAIN, box, mask, subsets
 from worlds import coded
 
-from qrelease.queries.canonical import named
+from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions, Parities
 
 BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
@@ -17,7 +17,7 @@ BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.sh
 @pytest.mark.parametrize("ranges", [False, True])
 def test_a_class_has_the_conjunctions_that_there_are(ranges):
     domain = coded(2, 3, 4)
-    whole = {named(domain, query.groups[0])[0] for query, _ in BOXES}
+    whole = {canonical_name(domain, query.groups[0])[0] for query, _ in BOXES}
     for order in (1, 2, 3):
         chosen = Conjunctions(order, ranges)
         members = [a for a in whole if chosen.contains(domain, a)]
@@ -25,7 +25,9 @@ def test_a_class_has_the_conjunctions_that_there_are(ranges):
         assert sum(counts.values()) == len(members)
         shapes = Counter(int(a.entries(domain).sum()) * 24 // domain.cells(a.axes) for a in members)
         assert counts == shapes
-    assert not Conjunctions(3).contains(domain, named(domain, mask(np.eye(24)[0] + np.eye(24)[23]).groups[0])[0])
+    assert not Conjunctions(3).contains(
+        domain, canonical_name(domain, mask(np.eye(24)[0] + np.eye(24)[23]).groups[0])[0]
+    )
 
 
 def test_parities_are_a_class_too():
@@ -33,7 +35,7 @@ def test_parities_are_a_class_too():
     rows = np.array(list(itertools.product([0, 1], repeat=12)), float)
     members = Counter()
     for row in rows[rows.any(axis=1)]:
-        asked = named(domain, mask(row, domain).groups[0])[0]
+        asked = canonical_name(domain, mask(row, domain).groups[0])[0]
         members[int(row.sum())] += Parities().contains(domain, asked)
     ways = {tuple(r) for r in _parity_rows(domain.shape)}
     assert sum(members.values()) == len(ways)

@@ -4,7 +4,7 @@ import pytest
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput
-from qrelease.queries.measures import Measure, grid_of, measure_from_json, needs_of, places_of
+from qrelease.queries.measures import Measure, clip_places, grid_of, measure_from_json, needs_of
 from qrelease.queries.numeric import NumericQuestion
 
 DOMAIN = Domain(
@@ -79,7 +79,7 @@ def test_what_sums_do_not_answer(text, clips, said):
 
 def test_grids():
     assert (float(grid_of(DOMAIN["year"]).low), grid_of(DOMAIN["year"]).size) == (1990, 3)
-    assert places_of(DOMAIN["year"], None) == (0, 2)
+    assert clip_places(DOMAIN["year"], None) == (0, 2)
     with pytest.raises(InvalidInput, match="texts"):
         grid_of(DOMAIN["sex"])
 

@@ -10,7 +10,7 @@ from worlds import BOTH, PEOPLE, PROPERTY, full_matrix, matrix, moved
 
 from qrelease.errors import InvalidInput
 from qrelease.inference.strategies import gram
-from qrelease.mechanisms.matrix import plan
+from qrelease.mechanisms.matrix import best_strategy
 from qrelease.queries.families import Cells, Intervals
 from qrelease.queries.products import IntegerRows, Product
 from qrelease.queries.workload import Workload
@@ -74,7 +74,7 @@ def test_boxes_are_spelled_and_survive_json():
     texts = list(boxes.texts())
     assert texts[0] == "age in 0..19 and grade = 0"
     np.testing.assert_array_equal(full_matrix(boxes), full_matrix(Workload.predicates(domain, *texts)))
-    measured = plan(boxes).measured
+    measured = best_strategy(boxes).measured
     for workload in (boxes, measured):
         assert Workload.from_json(domain, json.loads(json.dumps(workload.to_json()))) == workload
     assert list(measured.texts())[:2] == ["row 0 and row 0", "row 0 and row 1"]

@@ -13,9 +13,9 @@ from qrelease.data.person import Person
 from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
-from qrelease.evaluation.audit.commands import released
+from qrelease.evaluation.audit.commands import release_command
 from qrelease.evaluation.audit.doors import command_door, curator_door
-from qrelease.evaluation.audit.observed import compared
+from qrelease.evaluation.audit.observed import differences
 from qrelease.evaluation.evaluate import evaluate
 from qrelease.evaluation.planning import plan
 from qrelease.evaluation.quality.private_score import MarginalScores
@@ -406,15 +406,15 @@ def test_an_evaluation_compares_with_all_records():
 
 @pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
 def test_whole_persons_cannot_be_told_apart_at_the_curator_s_door(neighbours):
-    found = compared("Curator", "laplace", curator_door(Laplace(), PureDP(2.0)), neighbours, at_most=2)
+    found = differences("Curator", "laplace", curator_door(Laplace(), PureDP(2.0)), neighbours, at_most=2)
     assert not found.convicted, found
     assert found.fields > 50
 
 
 @pytest.mark.slow
 def test_whole_persons_cannot_be_told_apart_on_the_command_line():
-    door = command_door(released("laplace"), PureDP(2.0), in_process)
-    found = compared("command line", "laplace", door, ADD, seeds=1, at_most=2)
+    door = command_door(release_command("laplace"), PureDP(2.0), in_process)
+    found = differences("command line", "laplace", door, ADD, seeds=1, at_most=2)
     assert not found.convicted, found
 
 
@@ -477,7 +477,7 @@ def test_a_server_serves_persons(folder):
     from qrelease.evaluation.audit.session import server_door
 
     # An alpha for which a few people more or less do not decide, by the noisy count, whether a session is opened.
-    found = compared("HTTP", "online", server_door(Online(0.5, 0.05), PureDP(100.0), in_process), ADD, at_most=2)
+    found = differences("HTTP", "online", server_door(Online(0.5, 0.05), PureDP(100.0), in_process), ADD, at_most=2)
     assert not found.convicted, found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from qrelease.apps.cli import main
 from qrelease.errors import InvalidInput
-from qrelease.statistics.catalogue import STATISTICS, parse
+from qrelease.statistics.catalogue import STATISTICS, parse_statistic
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.uniformity import GaussianMeanTest
 from tests.statistics.conformance import CASES
@@ -67,9 +67,9 @@ def test_every_name_is_a_statistic_of_that_name():
         "gaussian-mean-test": ",means=1,covariance=4",
     }
     for name in STATISTICS:
-        assert parse(f"{name}:age{needed.get(name, '')}").name == name
+        assert parse_statistic(f"{name}:age{needed.get(name, '')}").name == name
     with pytest.raises(InvalidInput, match="needs one more of bound"):
-        parse("propose-test-release:age")
+        parse_statistic("propose-test-release:age")
 
 
 def test_every_statistic_of_the_conformance_suite_has_a_text_and_the_other_way_round():
@@ -89,6 +89,6 @@ def test_a_statistic_names_its_source_and_stands_in_a_short_example(name):
 
 
 def test_a_list_of_numbers_is_a_tuple():
-    assert parse("gaussian-mean-test:a/b,means=1/-2.5,covariance=4/9") == GaussianMeanTest(
+    assert parse_statistic("gaussian-mean-test:a/b,means=1/-2.5,covariance=4/9") == GaussianMeanTest(
         ("a", "b"), (1.0, -2.5), (4.0, 9.0)
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qrelease.statistics.design import UNIT, Design, PublicRecords
-from qrelease.statistics.second_moments import SecondMoments, shrunk
+from qrelease.statistics.second_moments import SecondMoments, shrunk_interaction
 from tests.statistics.test_regression import DOMAIN
 
 DESIGN = Design.of(DOMAIN, "y", None)
@@ -40,6 +40,6 @@ def test_what_is_only_noise_goes_and_what_is_more_stays():
     left, right = rng.normal(0, 1, 12), rng.normal(0, 1, 16)
     strong = 40 * np.outer(left - left.mean(), right - right.mean())
     noise = rng.normal(0, 5, (12, 16))
-    assert np.linalg.norm(shrunk(noise, 5.0)) < 0.35 * np.linalg.norm(noise)
-    assert np.linalg.norm(shrunk(strong + noise, 5.0) - strong) < 0.6 * np.linalg.norm(noise)
-    assert np.linalg.norm(shrunk(strong, 5.0) - strong) < 0.02 * np.linalg.norm(strong)
+    assert np.linalg.norm(shrunk_interaction(noise, 5.0)) < 0.35 * np.linalg.norm(noise)
+    assert np.linalg.norm(shrunk_interaction(strong + noise, 5.0) - strong) < 0.6 * np.linalg.norm(noise)
+    assert np.linalg.norm(shrunk_interaction(strong, 5.0) - strong) < 0.02 * np.linalg.norm(strong)

@@ -13,7 +13,7 @@ from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.conversions import gaussian_delta
 from qrelease.statistics.vector_mean import TruncatedMean, VectorMean, shortened
-from qrelease.statistics.vectors import Frame
+from qrelease.statistics.vectors import VectorColumns
 from tests.statistics.doors import door
 
 D = 12
@@ -78,7 +78,7 @@ def test_sums_column_by_column_are_those_of_the_rows(radius):
     some = Domain(tuple(replace(a, missing=("?",), ordered=True) for a in whole.domain))
     holes = [np.where(np.arange(400) % 30 == i, 200, c) for i, c in enumerate(whole.columns)]
     for records, left in ((whole, 400), (Table(some, tuple(holes)), sum(i % 30 >= D for i in range(400)))):
-        statistic, frame = TruncatedMean(COLUMNS, radius), Frame.of(records.domain, COLUMNS)
+        statistic, frame = TruncatedMean(COLUMNS, radius), VectorColumns.of(records.domain, COLUMNS)
         reach = np.full(D, 199 if radius is None else 22)
         private = door(records, ZCDP(0.5))
         total, count = frame.clipped_sums(private, reach)

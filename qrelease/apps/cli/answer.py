@@ -1,7 +1,6 @@
 """`qrelease answer`."""
 
 import argparse
-import csv
 import json
 import math
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qrelease.data.sources.csv import write_rows
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _answer(arguments: argparse.Namespace) -> None:
     from qrelease.data.predicates import parse
     from qrelease.queries.numeric import NumericQuestion
     from qrelease.release.manifest import MANIFEST
-    from qrelease.release.numbers import Options, table
+    from qrelease.release.numbers import TableOptions, numbers_table
     from qrelease.release.reader import load
 
     if not _may_be(arguments.release):
@@ -106,20 +106,20 @@ def _answer(arguments: argparse.Namespace) -> None:
     conditions = [text for text in queries if not NumericQuestion.spells(text)]
     for query in conditions:  # all are understood, or none is answered
         parse(query, release.domain)
-    options = Options(
+    options = TableOptions(
         arguments.top,
         above=arguments.above,
         percent=arguments.percent,
         cumulative=arguments.cumulative,
         suppress=arguments.suppress,
     )
-    if conditions and (arguments.where or options != Options()):
+    if conditions and (arguments.where or options != TableOptions()):
         raise InvalidInput(
             f"--where, --top, --above, --percent, --cumulative and --suppress are for numbers, not {conditions[0]}"
         )
     if arguments.format == "csv" and questions and len(queries) > 1:
         raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
-    tables = [(str(question), table(release, question, options)) for question in questions]
+    tables = [(str(question), numbers_table(release, question, options)) for question in questions]
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
     if conditions:
@@ -149,8 +149,7 @@ def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
         for row in rows:
             print(json.dumps({"query": query, **dict(zip(names, row, strict=True))}, ensure_ascii=False))
     elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows([names, *rows])
+        write_rows(sys.stdout, names, [rows])
     else:
         lines = [names, *([_shown(cell) for cell in row] for row in rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
@@ -182,9 +181,7 @@ def _print(answers: Sequence[tuple[str, Any]], form: str) -> None:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
         return
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_rows(sys.stdout, list(rows[0]), [[tuple(row.values()) for row in rows]])
 
 
 def _numbers(answer: Any) -> dict[str, float | None]:

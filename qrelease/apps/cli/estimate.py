@@ -51,11 +51,11 @@ def _estimate(arguments: argparse.Namespace) -> None:
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.statistics.base import refuse_empty
-    from qrelease.statistics.catalogue import parse
+    from qrelease.statistics.catalogue import parse_statistic
     from qrelease.statistics.private_columns import domain_of
 
     cost = cost_meant(arguments)
-    statistic = parse(arguments.statistic)
+    statistic = parse_statistic(arguments.statistic)
     for file in _files(arguments.out):
         if file.exists():
             raise InvalidInput(f"{file} is there already")

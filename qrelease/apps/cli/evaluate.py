@@ -130,7 +130,7 @@ def _judge(arguments: argparse.Namespace) -> None:
         with elapsed("comparing"):
             found = quality(table, synthetic, name=name, targets=targets, seed=arguments.insecure_seed or 0)
         if folder is not None:
-            page.write(found, folder)
+            page.write_page(found, folder)
     print(json.dumps(found.to_json(), ensure_ascii=False) if arguments.json else found)
     if arguments.out is not None:
         print(f"{wrote(arguments.out)}: NOT PRIVATE", file=sys.stderr)

@@ -42,7 +42,7 @@ OPTIONS = {
 DEFAULT = "auto"
 
 
-def named(text: str) -> str:
+def mechanism_name(text: str) -> str:
     """The type of an option that is a mechanism's name: one that is for Python alone is shown the way."""
     if text in PYTHON_ONLY:
         raise argparse.ArgumentTypeError(f"{text} is used from Python: {PYTHON_ONLY[text]}")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from qrelease.apps.cli.both import make_both
 from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
-from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_of, named, options_of
+from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_name, mechanism_of, options_of
 from qrelease.apps.cli.shared import (
-    Options,
+    OptionParser,
     check_memory,
     cost_meant,
     cost_options,
@@ -66,7 +66,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     _output_options(parser.add_argument_group("what is written"))
 
 
-def _question_options(parser: Options) -> None:
+def _question_options(parser: OptionParser) -> None:
     """The queries that are answered, and the numbers."""
     workload_option(parser)
     parser.add_argument(
@@ -91,7 +91,7 @@ def _question_options(parser: Options) -> None:
     )
 
 
-def _privacy_options(parser: Options) -> None:
+def _privacy_options(parser: OptionParser) -> None:
     """What is protected, what the release may cost, and which ledger pays."""
     cost_options(parser, "what this release may cost")
     neighbours_option(parser)
@@ -105,11 +105,11 @@ def _privacy_options(parser: Options) -> None:
     protection_options(parser)
 
 
-def _mechanism_options(parser: Options) -> None:
+def _mechanism_options(parser: OptionParser) -> None:
     """How the release is made."""
     parser.add_argument(
         "--mechanism",
-        type=named,
+        type=mechanism_name,
         choices=[*MECHANISMS, _SUMS],
         default=DEFAULT,
         help="the mechanism (default: auto, which takes the one whose predicted error is least); laplace and gaussian"
@@ -151,7 +151,7 @@ def _mechanism_options(parser: Options) -> None:
     )
 
 
-def _output_options(parser: Options) -> None:
+def _output_options(parser: OptionParser) -> None:
     """The files that are written, and where."""
     parser.add_argument(
         "--both",
@@ -192,12 +192,12 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
         raise InvalidInput(str(error) if isinstance(error, argparse.ArgumentError) else "see above") from None
 
 
-def records_of(arguments: argparse.Namespace) -> Source:
+def private_data_of(arguments: argparse.Namespace) -> Source:
     """The table, or the counts, that `options` name."""
     return table_of(arguments, undecided=True) if arguments.counts is None else counts_of(arguments)
 
 
-def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Source] = records_of) -> None:
+def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Source] = private_data_of) -> None:
     """One release, from the arguments of `options`.
 
     read  the records; for who tells of what is wrong with them in other words
@@ -248,7 +248,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 left_out = _saved(release, folder, out, arguments)
                 if key is not None:
                     sums.sign(folder, key)
-        paid.finish(release, sums.read(out))  # there is nothing more to go on with
+        paid.finish(release, sums.read_hashes(out))  # there is nothing more to go on with
         del arguments.charged
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
@@ -367,7 +367,7 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     from qrelease.queries.workload import Workload
 
     _, left = learning.divided(table.domain, cost)
-    made_up = learning.stand_in(table.domain)
+    made_up = learning.learnable_domain(table.domain)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
     check_parts(mechanism, table.domain)

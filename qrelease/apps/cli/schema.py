@@ -89,7 +89,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     if arguments.out.exists():
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
-    learning.check(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
+    learning.check_learning(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
     table = table_of(arguments, undecided=True)
     neighbours = Neighbours.parse(arguments.neighbours)
     with (

@@ -15,11 +15,11 @@ from qrelease.privacy.ledger_url import LedgerUrl
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
-Options = Callable[[argparse.ArgumentParser], None]
+AddOptions = Callable[[argparse.ArgumentParser], None]
 
 
 def read_serve_file(
-    path: Path, server: Options, dataset: Options
+    path: Path, server: AddOptions, dataset: AddOptions
 ) -> tuple[argparse.Namespace, dict[str, argparse.Namespace]]:
     """What a file says of the server, and of each dataset, as the command line would have parsed it.
 
@@ -61,11 +61,11 @@ def read_serve_file(
     return _parsed(found.get("server", {}), server, f"{path}: [server]"), parsed
 
 
-def _parsed(table: object, options: Options, where: str) -> argparse.Namespace:
+def _parsed(table: object, options: AddOptions, where: str) -> argparse.Namespace:
     """A table as options that were given."""
     if not isinstance(table, dict):
         raise InvalidInput(f"{where} must be a table")
-    parser = _Parser(where)
+    parser = _TableParser(where)
     options(parser)
     return parser.parse_args([_given(where, name, value) for name, value in table.items()])
 
@@ -80,7 +80,7 @@ def _given(where: str, name: str, value: object) -> str:
     return f"--{name}={value}"
 
 
-class _Parser(argparse.ArgumentParser):
+class _TableParser(argparse.ArgumentParser):
     """Argparse, but what is wrong is raised, and no name is short for another."""
 
     def __init__(self, where: str) -> None:

@@ -29,7 +29,7 @@ DATA = (
     " .duckdb or .sqlite; in quotes, a pattern such as 'part-*.parquet' for many files; or postgresql://user@host/database"
 )
 LEDGER = "the ledger: a file, or postgresql://user@host/database?schema=people for one on a server"
-Options = argparse.ArgumentParser | argparse._ArgumentGroup
+OptionParser = argparse.ArgumentParser | argparse._ArgumentGroup
 """What options are added to: a parser, or a group of its options that has a heading of its own."""
 
 SILENT = 2.0
@@ -53,7 +53,7 @@ def action(
     return parser
 
 
-def data_options(parser: Options, *, counted: bool = False) -> None:
+def data_options(parser: OptionParser, *, counted: bool = False) -> None:
     """A table and its schema.
 
     counted  whether exact counts of it do
@@ -78,7 +78,7 @@ def data_options(parser: Options, *, counted: bool = False) -> None:
     schema_options(parser)
 
 
-def query_option(parser: Options) -> None:
+def query_option(parser: OptionParser) -> None:
     """Which records of a database."""
     parser.add_argument(
         "--query",
@@ -88,7 +88,7 @@ def query_option(parser: Options) -> None:
     )
 
 
-def dialect_options(parser: Options) -> None:
+def dialect_options(parser: OptionParser) -> None:
     """How CSV files are written."""
     parser.add_argument("--separator", metavar="MARK", help="between the fields of a CSV file: ; or tab (default: ,)")
     parser.add_argument("--quote", metavar="MARK", help="around a field of a CSV file, or '' for nothing (default: \")")
@@ -107,7 +107,7 @@ def dialect_of(arguments: argparse.Namespace) -> Dialect | None:
     return Dialect(**found) if found else None
 
 
-def dataset_option(parser: Options) -> None:
+def dataset_option(parser: OptionParser) -> None:
     """The name of the people whose budget is spent."""
     parser.add_argument(
         "--dataset",
@@ -116,7 +116,7 @@ def dataset_option(parser: Options) -> None:
     )
 
 
-def ledger_options(parser: Options, what: str) -> None:
+def ledger_options(parser: OptionParser, what: str) -> None:
     """The ledger that pays for `what`, such as an estimate or a release, and the total of a new one."""
     parser.add_argument(
         "--ledger",
@@ -134,7 +134,7 @@ def ledger_options(parser: Options, what: str) -> None:
     )
 
 
-def parent_option(parser: Options) -> None:
+def parent_option(parser: OptionParser) -> None:
     """Add the option that names a parent table."""
     parser.add_argument(
         "--parent",
@@ -145,7 +145,7 @@ def parent_option(parser: Options) -> None:
     )
 
 
-def neighbours_option(parser: Options) -> None:
+def neighbours_option(parser: OptionParser) -> None:
     """Add the option that says which tables are neighbours."""
     parser.add_argument(
         "--neighbours",
@@ -156,7 +156,7 @@ def neighbours_option(parser: Options) -> None:
     )
 
 
-def workload_option(parser: Options) -> None:
+def workload_option(parser: OptionParser) -> None:
     """Add the option that names the queries."""
     parser.add_argument(
         "--workload",
@@ -167,7 +167,7 @@ def workload_option(parser: Options) -> None:
     )
 
 
-def schema_options(parser: Options, *, required: bool = True) -> None:
+def schema_options(parser: OptionParser, *, required: bool = True) -> None:
     """Add the options that name the schema and its columns."""
     parser.add_argument(
         "--schema",
@@ -178,7 +178,7 @@ def schema_options(parser: Options, *, required: bool = True) -> None:
     parser.add_argument("--columns", type=names, metavar="A,B,…", help="use only these columns (default: all)")
 
 
-def seed_option(parser: Options) -> None:
+def seed_option(parser: OptionParser) -> None:
     """The option that makes the noise repeatable, for tests."""
     parser.add_argument(
         "--insecure-seed",
@@ -269,15 +269,15 @@ def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:
     return whole
 
 
-def cost_options(parser: Options, what: str, *, needed: bool = True) -> None:
+def cost_options(parser: OptionParser, what: str) -> None:
     """An epsilon and perhaps a delta, or a rho."""
-    either = parser.add_mutually_exclusive_group(required=needed)
+    either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("--epsilon", type=float, help=what)
     either.add_argument("--rho", type=float, help="the cost as a rho of zCDP, instead of an epsilon and a delta")
     delta_option(parser)
 
 
-def delta_option(parser: Options) -> None:
+def delta_option(parser: OptionParser) -> None:
     """The probability with which the promise may fail."""
     parser.add_argument(
         "--delta",
@@ -360,7 +360,7 @@ def _epsilon_of(rho: float) -> float:
     return zcdp_epsilon(rho, _TINY_DELTA)
 
 
-def weak_option(parser: Options) -> None:
+def weak_option(parser: OptionParser) -> None:
     """Whether a cost that protects next to nobody is meant."""
     parser.add_argument(
         "--weak",
@@ -369,7 +369,7 @@ def weak_option(parser: Options) -> None:
     )
 
 
-def protection_options(parser: Options) -> None:
+def protection_options(parser: OptionParser) -> None:
     """Whether next to no protection is meant: `weak_option` and `seed_option`."""
     weak_option(parser)
     seed_option(parser)

@@ -52,7 +52,7 @@ class CommandLine:
     def price(self, arguments: argparse.Namespace, records: int) -> dict[str, Any]:
         """The cost, what theorems promise of it, what is predicted of `auto`, and the ledger."""
         from qrelease.apps.cli.shared import cost_meant
-        from qrelease.apps.studio.accounts import account
+        from qrelease.apps.studio.accounts import ledger_standing
         from qrelease.apps.studio.forecast import asked, predicted
         from qrelease.evaluation.planning import plan
         from qrelease.privacy.conversions import guessing_chance
@@ -67,7 +67,7 @@ class CommandLine:
             "subject": planned.subject,
             "promised": {p.mechanism: p.promised for p in planned.forecasts},
             "predicted": predicted(workload, records, cost, unit),
-            "ledger": account(arguments),
+            "ledger": ledger_standing(arguments),
         }
 
     def curve(self, arguments: argparse.Namespace, records: int) -> list[dict[str, Any]]:
@@ -78,19 +78,19 @@ class CommandLine:
 
     def account(self, arguments: argparse.Namespace) -> dict[str, Any]:
         """Where the ledger stands."""
-        from qrelease.apps.studio.accounts import account
+        from qrelease.apps.studio.accounts import ledger_standing
 
-        return account(arguments)
+        return ledger_standing(arguments)
 
     def make(self, arguments: argparse.Namespace, check: Callable[[Domain], None]) -> None:
         """Charge, release and write."""
-        from qrelease.apps.cli.release import make, records_of
+        from qrelease.apps.cli.release import make, private_data_of
         from qrelease.apps.studio.reading import without_values
         from qrelease.data.schema import load
 
         def read(given: argparse.Namespace) -> Source:
             with without_values(given.data, load(given.schema).names):
-                found = records_of(given)
+                found = private_data_of(given)
             check(found.domain)  # of what was read, not of the file once more, which may be edited meanwhile
             return found
 

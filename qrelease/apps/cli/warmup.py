@@ -24,7 +24,7 @@ def _read() -> None:
     import numpy as np
 
     from qrelease.data.domain import Attribute
-    from qrelease.data.sources.csv_kernels import PADDING, split
+    from qrelease.data.sources.csv_kernels import PADDING, split_cells
     from qrelease.data.sources.dialect import Dialect
     from qrelease.data.sources.encoder import Encoder, Spellings
     from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
@@ -33,7 +33,7 @@ def _read() -> None:
     bin_codes(read_only(np.zeros(1), np.float64), np.array([0.0, 1.0]), True, found)
     table_codes(read_only(np.zeros(1), np.int64), 0, np.zeros(1, np.int32), found)
     block, places = b"a\n" + bytes(PADDING), np.zeros((2, 1, 3), np.int32)
-    split(np.frombuffer(block, np.uint8), 2, ord(","), ord('"'), np.zeros(1, np.int32), *places)
+    split_cells(np.frombuffer(block, np.uint8), 2, ord(","), ord('"'), np.zeros(1, np.int32), *places)
     spellings = Spellings(Encoder(Attribute("a", "category", categories=("a",))), Dialect())
     spellings.codes(block, places[0, 0, :1], places[1, 0, :1])
 
@@ -87,7 +87,7 @@ def _fit_records() -> None:
 
     from qrelease.data.domain import Domain
     from qrelease.inference.gibbs import GibbsSampler
-    from qrelease.inference.log_linear import finish, fit
+    from qrelease.inference.log_linear import finish, fit_records
     from qrelease.inference.residuals import Estimates, Residual
     from qrelease.inference.weighted_records import WeightedCodes
 
@@ -95,7 +95,7 @@ def _fit_records() -> None:
     residuals = {s: Residual(s, np.zeros((2,) * len(s)), 1.0) for s in [(0,), (1,), (0, 1)]}
     estimates = Estimates(two, {(): Residual((), np.array(4.0), 0.0), **residuals})
     GibbsSampler((2, 2), [((0, 1), np.zeros(4))], {}, [(0, 1)]).sweep(np.zeros((2, 1), np.uint16), rng)
-    ended = finish(estimates, 4, rng=rng, start=fit(estimates, 4, rounds=1, rng=rng))
+    ended = finish(estimates, 4, rng=rng, start=fit_records(estimates, 4, rounds=1, rng=rng))
     WeightedCodes(two, ended.chains.codes, ended.chains.weights, 4.0).sample(4, rng)
 
 

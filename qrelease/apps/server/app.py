@@ -39,7 +39,7 @@ from qrelease.apps.server.openapi import (
     MAX_VALUES,
     SCHEMAS,
     Endpoint,
-    check,
+    check_body,
     document,
     parameter,
 )
@@ -47,7 +47,7 @@ from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
 from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
 from qrelease.apps.server.questions import MAX_ANSWERS, NumberQuestion, PublicFacts, Question, read_question
 from qrelease.apps.server.rate_limit import Rates, network
-from qrelease.apps.server.synthetic import dummy_records, records
+from qrelease.apps.server.synthetic import dummy_records, synthetic_records
 from qrelease.apps.server.transactions import Busy, Fault, Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
 from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
@@ -185,7 +185,7 @@ class Handlers:
                 given["key"] = _key(request)
             if endpoint.body:
                 given["body"] = await json_body(request, self._limits.body, self._limits.seconds)
-                check(given["body"], SCHEMAS[endpoint.body])
+                check_body(given["body"], SCHEMAS[endpoint.body])
         except InvalidInput as error:
             raise Problem(400, str(error)) from None
         return given
@@ -333,7 +333,7 @@ class Handlers:
             try:
                 with self._transactions.coming():
                     synopsis = await self._do(lambda service: service.synopsis)
-                content = await asyncio.to_thread(records, synopsis, rows, format, np.random.default_rng())
+                content = await asyncio.to_thread(synthetic_records, synopsis, rows, format, np.random.default_rng())
             except (TooLarge, InvalidInput):
                 raise Busy("no records could be drawn") from None
         return _records_response(content, format)

@@ -1,6 +1,6 @@
 """The HTTP interface as an OpenAPI document: endpoints, requests and responses; requests are checked against it.
 
-The document that a client reads is what the server itself checks bodies and parameters by (`check`).
+The document that a client reads is what the server itself checks bodies and parameters by (`check_body`).
 """
 
 from __future__ import annotations
@@ -371,10 +371,10 @@ def _parameter(endpoint: Endpoint, name: str, schema: Schema) -> dict[str, Any]:
     return {"name": name, "in": "path" if in_path else "query", "required": in_path, "schema": schema}
 
 
-def check(value: object, schema: Schema, where: str = "the body") -> None:
+def check_body(value: object, schema: Schema, where: str = "the body") -> None:
     """`InvalidInput`, one line, unless a JSON value has the shape that a schema of this module says."""
     if "$ref" in schema:
-        return check(value, SCHEMAS[schema["$ref"].rsplit("/", 1)[1]], where)
+        return check_body(value, SCHEMAS[schema["$ref"].rsplit("/", 1)[1]], where)
     if "oneOf" in schema:
         return _check_one(value, schema["oneOf"], where)
     match schema["type"]:
@@ -383,13 +383,13 @@ def check(value: object, schema: Schema, where: str = "the body") -> None:
                 raise InvalidInput(f"{where} must be an object")
             _check_names(value, schema, where)
             for name, inner in value.items():
-                check(inner, schema["properties"][name], f"{where}: {name}")
+                check_body(inner, schema["properties"][name], f"{where}: {name}")
         case "array":
             if not isinstance(value, list):
                 raise InvalidInput(f"{where} must be a list")
             _check_within(len(value), schema["minItems"], schema["maxItems"], f"{where} must have", "entries")
             for i, inner in enumerate(value):
-                check(inner, schema["items"], f"{where} [{i}]")
+                check_body(inner, schema["items"], f"{where} [{i}]")
         case "string":
             if not isinstance(value, str) or any("\ud800" <= c <= "\udfff" for c in value):
                 raise InvalidInput(f"{where} must be a text")
@@ -402,7 +402,7 @@ def _check_one(value: object, shapes: list[Schema], where: str) -> None:
     names = [next(iter(shape["properties"])) for shape in shapes]
     if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in names:
         raise InvalidInput(f"{where} must be an object with one of {', '.join(names)}")
-    check(value, shapes[names.index(next(iter(value)))], where)
+    check_body(value, shapes[names.index(next(iter(value)))], where)
 
 
 def _check_names(value: Mapping[str, object], schema: Schema, where: str) -> None:

@@ -206,7 +206,7 @@ class _Loaded:
         """No analyst shall wait while kernels and prices are loaded, nor while a fork makes the pages its own."""
         import numpy as np
 
-        from qrelease.apps.server.synthetic import records
+        from qrelease.apps.server.synthetic import synthetic_records
         from qrelease.data.conditions import cell_text
         from qrelease.data.table import Table
         from qrelease.privacy import ApproxDP, PureDP
@@ -224,7 +224,7 @@ class _Loaded:
             for text in (*cells, " and ".join(cells)) if cells else ():
                 session.answer(text)
             with suppress(TooLarge):
-                records(session.synopsis, 1, "json", np.random.default_rng())
+                synthetic_records(session.synopsis, 1, "json", np.random.default_rng())
 
 
 def _check_known(settings: Settings, table: Table) -> None:

@@ -30,13 +30,13 @@ deviation, which is below a hundredth.
 _ROWS: Final = 250  # that are written at a time
 
 
-def records(synopsis: Histogram, rows: int, format: str, rng: np.random.Generator) -> bytes:
+def synthetic_records(synopsis: Histogram, rows: int, format: str, rng: np.random.Generator) -> bytes:
     """Records drawn from a hypothesis, in `csv`, or in `json` by columns' names and rows."""
     return _written(synopsis.domain, _drawn(synopsis, rows, rng), format, rng)
 
 
 def dummy_records(domain: Domain, rows: int, format: str) -> bytes:
-    """Records drawn from the schema alone, the same ones for everybody who asks for so many; written as `records`."""
+    """Records of the schema alone, the same ones for all who ask for so many; written as `synthetic_records`."""
     rng = np.random.default_rng(0)
     return _written(domain, dummy_codes(domain, rows, rng), format, rng)
 

@@ -13,7 +13,7 @@ from qrelease.privacy import Neighbours
 from qrelease.privacy.ledger import Ledger
 
 
-def account(arguments: argparse.Namespace) -> dict[str, Any]:
+def ledger_standing(arguments: argparse.Namespace) -> dict[str, Any]:
     """Where the ledger that a release would charge stands, and why it does not take the cost; reads no data."""
     place, cost, domain = ledger_path(arguments), cost_meant(arguments), load(arguments.schema)
     person = None if domain.person is None else domain.person.column

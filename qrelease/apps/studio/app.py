@@ -26,9 +26,9 @@ from qrelease.apps.server.pages import MEDIA_TYPES, BrowserHeaders, fixed_route
 from qrelease.apps.server.problems import Problem, bytes_response, json_response
 from qrelease.apps.studio import script
 from qrelease.apps.studio.files import Folder
-from qrelease.apps.studio.guard import HEADERS, REPORT_POLICY, Guard
-from qrelease.apps.studio.releasing import REPORT, Busy, ReleaseMaker, Releasing
-from qrelease.apps.studio.review import Review, described
+from qrelease.apps.studio.guard import HEADERS, REPORT_POLICY, TokenGuard
+from qrelease.apps.studio.releasing import REPORT, AlreadyReleasing, ReleaseMaker, Releasing
+from qrelease.apps.studio.review import Review, described_universe
 from qrelease.apps.studio.terms import Program, Terms
 from qrelease.data.schema import load
 from qrelease.data.sources.files import dataset_name
@@ -109,9 +109,9 @@ class Studio:
         if self._review is None:
             raise InvalidInput("choose a file first")
         if body.get("save") is not True:
-            return json_response(described(self._review.domain(body.get("content"), self.folder)))
+            return json_response(described_universe(self._review.domain(body.get("content"), self.folder)))
         self._schema = await asyncio.to_thread(self._review.save, body.get("content"), self.folder)
-        return json_response({"schema": self._schema.name, **described(load(self._schema))})
+        return json_response({"schema": self._schema.name, **described_universe(load(self._schema))})
 
     async def price(self, request: Request) -> Response:
         """What a release would cost, and what is predicted of it; and the offer of it, which can be confirmed once."""
@@ -148,7 +148,7 @@ class Studio:
             begun = self.maker.begin(terms, lambda: self._next(terms))
         except BaseException as refused:
             self._offers[offer] = terms  # nothing was begun
-            if isinstance(refused, Busy):
+            if isinstance(refused, AlreadyReleasing):
                 raise Problem(503, str(refused)) from None
             raise
         return json_response(begun.state, 202)
@@ -231,7 +231,7 @@ def application(studio: Studio, token: str, port: int) -> ASGIApp:
     ]
     served = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
     served.router.redirect_slashes = False
-    return BrowserHeaders(Guard(served, token, port), HEADERS)
+    return BrowserHeaders(TokenGuard(served, token, port), HEADERS)
 
 
 def refusing(answer: _Answer) -> _Answer:

@@ -45,7 +45,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-class Guard:
+class TokenGuard:
     """Hands on the requests that name the token, without it; all others are refused before they are read.
 
     Parameters

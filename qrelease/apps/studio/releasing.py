@@ -93,10 +93,10 @@ class ReleaseMaker:
         self._lock = threading.Lock()
 
     def begin(self, terms: Terms, place: Callable[[], Path]) -> Releasing:
-        """Start a release in the folder that `place` gives; `Busy` while another one is made."""
+        """Start a release in the folder that `place` gives; `AlreadyReleasing` while another one is made."""
         with self._lock:
             if self._last is not None and self._last.running:
-                raise Busy("a release is being made: one at a time")
+                raise AlreadyReleasing("a release is being made: one at a time")
             found = Releasing(self._program, terms, place())
             found.start()  # if it raises, nothing was begun
             self._last = self._made[found.out.name] = found
@@ -122,7 +122,7 @@ class ReleaseMaker:
             self._last.wait()
 
 
-class Busy(Exception):  # noqa: N818
+class AlreadyReleasing(Exception):  # noqa: N818
     """Another release is being made."""
 
 

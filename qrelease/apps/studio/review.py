@@ -115,7 +115,7 @@ def _named_lists(content: Mapping[str, Any]) -> list[Any]:
     return [categories for categories in found if isinstance(categories, dict) and "file" in categories]
 
 
-def described(domain: Domain) -> dict[str, Any]:
+def described_universe(domain: Domain) -> dict[str, Any]:
     """A universe in short: public."""
     return {
         "columns": [{"name": a.name, "kind": a.kind, "cells": a.size} for a in domain],

@@ -93,7 +93,7 @@ def counting_cores(cells: int, available: int) -> int:
     return min(available, max(SETTINGS.private_table_cells // max(cells, 1), 1))
 
 
-def count_records(
+def add_records(
     columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]],
     names: Sequence[str],
     shape: Sequence[int],

@@ -118,6 +118,15 @@ def scale_masked(y: Array, mask: Array, factor: float) -> float:
 
 
 @_jit
+def _load(y: Array, begin: int, stride: int, left: int, ahead: Array) -> int:
+    """Copy as many of the cells that are left as `ahead` holds, one at each stride; how many that are."""
+    count = min(ahead.size, left)
+    for i in range(count):
+        ahead[i] = y[begin + i * stride]
+    return count
+
+
+@_jit
 def scale_support(y: Array, starts: Array, logs: Array, run: int, tile: Array, shape: Array, strides: Array) -> float:
     """y *= e^logs on the cells that a query on some axes sees, touching no others; by how much the sum of y grew.
 
@@ -137,11 +146,8 @@ def scale_support(y: Array, starts: Array, logs: Array, run: int, tile: Array, s
         while at >= 0:
             if high - low == 1:  # cells far from each other: a store between their loads would hold up the next ones
                 for first in range(0, shape[last], _LOADS_AHEAD):
-                    count = min(_LOADS_AHEAD, shape[last] - first)
                     begin = at + first * strides[last]
-                    for i in range(count):
-                        ahead[i] = y[begin + i * strides[last]]
-                    for i in range(count):
+                    for i in range(_load(y, begin, strides[last], shape[last] - first, ahead)):
                         part += ahead[i]
                         y[begin + i * strides[last]] = ahead[i] * factor
             elif tile.size == 0:
@@ -175,11 +181,8 @@ def sum_support(y: Array, starts: Array, weights: Array, run: int, tile: Array, 
         while at >= 0:
             if high - low == 1:
                 for first in range(0, shape[last], _LOADS_AHEAD):
-                    count = min(_LOADS_AHEAD, shape[last] - first)
                     begin = at + first * strides[last]
-                    for i in range(count):
-                        ahead[i] = y[begin + i * strides[last]]
-                    for i in range(count):
+                    for i in range(_load(y, begin, strides[last], shape[last] - first, ahead)):
                         part += ahead[i]
             elif tile.size == 0:
                 for i in range(shape[last]):
@@ -485,7 +488,9 @@ def _butterflies(y: Array, step: int) -> None:
 
 
 @_jit
-def systematic(weights: Array, first: int, before: float, step: float, start: float, number: int, out: Array) -> None:
+def systematic_marks(
+    weights: Array, first: int, before: float, step: float, start: float, number: int, out: Array
+) -> None:
     """On which cells of a piece the marks fall that are known to fall on some, in order: (j + start) step, j = number…
 
     weights (n,), not all zero, of cells that are numbered from `first`, after others whose weights sum to `before`;

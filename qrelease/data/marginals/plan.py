@@ -130,11 +130,11 @@ class CountingTables:
     def count(self, columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], names: Sequence[str]) -> Ints:
         """Count records; see `MarginalPlan.count`."""
         if not self.shared:
-            return counting.count_records(columns, names, self.shape, self.alone, self.end)
+            return counting.add_records(columns, names, self.shape, self.alone, self.end)
         tree, end = self._tree, self.end
         tables = self.alone | {node.axes: end + int(b) for node, b in zip(self.shared, tree.begins, strict=False)}
         cells = end + int(tree.begins[-1] + tree.cells[-1])
-        counts = counting.count_records(columns, names, self.shape, tables, cells)
+        counts = counting.add_records(columns, names, self.shape, tables, cells)
         read = np.zeros(end)  # exact: counts are below 2^53
         kernels.collect(tree, counts[end:].astype(np.float64), read)
         np.add(counts[:end], read, out=counts[:end], casting="unsafe")

@@ -14,7 +14,7 @@ from qrelease._util.parallel import cores, in_parallel
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.marginals import record_kernels
 
-Codes = npt.NDArray[np.uint16]
+Codes16 = npt.NDArray[np.uint16]
 
 LARGEST_COLUMN = 1 << 16
 """Cells of a column."""
@@ -44,7 +44,7 @@ class Tables:
             np.array(begins, np.int64),
         )
 
-    def marginals(self, codes: Codes, weights: Floats) -> Floats:
+    def marginals(self, codes: Codes16, weights: Floats) -> Floats:
         """The sums of the weights (n,), of which all sum to 1 at most, of the records (d, n) in each cell: (cells,)."""
         whole = np.rint(weights * _MAX_EXACT_SUM)
 
@@ -58,7 +58,7 @@ class Tables:
             first += other
         return first / _MAX_EXACT_SUM
 
-    def sums(self, codes: Codes, tables: Floats) -> Floats:
+    def sums(self, codes: Codes16, tables: Floats) -> Floats:
         """The sum for each record (d, n) of what the tables (cells,) say at its cells: (n,), the adjoint."""
         found = np.zeros(codes.shape[1])
 

@@ -25,7 +25,7 @@ from qrelease._util.typing import Codes
 from qrelease.data.persons import PersonReader
 from qrelease.data.sources.compression import READ_ERRORS, open_bytes, open_text
 from qrelease.data.sources.csv import PLAIN, CsvPiece, CsvReader
-from qrelease.data.sources.csv_kernels import PADDING, Places, split
+from qrelease.data.sources.csv_kernels import PADDING, Places, split_cells
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import Encoder, Misplaced, Spellings, cell_texts
 from qrelease.data.sources.progress import reading_bar
@@ -78,7 +78,7 @@ class BlockCsvReader:
         if not whole:
             yield from self._plain.pieces(columns, read)
 
-    def _cells(self, raw: Any, columns: Sequence[str]) -> Iterator[Cells]:
+    def _cells(self, raw: Any, columns: Sequence[str]) -> Iterator[CellPlaces]:
         """The cells of the records below the header, of about a block each time.
 
         Raises `_UnsureError`, or an error of the decoder, before bytes that are not plain.
@@ -96,11 +96,11 @@ class BlockCsvReader:
             room = len(columns), len(found) // len(self.header) + 1  # a cell takes a byte, and the last one no end
             starts, ends = np.empty(room, np.int32), np.empty(room, np.int32)
             look = np.frombuffer(block, np.uint8)
-            records, taken, plain = split(look, len(found), ord(separator), quote, wanted, starts, ends)
+            records, taken, plain = split_cells(look, len(found), ord(separator), quote, wanted, starts, ends)
             if not found.isascii():
                 found[:taken].decode()
             if records:
-                yield Cells(block, rows, starts[:, :records], ends[:, :records])
+                yield CellPlaces(block, rows, starts[:, :records], ends[:, :records])
             if not plain:
                 raise _UnsureError
             left = found[taken:]
@@ -155,7 +155,7 @@ class _UnsureError(Exception):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CellPlaces:
     """Where the cells of some records are.
 
     block   their bytes, and `PADDING` more
@@ -186,7 +186,7 @@ class BlockPiece:
     first      the number of these
     """
 
-    def __init__(self, reader: CsvReader, cells: Cells, spellings: dict[str, Spellings], first: int) -> None:
+    def __init__(self, reader: CsvReader, cells: CellPlaces, spellings: dict[str, Spellings], first: int) -> None:
         self._reader, self.cells, self._spellings, self._first = reader, cells, spellings, first
 
     def codes(self, encoder: Encoder, column: str) -> Codes:

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from qrelease._util.typing import Words
+
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
-Words = npt.NDArray[np.uint64]
 
 PADDING = 8
 """Bytes that stand after those that are looked at: words are read whole."""
@@ -37,7 +38,7 @@ _inlined: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=Tr
 
 
 @_jit
-def split(
+def split_cells(
     block: Bytes, size: int, separator: int, quote: int, wanted: Places, starts: Places, ends: Places
 ) -> tuple[int, int, bool]:  # pragma: no cover
     """Where the cells of whole records begin and end, without quotes around them.

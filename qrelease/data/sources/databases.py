@@ -34,7 +34,7 @@ _CHUNK: Final = 1 << 12
 _AS_TEXT: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "uuid")
 """Types whose values PostgreSQL spells: Python's own have no room for all of them."""
 
-Rows = Callable[[Sequence[str]], Iterator[list[tuple[Any, ...]]]]
+ReadRows = Callable[[Sequence[str]], Iterator[list[tuple[Any, ...]]]]
 
 
 @final
@@ -49,7 +49,7 @@ class RowReader:
 
     keyed = False
 
-    def __init__(self, path: Path, files: tuple[Path, ...], header: Sequence[str], rows: Rows) -> None:
+    def __init__(self, path: Path, files: tuple[Path, ...], header: Sequence[str], rows: ReadRows) -> None:
         self.path, self.files, self.header = path, files, tuple(header)
         self._rows = rows
 

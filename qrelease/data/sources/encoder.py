@@ -287,7 +287,7 @@ class Spellings:
             code = new.get(raw)
             if code is None:
                 try:
-                    text = cell_text(raw, self._dialect.quote)
+                    text = unquoted(raw, self._dialect.quote)
                     code = self.encoder[self._dialect.text(self.encoder.attribute, text)]
                 except InvalidInput as error:
                     raise Misplaced(place, error) from None
@@ -312,7 +312,7 @@ class Spellings:
         remember(self._joined, offsets[first:], np.array(self._codes[first:]), self._known)
 
 
-def cell_text(raw: bytes, quote: str) -> str:
+def unquoted(raw: bytes, quote: str) -> str:
     """The text of a cell from its bytes, without the quotes around it."""
     text = raw.decode()
     return text.replace(quote * 2, quote) if quote and quote in text else text
@@ -320,4 +320,4 @@ def cell_text(raw: bytes, quote: str) -> str:
 
 def cell_texts(block: bytes, starts: Places, ends: Places, quote: str) -> list[str]:
     """The texts of cells (n,) of a block."""
-    return [cell_text(block[start:end], quote) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return [unquoted(block[start:end], quote) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -197,7 +197,7 @@ def _texts(encoders: Sequence[Encoder]) -> dict[str, Sequence[str]]:
     return {e.attribute.name: tuple(e.texts) for e in encoders if e.attribute.kind == "category" and e.attribute.learn}
 
 
-def selected(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> Domain:
+def selected_columns(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> Domain:
     """The columns asked for; without any, all of the schema's: those of a schema *file* in the order of the data.
 
     Where each record names its columns they have no order but the schema's: one record would decide it.
@@ -219,7 +219,7 @@ def selected(schema: Schema, columns: Sequence[str] | None, reader: Reader) -> D
         raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
 
 
-def records_of(domain: Domain) -> Domain:
+def domain_of_records(domain: Domain) -> Domain:
     """The domain of the records that the columns of a domain are derived from."""
     assert domain.person is not None
     person = replace(domain.person, derive=(), records=())

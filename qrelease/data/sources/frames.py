@@ -23,7 +23,7 @@ from qrelease.errors import InvalidInput
 if TYPE_CHECKING:
     from qrelease.data.persons import PersonReader
 
-Rows = range | npt.NDArray[np.intp]
+RowSelection = range | npt.NDArray[np.intp]
 
 
 def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes:
@@ -109,7 +109,7 @@ def _whole(encoder: Encoder, numbers: npt.NDArray[Any], first: int) -> Codes:
     return codes
 
 
-def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: Rows) -> Codes:
+def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: RowSelection) -> Codes:
     """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
     codes, plain = plain_codes(encoder, numbers)
     rest = np.flatnonzero(~plain)
@@ -117,7 +117,7 @@ def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: Rows) -> 
     return codes
 
 
-def _distinct(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: Rows, kind: type = float) -> Codes:
+def _distinct(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: RowSelection, kind: type = float) -> Codes:
     """Codes of numbers, or of truth values as numbers, NaN for missing: each distinct one is looked up once."""
     distinct, places = np.unique(numbers, return_inverse=True)
     found = np.zeros(len(distinct), encoder.dtype)

@@ -23,9 +23,9 @@ from qrelease._util import memory
 from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.fingerprint import digests
-from qrelease.data.known_counts import KnownCounts, check_cells
+from qrelease.data.known_counts import KnownCounts, counted_cells
 from qrelease.data.sources import spark_blocks
-from qrelease.data.sources.encoding import Schema, found_columns, person_column, records_of, selected
+from qrelease.data.sources.encoding import Schema, domain_of_records, found_columns, person_column, selected_columns
 from qrelease.data.sources.spark_blocks import BlockReading, Layout
 from qrelease.errors import InvalidInput, QReleaseError
 
@@ -114,7 +114,7 @@ class SparkSource:
 
     def check_counts(self, sets: Sequence[Axes]) -> None:
         """Raise the `TooLarge` that `counts` would, and one where they would not fit in the driver's memory."""
-        cells = check_cells(self.domain, sets)
+        cells = counted_cells(self.domain, sets)
         memory.check(16 * cells, f"exact counts of {cells:,} cells", "ask about fewer or coarser columns")
 
     def _counted(self, sets: list[Axes]) -> list[Ints]:
@@ -131,7 +131,7 @@ class SparkSource:
             found = found.mapInArrow(partial(spark_blocks.added, branches=left), spark_blocks.PARTIAL)
         totals: dict[tuple[int, int], Ints] = {}
         for batch in self._asked(found).to_batches():
-            spark_blocks.add(batch, totals, 1)
+            spark_blocks.add_counts(batch, totals, 1)
         flat = np.zeros(-(-cells // spark_blocks.CHUNK) * spark_blocks.CHUNK, np.int64)
         for (_, chunk), counts in totals.items():
             flat[chunk * spark_blocks.CHUNK :][: spark_blocks.CHUNK] = counts
@@ -233,9 +233,9 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
     SparkSource(age[5] x sex[2] (10 cells); the records are private)
     """
     reader = _Reader(frame)
-    domain = selected(schema, columns, reader)
+    domain = selected_columns(schema, columns, reader)
     derives = domain.person is not None and bool(domain.person.derive)
-    records = records_of(domain) if derives else domain
+    records = domain_of_records(domain) if derives else domain
     records.check_decided()
     if records.person is not None and records.person.counts_once:
         raise InvalidInput("persons who count once (weights = 'persons') are not read by Spark; leave weights out")
@@ -251,12 +251,12 @@ def source(frame: DataFrame, schema: Schema, columns: Sequence[str] | None = Non
         None if person is None else plain[person],
         _BUCKETS * partitions,
     )
-    encode = partial(spark_blocks.encoded, reading=reading)
+    encode = partial(spark_blocks.encoded_blocks, reading=reading)
     if person is None:
         return SparkSource(reading.layout, rows.mapInArrow(encode, reading.layout.spelled), reading=True)
     kept = Layout(domain, of_persons=not derives)
     buckets = rows.mapInArrow(encode, reading.layout.bucketed).repartition(partitions, "bucket")
-    gather = partial(spark_blocks.gathered, reading=reading, derived=domain if derives else None)
+    gather = partial(spark_blocks.gathered_blocks, reading=reading, derived=domain if derives else None)
     return SparkSource(kept, buckets.sortWithinPartitions("bucket").mapInArrow(gather, kept.spelled), reading=True)
 
 

@@ -6,7 +6,7 @@ depends on its records alone, and all that leaves the workers are sums of whole 
 records are in which block.
 
 Where the unit is a person, a block has the records of some persons, and all of theirs: `bucketed` rows are brought
-together by `bucket` (`persons.bucket`), and each bucket is one block (`gathered`).
+together by `bucket` (`persons.bucket`), and each bucket is one block (`gathered_blocks`).
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class BlockReading:
     buckets: int
 
 
-def encoded(batches: Iterator[RecordBatch], reading: BlockReading) -> Iterator[RecordBatch]:
-    """Blocks of a partition's rows; where the unit is a person, rows for `gathered`."""
+def encoded_blocks(batches: Iterator[RecordBatch], reading: BlockReading) -> Iterator[RecordBatch]:
+    """Blocks of a partition's rows; where the unit is a person, rows for `gathered_blocks`."""
     import narwhals.stable.v2 as nw
     from pyspark import TaskContext
 
@@ -187,7 +187,9 @@ def _by_bucket(
         yield _row({"bucket": number, "records": len(rows)}, found)
 
 
-def gathered(batches: Iterator[RecordBatch], reading: BlockReading, derived: Domain | None) -> Iterator[RecordBatch]:
+def gathered_blocks(
+    batches: Iterator[RecordBatch], reading: BlockReading, derived: Domain | None
+) -> Iterator[RecordBatch]:
     """One block for each bucket, of rows in the order of their buckets.
 
     derived  of the one record a person that is made of these, if it is
@@ -286,12 +288,12 @@ def added(batches: Iterator[RecordBatch], branches: int) -> Iterator[RecordBatch
     """Partial counts added up by branch and chunk, for fewer branches."""
     totals: dict[tuple[int, int], Ints] = {}
     for batch in batches:
-        add(batch, totals, branches)
+        add_counts(batch, totals, branches)
     for (branch, chunk), counts in totals.items():
         yield _partial(branch, chunk, counts)
 
 
-def add(batch: Any, totals: dict[tuple[int, int], Ints], branches: int) -> None:
+def add_counts(batch: Any, totals: dict[tuple[int, int], Ints], branches: int) -> None:
     """Add partial counts to those of their branch and chunk."""
     for row in range(batch.num_rows):
         branch, chunk = (batch.column(name)[row].as_py() for name in ("branch", "chunk"))

@@ -8,10 +8,8 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import Floats, Mask
 from qrelease.errors import InvalidInput
-
-Bools = npt.NDArray[np.bool_]
 
 
 @final
@@ -42,11 +40,11 @@ class Publisher(Protocol):
     def name(self) -> str:
         """The name that a table of results shows."""
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """The answers to k questions about subsets (k, n) of the n people, asked in this order."""
 
 
-def check_secret(secret: npt.ArrayLike) -> Bools:
+def check_secret(secret: npt.ArrayLike) -> Mask:
     """The secret bits as (n,) bool; `InvalidInput` for anything else."""
     bits = np.asarray(secret)
     if bits.ndim != 1 or not len(bits) or not np.isin(bits, (0, 1)).all():
@@ -54,7 +52,7 @@ def check_secret(secret: npt.ArrayLike) -> Bools:
     return bits.astype(np.bool_)
 
 
-def exact_counts(secret: Bools, subsets: Bools) -> Floats:
+def exact_counts(secret: Mask, subsets: Mask) -> Floats:
     """The exact answers (k,)."""
     if subsets.ndim != 2 or subsets.shape[1] != len(secret):
         raise InvalidInput(f"subsets must have shape (k, {len(secret)}), got {subsets.shape}")
@@ -62,7 +60,7 @@ def exact_counts(secret: Bools, subsets: Bools) -> Floats:
     return counts
 
 
-def base_rate(secret: Bools) -> float:
+def base_rate(secret: Mask) -> float:
     """The fraction of the people who have the commoner bit."""
     share = float(secret.mean())
     return max(share, 1 - share)

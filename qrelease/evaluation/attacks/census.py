@@ -162,7 +162,7 @@ class CensusFit:
     misfit: float
 
 
-def fit(published: CrossTables, records: int, *, prior: Floats | None = None, seconds: float = 20.0) -> CensusFit:
+def fit_block(published: CrossTables, records: int, *, prior: Floats | None = None, seconds: float = 20.0) -> CensusFit:
     """Whole records that fit a block's cross-tables best, by integer programmes.
 
     Of tables that fit equally well it takes those records that are the likeliest, where that is known.
@@ -189,7 +189,7 @@ def fit(published: CrossTables, records: int, *, prior: Floats | None = None, se
     --------
     >>> domain = Domain.coded({"sex": 2, "age": 3})
     >>> block = Table(domain, (np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint8)))
-    >>> found = fit(publish(block, [(0,), (1,), (0, 1)]), 3)
+    >>> found = fit_block(publish(block, [(0,), (1,), (0, 1)]), 3)
     >>> found.certain, found.counts.tolist() == block.histogram().tolist()
     (3, True)
     """
@@ -289,7 +289,7 @@ class BlockReconstruction(NotPrivate):
     guessed: int
 
 
-def compare(name: str, block: Table, fitted: CensusFit, population: Table) -> BlockReconstruction:
+def beside_truth(name: str, block: Table, fitted: CensusFit, population: Table) -> BlockReconstruction:
     """What was found beside the truth, and beside a guess from the population that the block belongs to."""
     truth = block.histogram()
     share = population.histogram() / len(population)

@@ -12,9 +12,10 @@ from typing import Any, final
 
 import numpy as np
 
+from qrelease._util.typing import Mask
 from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, base_rate, check_secret
+from qrelease.evaluation.attacks.answered import Answered, Publisher, base_rate, check_secret
 from qrelease.evaluation.attacks.results import NotPrivate
 
 
@@ -138,13 +139,13 @@ def averaging(ask: Callable[[str], float], wordings: Sequence[str]) -> Averaging
     return Averaging(len(answers), len(set(answers)), answers[0], float(np.mean(answers)))
 
 
-def repeated(publisher: Publisher, subset: Bools, times: int) -> Averaging:
+def repeated(publisher: Publisher, subset: Mask, times: int) -> Averaging:
     """Ask a publisher the same question (n,) many times, in calls of their own, and average the answers."""
     answers = [publisher.ask(subset[None, :]).values[0] for _ in range(natural("times", times))]
     return _averaged(np.array(answers))
 
 
-def split(publisher: Publisher, subset: Bools, times: int, rng: np.random.Generator) -> Averaging:
+def split_questions(publisher: Publisher, subset: Mask, times: int, rng: np.random.Generator) -> Averaging:
     """Ask about a subset (n,) in two random parts that are added up, many times, and average the sums.
 
     Against noise that is a function of the question: the parts are other questions each time.

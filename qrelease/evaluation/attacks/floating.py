@@ -24,7 +24,7 @@ _GRID: Final = 2.0**52
 _NEAR_STEPS: Final = 8
 """Grid points that are tried on each side of the one that the output suggests, beyond those that rounding blurs."""
 
-Sampler = Callable[[float, int], Floats]
+FloatSampler = Callable[[float, int], Floats]
 """So many noisy versions of a true answer."""
 
 
@@ -70,7 +70,7 @@ class LowOrderBits:
 
 
 def low_order_bits(
-    name: str, sampler: Sampler, *, scale: float, runs: int, rng: np.random.Generator, confidence: float = 0.99
+    name: str, sampler: FloatSampler, *, scale: float, runs: int, rng: np.random.Generator, confidence: float = 0.99
 ) -> LowOrderBits:
     """Tell a true answer of 0 from one of 1 by the bits of so many noisy answers each.
 

@@ -29,7 +29,7 @@ def advantage_bound(epsilon: float, delta: float = 0.0) -> float:
     return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700.0)) + 1))
 
 
-def bound_of(cost: Cost) -> float:
+def advantage_bound_of(cost: Cost) -> float:
     """`advantage_bound` of a cost; for ρ the least over the (ε, δ) that it implies, and Pinsker's √(ρ/2)."""
     if isinstance(cost, ZCDP):
         implied = (advantage_bound(e, zcdp_delta(cost.rho, e)) for e in np.geomspace(1e-3, 50.0, 60).tolist())

@@ -14,12 +14,9 @@ from typing import Any, Self, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import CodeColumns, Floats, Mask
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.answered import Bools
 from qrelease.evaluation.attacks.results import NotPrivate
-
-Codes = Sequence[npt.NDArray[np.integer[Any]]]
 
 _RIDGE = 1.0
 """The weight of the squared coefficients in the classifier's loss."""
@@ -42,7 +39,7 @@ class Guesser:
     seen: dict[int, tuple[float, float]] = field(repr=False)
 
     @classmethod
-    def of(cls, columns: Codes, secret: Bools, shape: Sequence[int], weights: Floats | None = None) -> Self:
+    def of(cls, columns: CodeColumns, secret: Mask, shape: Sequence[int], weights: Floats | None = None) -> Self:
         """Learn from records.
 
         Parameters
@@ -66,7 +63,7 @@ class Guesser:
         seen = dict(zip(distinct.tolist(), zip(having.tolist(), totals.tolist(), strict=True), strict=True))
         return cls(sizes, _regression(_one_hot(columns, sizes), secret, heavy), seen)
 
-    def chances(self, columns: Codes) -> Floats:
+    def chances(self, columns: CodeColumns) -> Floats:
         """The chance that each of n people, given as codes, has the bit: (n,) in [0, 1]."""
         modelled = _logistic(_one_hot(columns, self.shape) @ self.coefficients)
         found = [self.seen.get(key, (0.0, 0.0)) for key in _keys(columns, self.shape).tolist()]
@@ -114,8 +111,8 @@ class Inference(NotPrivate):
 def infer(
     source: str,
     guesser: Guesser,
-    members: tuple[Codes, Bools],
-    others: tuple[Codes, Bools] | None = None,
+    members: tuple[CodeColumns, Mask],
+    others: tuple[CodeColumns, Mask] | None = None,
 ) -> Inference:
     """Guess the bit of people in the table and, where there are some, of as many who are not.
 
@@ -135,7 +132,7 @@ def infer(
     1.0
     """
 
-    def right(side: tuple[Codes, Bools]) -> float:
+    def right(side: tuple[CodeColumns, Mask]) -> float:
         return float(((guesser.chances(side[0]) > 0.5) == side[1]).mean())
 
     secret = members[1]
@@ -144,7 +141,7 @@ def infer(
     return Inference(source, right(members), away, max(share, 1 - share), len(secret))
 
 
-def _keys(columns: Codes, shape: Sequence[int]) -> npt.NDArray[np.int64]:
+def _keys(columns: CodeColumns, shape: Sequence[int]) -> npt.NDArray[np.int64]:
     """One number for each record: equal for equal records. Hashed, where there are more records than numbers."""
     keys = np.zeros(len(columns[0]), np.uint64)
     for column, size in zip(columns, shape, strict=True):
@@ -152,7 +149,7 @@ def _keys(columns: Codes, shape: Sequence[int]) -> npt.NDArray[np.int64]:
     return keys.view(np.int64)
 
 
-def _one_hot(columns: Codes, shape: Sequence[int]) -> Any:
+def _one_hot(columns: CodeColumns, shape: Sequence[int]) -> Any:
     """(n, 1 + Σ sizes) of zeros and ones, the first column all ones."""
     from scipy.sparse import csr_array
 
@@ -162,7 +159,7 @@ def _one_hot(columns: Codes, shape: Sequence[int]) -> Any:
     return csr_array((np.ones(len(rows)), (rows, np.concatenate(places))), shape=(records, 1 + int(sum(shape))))
 
 
-def _regression(features: Any, secret: Bools, weights: Floats) -> Floats:
+def _regression(features: Any, secret: Mask, weights: Floats) -> Floats:
     """Logistic regression by L-BFGS."""
     from scipy.optimize import minimize
 

@@ -19,9 +19,9 @@ from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import whole
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, StreamHalted, TooLarge
-from qrelease.evaluation.attacks.games import Advantage, bound_of
+from qrelease.evaluation.attacks.games import Advantage, advantage_bound_of
 from qrelease.evaluation.attacks.results import NotPrivate
-from qrelease.evaluation.attacks.scores import Attack, Observation, Published, Score
+from qrelease.evaluation.attacks.scores import Attack, Observation, Published, RecordScore
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, PayingMechanism
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy, WordSource
@@ -211,7 +211,7 @@ def play(
         raise InvalidInput(f"runs must be a multiple of 4, got {runs}")
     observed = [_observe(world(rng), publish, member=i % 2 == 0) for i in range(runs)]
     pilot, rest = observed[: runs // 2], observed[runs // 2 :]
-    bound = 1.0 if claim is None else bound_of(claim)
+    bound = 1.0 if claim is None else advantage_bound_of(claim)
     found = []
     for attack in attacks:
         with suppress(InvalidInput, TooLarge):
@@ -227,7 +227,7 @@ def _observe(case: Case, publish: Publish, *, member: bool) -> Observation:
     return Observation(publish(case.within if member else case.without), case.target, member)
 
 
-def _scores(score: Score, runs: Sequence[Observation]) -> tuple[Floats, Floats]:
+def _scores(score: RecordScore, runs: Sequence[Observation]) -> tuple[Floats, Floats]:
     """The scores of the runs with the target, and of those without."""
     scores = np.array([score(run) for run in runs])
     member = np.array([run.member for run in runs])

@@ -34,7 +34,7 @@ class Bar:
     safe: bool = False
 
 
-def draw(title: str, bars: Sequence[Bar], marks: Mapping[str, float], notice: str) -> str:
+def draw_picture(title: str, bars: Sequence[Bar], marks: Mapping[str, float], notice: str) -> str:
     """An SVG file: a bar for each kind of answers, and a dashed line for each share that may be had without them."""
     room = _WIDTH - _LABELS - _VALUES
     bottom = _TOP + _ROW * len(bars)

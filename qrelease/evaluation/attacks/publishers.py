@@ -15,11 +15,12 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.typing import Mask
 from qrelease._util.validate import natural, positive
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, StreamHalted
-from qrelease.evaluation.attacks.answered import Answered, Bools, exact_counts
+from qrelease.evaluation.attacks.answered import Answered, exact_counts
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, PayingMechanism, Session
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, Neighbours
@@ -38,10 +39,10 @@ _NORMAL_95 = 1.96
 class Exact:
     """Answers every question with the exact count."""
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     name: str = "exact"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         return Answered(exact_counts(self.secret, subsets), 0.0)
 
@@ -51,7 +52,7 @@ class Exact:
 class Rounded:
     """Rounds every count to the nearest multiple of `base`: an answer is off by at most half of it."""
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     base: int = 5
 
     @property
@@ -59,7 +60,7 @@ class Rounded:
         """`rounded to 5`."""
         return f"rounded to {self.base}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         base = natural("base", self.base)
         return Answered(np.rint(exact_counts(self.secret, subsets) / base) * base, base / math.sqrt(12))
@@ -77,10 +78,10 @@ class Percentages:
     array([0.99])
     """
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     name: str = "in whole per cent"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`: the counts that the shares stand for."""
         sizes = np.maximum(subsets.sum(axis=1), 1)
         shares = np.rint(100 * exact_counts(self.secret, subsets) / sizes) / 100
@@ -92,7 +93,7 @@ class Percentages:
 class Suppressed:
     """Gives exact counts, but none that is below `least`."""
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     least: int = 10
 
     @property
@@ -100,7 +101,7 @@ class Suppressed:
         """`hidden below 10`."""
         return f"hidden below {self.least}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         counts = exact_counts(self.secret, subsets)
         return Answered(np.where(counts < self.least, np.nan, counts), 0.0)
@@ -114,7 +115,7 @@ class Swapped:
     share  the fraction of the people who take part in an exchange
     """
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     share: float = 0.1
     seed: int = 0
 
@@ -123,7 +124,7 @@ class Swapped:
         """`10% swapped`."""
         return f"{self.share:.0%} swapped"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         chosen = np.random.default_rng(self.seed).permutation(len(self.secret))
         pairs = chosen[: 2 * round(self.share * len(self.secret) / 2)].reshape(-1, 2)
@@ -144,7 +145,7 @@ class Sticky:
     least      smaller noisy counts are not given
     """
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     deviation: float = 2.0
     least: int = 4
     salt: bytes = b"salt"
@@ -154,7 +155,7 @@ class Sticky:
         """`sticky noise of 2`."""
         return f"sticky noise of {self.deviation:g}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         positive("deviation", self.deviation)
         noise = np.array([self._noise(row) for row in np.packbits(subsets, axis=1)])
@@ -171,7 +172,7 @@ class Sticky:
 class FreshNoise:
     """Laplace noise of one scale on each answer, drawn anew each time, and no budget: each answer alone is private."""
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     scale: float = 1.0
     seed: int = 0
     _rng: np.random.Generator = field(init=False, repr=False)
@@ -184,19 +185,19 @@ class FreshNoise:
         """`fresh noise of 1`."""
         return f"fresh noise of {self.scale:g}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         noise = self._rng.laplace(0.0, self.scale, len(subsets))
         return Answered(exact_counts(self.secret, subsets) + noise, self.scale * math.sqrt(2))
 
 
-def people(secret: Bools) -> Table:
+def people(secret: Mask) -> Table:
     """The table that private publishers answer from: who each person is, and the bit. The people are public."""
     domain = Domain.coded({"person": len(secret), "secret": 2})
     return Table(domain, (np.arange(len(secret), dtype=np.uint64), secret.astype(np.uint8)))
 
 
-def subset_workload(domain: Domain, subsets: Bools) -> Workload:
+def subset_workload(domain: Domain, subsets: Mask) -> Workload:
     """Questions about subsets (k, n) as counting queries over `people`."""
     rows = np.zeros((*subsets.shape, 2), np.int64)
     rows[:, :, 1] = subsets
@@ -211,7 +212,7 @@ class Released:
     The questions themselves are what is released.
     """
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     mechanism: Mechanism
     cost: Cost
     entropy: WordSource = field(default_factory=Entropy, repr=False)
@@ -221,7 +222,7 @@ class Released:
         """`laplace, epsilon=1`."""
         return f"{self.mechanism.name}, {self.cost:.6g}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         table = people(self.secret)
         questions = subset_workload(table.domain, subsets)
@@ -240,7 +241,7 @@ class ReleasedTable:
     Of each person there are two noisy counts, with the bit and without, of which one is 1 and the other 0.
     """
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     mechanism: Mechanism
     cost: Cost
     entropy: WordSource = field(default_factory=Entropy, repr=False)
@@ -250,7 +251,7 @@ class ReleasedTable:
         """`maxent of each person, epsilon=1`."""
         return f"{self.mechanism.name} of each person, {self.cost:.6g}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         table = people(self.secret)
         release = _release(table, self.mechanism, Workload.marginals(table.domain, 2), self.cost, self.entropy)
@@ -267,7 +268,7 @@ class ReleasedTable:
 class InSession:
     """Asks an online session of the package one question after the other, until it gives no more answers."""
 
-    secret: Bools = field(repr=False)
+    secret: Mask = field(repr=False)
     mechanism: OnlineMechanism[Any] | PayingMechanism[Any]
     cost: Cost
     entropy: WordSource = field(default_factory=Entropy, repr=False)
@@ -277,14 +278,14 @@ class InSession:
         """`online, epsilon=1`."""
         return f"{self.mechanism.name}, {self.cost:.6g}"
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         table = people(self.secret)
         with _ledger(self.cost) as ledger, Curator(table, ledger, self.entropy).open(self.mechanism, self.cost) as s:
             return _stream(s, table.domain, subsets)
 
 
-def _stream(session: Session, domain: Domain, subsets: Bools) -> Answered:
+def _stream(session: Session, domain: Domain, subsets: Mask) -> Answered:
     values, errors = np.full(len(subsets), np.nan), []
     with suppress(BudgetExceeded, StreamHalted):
         for i, subset in enumerate(subsets):

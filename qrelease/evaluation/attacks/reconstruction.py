@@ -14,10 +14,10 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util import memory
-from qrelease._util.typing import Floats
+from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, base_rate, check_secret
+from qrelease.evaluation.attacks.answered import Answered, Publisher, base_rate, check_secret
 from qrelease.evaluation.attacks.extras import load_cvxpy
 from qrelease.evaluation.attacks.results import NotPrivate
 
@@ -35,7 +35,7 @@ _TOLERANCE = 1e-6
 _ENTRY_BYTES = 16
 """Bytes that an attack takes for each person in each question."""
 
-Attack = Callable[[Bools, Answered], Floats]
+ReconstructionAttack = Callable[[Mask, Answered], Floats]
 """From subsets (k, n) and the answers to them, how likely each person has the bit: (n,), rounded at one half."""
 
 
@@ -68,7 +68,7 @@ class Reconstruction(NotPrivate):
     seconds: float
 
 
-def questions(people: int, number: int, rng: np.random.Generator) -> Bools:
+def questions(people: int, number: int, rng: np.random.Generator) -> Mask:
     """Random subsets (number, people): everybody, and then each person in each with probability one half.
 
     `TooLarge` where an attack on so many people would not fit in memory.
@@ -80,7 +80,7 @@ def questions(people: int, number: int, rng: np.random.Generator) -> Bools:
     return subsets
 
 
-def reconstruct(publisher: Publisher, secret: Any, subsets: Bools, attack: Attack) -> Reconstruction:
+def reconstruct(publisher: Publisher, secret: Any, subsets: Mask, attack: ReconstructionAttack) -> Reconstruction:
     """Ask a publisher about subsets, decode what it says, and compare with the truth.
 
     The attacker knows how common the bit is, as the public mostly does: with no answers at all, she is right as often
@@ -129,7 +129,7 @@ def reconstruct(publisher: Publisher, secret: Any, subsets: Bools, attack: Attac
     )
 
 
-def least_squares(subsets: Bools, said: Answered) -> Floats:
+def least_squares(subsets: Mask, said: Answered) -> Floats:
     """The bits that fit the answers best in squares, drawn towards the share of the bit as far as answers are noisy.
 
     This is the best linear guess for independent bits and independent errors of the announced deviation: where the
@@ -154,7 +154,7 @@ def least_squares(subsets: Bools, said: Answered) -> Floats:
     return np.asarray(share + off)
 
 
-def linear_programme(subsets: Bools, said: Answered) -> Floats:
+def linear_programme(subsets: Mask, said: Answered) -> Floats:
     """Numbers in [0, 1] whose sums are nowhere farther from the answers than need be (Dinur & Nissim 2003, §3).
 
     HiGHS by its interior point method. `InvalidInput` without cvxpy (extra: attack).
@@ -167,7 +167,7 @@ def linear_programme(subsets: Bools, said: Answered) -> Floats:
     return np.asarray(bits.value, np.float64)
 
 
-def exhaustive(subsets: Bools, said: Answered) -> Floats:
+def exhaustive(subsets: Mask, said: Answered) -> Floats:
     """The first of all 2ⁿ candidates whose answers are nowhere farther from those given than need be.
 
     If all subsets were asked and no answer is off by more than E, at most 4E of its bits are wrong (Dinur & Nissim
@@ -187,14 +187,14 @@ def exhaustive(subsets: Bools, said: Answered) -> Floats:
     return best
 
 
-def all_subsets(people: int) -> Bools:
+def all_subsets(people: int) -> Mask:
     """Every question there is about some people, (2ⁿ - 1, n). `InvalidInput` for more than 20."""
     if people > MAX_EXHAUSTED:
         raise InvalidInput(f"all subsets are asked of at most {MAX_EXHAUSTED} people, got {people:,}")
     return (np.arange(1, 1 << people)[:, None] >> np.arange(people) & 1).astype(np.bool_)
 
 
-def _answered(subsets: Bools, said: Answered) -> tuple[Floats, Floats]:
+def _answered(subsets: Mask, said: Answered) -> tuple[Floats, Floats]:
     """The questions that were answered (k', n), and their answers (k',)."""
     given = np.isfinite(said.values)
     return subsets[given].astype(np.float64), said.values[given]

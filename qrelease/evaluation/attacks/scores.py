@@ -50,7 +50,7 @@ class Observation:
     member: bool = field(repr=False)
 
 
-Score = Callable[[Observation], float]
+RecordScore = Callable[[Observation], float]
 """The higher, the likelier the target is in; it does not look at `member`. `InvalidInput` where it cannot tell."""
 
 
@@ -61,7 +61,7 @@ class Attack(Protocol):
     def name(self) -> str:
         """The name that a table of results shows."""
 
-    def learn(self, runs: Sequence[Observation]) -> Score:
+    def learn(self, runs: Sequence[Observation]) -> RecordScore:
         """What it makes of runs that it knows the truth of."""
 
 
@@ -79,7 +79,7 @@ class Tracing:
     known: bool = False
     name: str = "tracing"
 
-    def learn(self, runs: Sequence[Observation]) -> Score:
+    def learn(self, runs: Sequence[Observation]) -> RecordScore:
         """A score by a formula: nothing is learned from the runs."""
         workload = runs[0].published.workload
         shares = _shares(self.population, workload)
@@ -100,7 +100,7 @@ class ModelLikelihood:
     population: Table = field(repr=False)
     name: str = "likelihood"
 
-    def learn(self, runs: Sequence[Observation]) -> Score:
+    def learn(self, runs: Sequence[Observation]) -> RecordScore:
         """A score by a formula: nothing is learned from the runs."""
         domain = self.population.domain
         whole_record = Workload.marginals(domain, [list(domain.names)])
@@ -128,7 +128,7 @@ class NearestNeighbour:
     rows: int | None = None
     name: str = "nearest"
 
-    def learn(self, runs: Sequence[Observation]) -> Score:
+    def learn(self, runs: Sequence[Observation]) -> RecordScore:
         """A score by a distance: nothing is learned from the runs."""
 
         def score(run: Observation) -> float:
@@ -156,7 +156,7 @@ class Shadow:
     shrinkage: float = 0.1
     name: str = "shadow models"
 
-    def learn(self, runs: Sequence[Observation]) -> Score:
+    def learn(self, runs: Sequence[Observation]) -> RecordScore:
         """The direction in which the two kinds of runs are farthest apart, by their spread."""
         answers = np.array([r.published.numbers for r in runs])
         member = np.array([r.member for r in runs])

@@ -15,13 +15,13 @@ from typing import Any, final
 
 import numpy as np
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import CodeColumns, Floats, Mask
 from qrelease._util.validate import natural
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.answered import Answered, Bools, Publisher, base_rate
+from qrelease.evaluation.attacks.answered import Answered, Publisher, base_rate
 from qrelease.evaluation.attacks.differencing import differencing
-from qrelease.evaluation.attacks.inference import Codes, Guesser, infer
+from qrelease.evaluation.attacks.inference import Guesser, infer
 from qrelease.evaluation.attacks.publishers import Exact, Rounded, Sticky, Suppressed, Swapped
 from qrelease.evaluation.attacks.reconstruction import least_squares, linear_programme, questions, reconstruct
 from qrelease.evaluation.attacks.results import NotPrivate
@@ -139,14 +139,14 @@ class Study:
 
     def picture(self) -> str:
         """A drawing of what least squares recovered, as an SVG file."""
-        from qrelease.evaluation.attacks.picture import Bar, draw
+        from qrelease.evaluation.attacks.picture import Bar, draw_picture
 
         shown = [r for r in self.rows if r.attack == self.rows[0].attack]
         bars = [Bar(r.answers, r.recovered, safe=r.answers == self.release) for r in shown]
         marks = {"guessing the commoner answer": self.base_rate}
         if not math.isnan(self.population):
             marks["knowing other people's records"] = self.population
-        return draw(f"Secret bits recovered ({self.secret}, {self.people:,} people)", bars, marks, NOTICE)
+        return draw_picture(f"Secret bits recovered ({self.secret}, {self.people:,} people)", bars, marks, NOTICE)
 
 
 def _head(attack: str, people: int) -> str:
@@ -169,7 +169,7 @@ class FromRelease:
     name: str
     chances: Floats = field(repr=False)
 
-    def ask(self, subsets: Bools) -> Answered:
+    def ask(self, subsets: Mask) -> Answered:
         """See `Publisher`."""
         return Answered(subsets @ self.chances, 0.0)
 
@@ -234,7 +234,7 @@ def study(
     rest = order[len(chosen) :][:_OTHER_PEOPLE]
     shape = [n for a, n in enumerate(table.domain.shape) if a != axis]
 
-    def split(columns: Sequence[Any]) -> tuple[Codes, Bools]:
+    def split(columns: Sequence[Any]) -> tuple[CodeColumns, Mask]:
         return [c for a, c in enumerate(columns) if a != axis], np.asarray(columns[axis] == code)
 
     attacked = split([c[chosen] for c in table.columns])
@@ -279,7 +279,7 @@ Maker = Callable[[int], Publisher]
 """The publisher that answers about the first so many people."""
 
 
-def _attacks(secret: Bools, name: str, chances: Floats, rng: np.random.Generator) -> Iterator[Recovered]:
+def _attacks(secret: Mask, name: str, chances: Floats, rng: np.random.Generator) -> Iterator[Recovered]:
     """Every attack on every kind of answers."""
     makers: list[Maker] = [
         lambda n: Exact(secret[:n]),

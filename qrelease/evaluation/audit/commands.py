@@ -6,7 +6,6 @@ words around it say nothing of the table.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import subprocess
@@ -20,6 +19,7 @@ from typing import Final, NamedTuple
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.schema import to_toml
+from qrelease.data.sources.csv import write_rows
 from qrelease.data.table import Table
 from qrelease.evaluation.audit.observed import (
     SHAPE,
@@ -88,7 +88,7 @@ def estimated(statistic: str) -> Scene:
     )
 
 
-def released(mechanism: str) -> Scene:
+def release_command(mechanism: str) -> Scene:
     """A release by a mechanism."""
     return Scene(mechanism, (f"{_RELEASE} --mechanism {mechanism}",), domain())
 
@@ -152,12 +152,10 @@ def write_inputs(here: Path, scene: Scene, table: Table) -> None:
 def _write(file: Path, columns: Mapping[str, Sequence[object]], chosen: Iterable[int]) -> None:
     """Some rows of a table as CSV."""
     with file.open("w", encoding="utf-8", newline="") as out:
-        rows = csv.writer(out)
-        rows.writerow(columns)
-        rows.writerows([values[row] for values in columns.values()] for row in chosen)
+        write_rows(out, list(columns), [([values[row] for values in columns.values()] for row in chosen)])
 
 
-def filled(text: str, cost: Cost, neighbours: Neighbours, seed: int) -> list[str]:
+def filled_arguments(text: str, cost: Cost, neighbours: Neighbours, seed: int) -> list[str]:
     """The arguments of a command."""
     prices = cost.to_json().items()
     return text.format(

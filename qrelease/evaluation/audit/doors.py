@@ -33,9 +33,9 @@ from qrelease.evaluation.audit.commands import (
     SCENES,
     Running,
     Scene,
-    filled,
+    filled_arguments,
     lines_of,
-    released,
+    release_command,
     started,
     write_inputs,
 )
@@ -45,12 +45,12 @@ from qrelease.evaluation.audit.observed import (
     Door,
     DoorAudit,
     Seen,
-    account,
-    compared,
+    differences,
     flat,
+    ledger_seen,
     listening,
 )
-from qrelease.evaluation.audit.session import Serving, server_door
+from qrelease.evaluation.audit.session import ServerStarter, server_door
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
@@ -143,7 +143,7 @@ def curator_door(mechanism: Mechanism, cost: Cost) -> Door:
             except Exception as error:  # whatever it is, somebody may read it
                 found["error"] = f"{type(error).__name__}: {error}"
             found |= folder_seen(out) if out.exists() else {"files": None}
-            found |= account(ledger)
+            found |= ledger_seen(ledger)
         return found
 
     return seen
@@ -160,7 +160,7 @@ def command_door(scene: Scene, cost: Cost, run: Running | None = None) -> Door:
             write_inputs(here, scene, table)
             given = {file.name for file in here.iterdir()}
             for number, text in enumerate(scene.commands):
-                arguments = filled(text, cost, neighbours, seed)
+                arguments = filled_arguments(text, cost, neighbours, seed)
                 at = f"{number} {arguments[0]}"
                 did = run(arguments, here)
                 found[f"{at}/exit"] = did.exit
@@ -182,7 +182,7 @@ def audit_doors(
     made: Mechanism | Online,
     cost: Cost,
     neighbours: Neighbours,
-    serving: Serving,
+    serving: ServerStarter,
     *,
     seeds: int = SEEDS,
     at_most: int | None = None,
@@ -216,13 +216,13 @@ def audit_doors(
     """
     if isinstance(made, Online):
         door = server_door(made, cost, serving)
-        return [compared("HTTP", mechanism, door, neighbours, seeds=seeds, at_most=at_most)]
+        return [differences("HTTP", mechanism, door, neighbours, seeds=seeds, at_most=at_most)]
     return [
-        compared("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds, at_most=at_most),
-        compared(
+        differences("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds, at_most=at_most),
+        differences(
             "command line",
             mechanism,
-            command_door(released(mechanism), cost, run),
+            command_door(release_command(mechanism), cost, run),
             neighbours,
             seeds=1,
             at_most=at_most,
@@ -242,7 +242,7 @@ def audit_commands(
     run      how commands are run
     """
     return [
-        compared(
+        differences(
             "command line", name, command_door(scene, cost, run), neighbours, seeds=1, at_most=at_most or scene.children
         )
         for scene in SCENES[name]
@@ -264,7 +264,7 @@ def _file(file: Path) -> Iterator[tuple[str, object]]:
     """What is in a file, or a folder, that a command made."""
     if file.suffix == ".ledger":
         with Ledger.open(file) as ledger:
-            yield from account(ledger)
+            yield from ledger_seen(ledger)
     elif (file / MANIFEST).is_file():
         yield from folder_seen(file).items()
     elif (file / "parents" / MANIFEST).is_file():

@@ -52,7 +52,9 @@ class Event:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def choose(scores: Sequence[Score], first: Floats, second: Floats, claim: Cost, runs: int, miss: float) -> Event:
+def strongest_event(
+    scores: Sequence[Score], first: Floats, second: Floats, claim: Cost, runs: int, miss: float
+) -> Event:
     """The event that promises the strongest bound from `runs` new runs, judged by outputs that no score has seen.
 
     first, second   outputs on both inputs, (n, m) columns

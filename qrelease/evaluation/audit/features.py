@@ -20,7 +20,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Floats
 from qrelease.errors import InvalidInput
 
-Batch = npt.NDArray[Any] | Sequence[Any]
+OutputBatch = npt.NDArray[Any] | Sequence[Any]
 
 MAX_SINGLE_VALUES: Final = 64
 """Columns with at most so many values are taken value by value, others by their quantiles."""
@@ -45,7 +45,7 @@ class Reading:
     words: Mapping[float, str]
 
     @classmethod
-    def of(cls, *batches: Batch) -> Reading:
+    def of(cls, *batches: OutputBatch) -> Reading:
         """The reading that suits these batches."""
         words: dict[float, str] = {}
         rows = [_rows(batch, words) for batch in batches]
@@ -56,7 +56,7 @@ class Reading:
         return cls(width, varying, tuple(bits), words)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def columns(self, batch: Batch) -> Floats:
+    def columns(self, batch: OutputBatch) -> Floats:
         """(n, m) numbers for n transcripts."""
         table, lengths = _rows(batch, {})
         table = _padded(table, self.width)
@@ -116,7 +116,7 @@ def lowest_bit(values: Floats) -> Floats:
     return np.where(np.isnan(values), np.nan, lowest)
 
 
-def _rows(batch: Batch, words: dict[float, str]) -> tuple[Floats, Sequence[int]]:
+def _rows(batch: OutputBatch, words: dict[float, str]) -> tuple[Floats, Sequence[int]]:
     """A batch as (n, width) floats, and how many numbers each transcript has, (n,); adds to `words`."""
     if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
         table = batch.reshape(len(batch), -1).astype(np.float64)

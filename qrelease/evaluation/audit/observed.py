@@ -113,7 +113,7 @@ def domain() -> Domain:
     return Domain.coded(SHAPE)
 
 
-def table_of(records: Sequence[Sequence[int]]) -> Table:
+def table_of_records(records: Sequence[Sequence[int]]) -> Table:
     """A table of some records."""
     codes = np.array(records, np.uint8).reshape(-1, len(SHAPE))
     return Table(domain(), tuple(codes[:, i] for i in range(len(SHAPE))))
@@ -123,10 +123,13 @@ def neighbouring(neighbours: Neighbours, least: int = SMALLEST_TABLE) -> list[tu
     """Tables with a neighbour each, one record more, or one replaced: from the least size to 3, and of 39 records."""
     few, many = range(least, 4), len(_ATTACKED_RECORDS) - 1
     if neighbours is Neighbours.ADD_REMOVE:
-        tables = [table_of(_ATTACKED_RECORDS[:n]) for n in (*few, few[-1] + 1)]
-        return [*pairwise(tables), (table_of(_ATTACKED_RECORDS[:many]), table_of(_ATTACKED_RECORDS))]
+        tables = [table_of_records(_ATTACKED_RECORDS[:n]) for n in (*few, few[-1] + 1)]
+        return [*pairwise(tables), (table_of_records(_ATTACKED_RECORDS[:many]), table_of_records(_ATTACKED_RECORDS))]
     sizes = (*(n for n in few if n), many)
-    return [(table_of(_ATTACKED_RECORDS[:n]), table_of([*_ATTACKED_RECORDS[: n - 1], (0, 1)])) for n in sizes]
+    return [
+        (table_of_records(_ATTACKED_RECORDS[:n]), table_of_records([*_ATTACKED_RECORDS[: n - 1], (0, 1)]))
+        for n in sizes
+    ]
 
 
 def neighbouring_persons(
@@ -154,7 +157,7 @@ def neighbouring_persons(
     return [(table(n), table(n - 1, *other)) for n in sizes]
 
 
-def compared(
+def differences(
     name: str,
     mechanism: str,
     door: Door,
@@ -265,7 +268,7 @@ def listening(seen: dict[str, object]) -> Iterator[None]:
         seen |= flat(lines, "log")
 
 
-def account(ledger: Ledger) -> Iterator[tuple[str, object]]:
+def ledger_seen(ledger: Ledger) -> Iterator[tuple[str, object]]:
     """What can be seen in the ledger, by name: what was spent, and each charge."""
     yield "ledger/spent", str(ledger.spent)
     yield from flat([(str(entry.cost), entry.label) for entry in ledger.history()], "ledger/charges")

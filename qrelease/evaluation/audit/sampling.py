@@ -11,9 +11,9 @@ from tqdm import tqdm
 
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.audit.events import choose
-from qrelease.evaluation.audit.features import Batch, Reading
-from qrelease.evaluation.audit.scores import learn
+from qrelease.evaluation.audit.events import strongest_event
+from qrelease.evaluation.audit.features import OutputBatch, Reading
+from qrelease.evaluation.audit.scores import learned_scores
 from qrelease.evaluation.audit.verdict import Audit, clopper_pearson
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, check_cost
@@ -32,13 +32,13 @@ _BLOCK_RUNS: Final = 1 << 16
 class Vectorised(Generic[Data]):
     """A mechanism that makes many independent runs at once; made by `vectorised`."""
 
-    run: Callable[[Data, WordSource, int], Batch]
+    run: Callable[[Data, WordSource, int], OutputBatch]
 
 
-Mechanism = Callable[[Data, WordSource], Any] | Vectorised[Data]
+AuditedMechanism = Callable[[Data, WordSource], Any] | Vectorised[Data]
 
 
-def vectorised(run: Callable[[Data, WordSource, int], Batch]) -> Vectorised[Data]:
+def vectorised(run: Callable[[Data, WordSource, int], OutputBatch]) -> Vectorised[Data]:
     """Mark `run(data, entropy, n)` as a mechanism that returns n transcripts, (n, ...), of independent runs.
 
     Examples
@@ -51,7 +51,7 @@ def vectorised(run: Callable[[Data, WordSource, int], Batch]) -> Vectorised[Data
 
 
 def audit(
-    mechanism: Mechanism[Data],
+    mechanism: AuditedMechanism[Data],
     first: Data,
     second: Data,
     claim: Cost,
@@ -113,9 +113,9 @@ def audit(
     held_out = runs - learning - choosing
     one, two = (_join(_draws(mechanism, data, source, learning)) for data in (first, second))
     reading = Reading.of(one, two)
-    scores = learn(reading, reading.columns(one), reading.columns(two))
+    scores = learned_scores(reading, reading.columns(one), reading.columns(two))
     one, two = (_join(_draws(mechanism, data, source, choosing)) for data in (first, second))
-    event = choose(scores, reading.columns(one), reading.columns(two), claim, held_out, miss)
+    event = strongest_event(scores, reading.columns(one), reading.columns(two), claim, held_out, miss)
     hits = [
         sum(int(event.holds(reading.columns(batch)).sum()) for batch in _draws(mechanism, data, source, held_out))
         for data in (first, second)
@@ -127,7 +127,7 @@ def audit(
 
 
 def worst_pair(
-    mechanism: Mechanism[Data],
+    mechanism: AuditedMechanism[Data],
     pairs: Iterable[tuple[Data, Data]],
     claim: Cost,
     *,
@@ -149,7 +149,7 @@ def worst_pair(
     return found
 
 
-def _draws(mechanism: Mechanism[Data], data: Data, entropy: WordSource, runs: int) -> Iterator[Batch]:
+def _draws(mechanism: AuditedMechanism[Data], data: Data, entropy: WordSource, runs: int) -> Iterator[OutputBatch]:
     """`runs` transcripts in blocks."""
     with tqdm(total=runs, desc="runs", disable=None, leave=False) as progress:
         for start in range(0, runs, _BLOCK_RUNS):
@@ -169,7 +169,7 @@ def _draws(mechanism: Mechanism[Data], data: Data, entropy: WordSource, runs: in
             yield batch
 
 
-def _join(batches: Iterable[Batch]) -> Batch:
+def _join(batches: Iterable[OutputBatch]) -> OutputBatch:
     parts = list(batches)
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)

@@ -32,7 +32,7 @@ class Score:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def learn(reading: Reading, first: Floats, second: Floats) -> list[Score]:
+def learned_scores(reading: Reading, first: Floats, second: Floats) -> list[Score]:
     """Scores to choose from, learned from outputs on both inputs, (n, m) columns each."""
     columns = list(zip(reading.names, first.T, second.T, strict=True))
     cells = [BinnedColumn.of(i, name, p, q, reading.words) for i, (name, p, q) in enumerate(columns)]

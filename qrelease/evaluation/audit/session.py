@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qrelease.data.table import Table
 from qrelease.errors import QReleaseError
-from qrelease.evaluation.audit.observed import Door, Seen, account, flat, listening
+from qrelease.evaluation.audit.observed import Door, Seen, flat, ledger_seen, listening
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import Cost, Neighbours
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _Message = MutableMapping[str, Any]
 
 
-Serving = Callable[[Curator, Path, Online, Cost], AbstractContextManager[tuple["ASGIApp", str]]]
+ServerStarter = Callable[[Curator, Path, Online, Cost], AbstractContextManager[tuple["ASGIApp", str]]]
 """How a server serves a curator's table: the application, and an analyst's token; `apps.server.in_process`."""
 
 
-def server_door(mechanism: Online, cap: Cost, serving: Serving) -> Door:
+def server_door(mechanism: Online, cap: Cost, serving: ServerStarter) -> Door:
     """A session over HTTP, from schema to refusals: each reply's status, headers and content; log lines; the ledger."""
 
     def seen(table: Table, neighbours: Neighbours, seed: int) -> Seen:
@@ -51,7 +51,7 @@ def server_door(mechanism: Online, cap: Cost, serving: Serving) -> Door:
                 found |= asyncio.run(_conversation(app, token))
             except QReleaseError as error:
                 found["error"] = f"{type(error).__name__}: {error}"
-            found |= account(ledger)
+            found |= ledger_seen(ledger)
         return found
 
     return seen

@@ -10,7 +10,7 @@ import numpy as np
 from qrelease._util.typing import Floats
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.evaluation.quality.marginals import cells_of
+from qrelease.evaluation.quality.marginals import record_cells
 
 _NORMAL = 1.959963984540054  # the 97.5 % quantile
 
@@ -35,7 +35,7 @@ def correlations(table: Table, columns: Sequence[int]) -> Floats:
 def cramers_v(table: Table, first: int, second: int) -> float:
     """Cramér's V of two columns, from 0 for independent ones to 1 (Cramér 1946, §21.9); not corrected for its bias."""
     shape = table.domain.shape[first], table.domain.shape[second]
-    counts = np.bincount(cells_of(table, (first, second)), minlength=shape[0] * shape[1]).reshape(shape)
+    counts = np.bincount(record_cells(table, (first, second)), minlength=shape[0] * shape[1]).reshape(shape)
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
     if min(counts.shape) < 2:
         return 0.0

@@ -15,7 +15,7 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Floats
 from qrelease.data.table import Table
-from qrelease.evaluation.quality.marginals import cells_of
+from qrelease.evaluation.quality.marginals import record_cells
 
 _SEARCHED_RECORDS = 500  # records whose nearest neighbours are searched
 _COMPARED_RECORDS = 20_000  # and the real records that these are searched among
@@ -67,7 +67,7 @@ def _keys(tables: tuple[Table, Table]) -> list[Any]:
         axes = (*axes, a)
         last = a == len(domain) - 1
         if last or math.prod(domain.shape[i] for i in (*axes, a + 1)) * 2**31 > 2**62:
-            cells = [cells_of(t, axes) for t in tables]
+            cells = [record_cells(t, axes) for t in tables]
             sizes = math.prod(domain.shape[i] for i in axes)
             joined = np.concatenate([n * sizes + c for n, c in zip(numbers, cells, strict=True)])
             ranks = np.unique(joined, return_inverse=True)[1]

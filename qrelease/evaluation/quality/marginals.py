@@ -37,7 +37,7 @@ def sets_of(columns: int, k: int, most: int) -> tuple[Axes, ...]:
     return tuple(found)
 
 
-def cells_of(table: Table, axes: Axes) -> Ints:
+def record_cells(table: Table, axes: Axes) -> Ints:
     """The cell of the marginal that each record is in, (n,)."""
     shape = [table.domain.shape[a] for a in axes]
     if math.prod(shape) > 2**62:
@@ -49,9 +49,9 @@ def cells_of(table: Table, axes: Axes) -> Ints:
     return found
 
 
-def counts_of(tables: Sequence[Table], axes: Axes) -> list[Ints]:
+def cell_counts(tables: Sequence[Table], axes: Axes) -> list[Ints]:
     """The counts of each table in the cells of a marginal that any of them has a record in; or in all, if few."""
-    cells = [cells_of(table, axes) for table in tables]
+    cells = [record_cells(table, axes) for table in tables]
     size = tables[0].domain.cells(axes)
     if size > _DENSE:
         where, inverse = np.unique(np.concatenate(cells), return_inverse=True)
@@ -64,19 +64,19 @@ def distances(real: Table, others: Sequence[Table], sets: Sequence[Axes]) -> Flo
     """L1 distances of densities, (others, sets), each from 0 to 2."""
     found = np.empty((len(others), len(sets)))
     for j, axes in enumerate(sets):
-        truth, *counts = counts_of([real, *others], axes)
+        truth, *counts = cell_counts([real, *others], axes)
         density = truth / len(real)
         for i, other in enumerate(counts):
             found[i, j] = np.abs(other / len(others[i]) - density).sum()
     return found
 
 
-def score(distance: Floats) -> float:
+def marginal_score(distance: Floats) -> float:
     """(2 - the mean of some L1 distances) * 500.
 
     Examples
     --------
-    >>> score(np.array([0.1, 0.3]))
+    >>> marginal_score(np.array([0.1, 0.3]))
     900.0
     """
     return (2.0 - float(np.mean(distance))) * BEST / 2

@@ -25,7 +25,7 @@ _TREES = 40
 _PENALTY = 1.0  # without it steps diverge where a column foretells rare classes exactly, and the AUC drops to a half
 
 
-def missing() -> str | None:
+def why_untrained() -> str | None:
     """Why no models are trained, None where they are."""
     return None if find_spec("sklearn") else "scikit-learn is not installed: pip install 'qrelease[evaluate]'"
 
@@ -101,11 +101,11 @@ def learned(
     found = []
     for table in (train, synthetic, independent):
         some = part(table, rng.permutation(len(table))[:_ROWS])
-        found.append(foretold(some, truth, target))
+        found.append(prediction_scores(some, truth, target))
     return LearnedColumn(train.domain.names[target], *found)
 
 
-def foretold(train: Table, test: Table, target: int) -> tuple[float, float]:
+def prediction_scores(train: Table, test: Table, target: int) -> tuple[float, float]:
     """How well boosted trees that are trained on one table foretell a column of another: the area and the accuracy."""
     from sklearn.metrics import roc_auc_score
 

@@ -10,17 +10,17 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Floats
 from qrelease.data.table import Table
-from qrelease.evaluation.quality.marginals import counts_of
+from qrelease.evaluation.quality.marginals import cell_counts
 from qrelease.evaluation.quality.quality import Beside, Quality, as_good
 from qrelease.release.report.page import document
 from qrelease.release.report.svg import Series, bars, heat, text
-from qrelease.release.report.tables import table
+from qrelease.release.report.tables import html_table
 
 _CELLS, _SIDE = 16, 12  # bars of a column, and rows and columns of a heat map
 _HEADER = {"": False, "synthetic": True, "sampling floor": True, "independent columns": True}
 
 
-def write(found: Quality, folder: Path) -> None:
+def write_page(found: Quality, folder: Path) -> None:
     """`quality.html` and `quality.json`, into an existing folder."""
     (folder / "quality.html").write_text(html(found), encoding="utf-8")
     (folder / "quality.json").write_text(found.to_json_text() + "\n", encoding="utf-8")
@@ -66,7 +66,7 @@ def _scores(found: Quality) -> str:
         "<h2>k-marginal scores</h2><p>For sets of k columns, the mean d of the L1 distances between the densities of"
         " the two tables; the score is (2 − d) · 500, as NIST’s Collaborative Research Cycle defines it: 1000 for equal"
         " tables. Sets of four and five columns are drawn at random, and so are those of fewer where they are many.</p>"
-        f"{table(_HEADER, rows)}"
+        f"{html_table(_HEADER, rows)}"
     )
 
 
@@ -79,7 +79,7 @@ def _worst(found: Quality) -> str:
     rows = [_row(" × ".join(map(text, w.columns)), w.distance, 4) for k in sorted(found.worst) for w in found.worst[k]]
     return (
         "<h2>Single columns and pairs that are furthest off</h2><p>By the L1 distance of densities, from 0 to 2.</p>"
-        f"{table(header, rows)}<p>Single columns: bars are synthetic records, dots the real ones, per 1000.</p>"
+        f"{html_table(header, rows)}<p>Single columns: bars are synthetic records, dots the real ones, per 1000.</p>"
         f'<div class="cards">{"".join(singles)}</div>'
         "<p>Pairs: how each row of cells is spread over the columns of the picture, real beside synthetic.</p>"
         f'<div class="cards">{"".join(pairs)}</div>'
@@ -102,7 +102,7 @@ def _column(found: Quality, axis: int) -> str:
 def _per_thousand(found: Quality, axes: Axes) -> list[Floats]:
     """The counts per thousand of both tables, in all cells of a small marginal."""
     tables: Sequence[Table] = (found.real, found.synthetic)
-    return [1000 * counts / len(t) for counts, t in zip(counts_of(tables, axes), tables, strict=True)]
+    return [1000 * counts / len(t) for counts, t in zip(cell_counts(tables, axes), tables, strict=True)]
 
 
 def _pair(found: Quality, axes: Axes) -> str:
@@ -134,8 +134,8 @@ def _together(found: Quality) -> str:
     ]
     pairs = [(text(a), text(b), f"{real:.3f}", f"{ours:.3f}") for a, b, real, ours in found.associated]
     header = {"first": False, "second": False, "real": True, "synthetic": True}
-    parts = [f"<h2>What goes together</h2>{table(_HEADER, gaps)}<p>Cramér’s V that is furthest off:</p>"]
-    parts.append(table(header, pairs))
+    parts = [f"<h2>What goes together</h2>{html_table(_HEADER, gaps)}<p>Cramér’s V that is furthest off:</p>"]
+    parts.append(html_table(header, pairs))
     for r in found.regressed:
         listed = [(text(n), f"{v:.4g} ± {w:.2g}", f"{o:.4g} ± {x:.2g}") for n, v, w, o, x in r.coefficients]
         parts.append(
@@ -144,7 +144,7 @@ def _together(found: Quality) -> str:
             f" intervals is {r.overlap.synthetic:.3f}, of the sampling floor {r.overlap.floor:.3f}, of independent"
             f" columns {r.overlap.independent:.3f}.</p>"
         )
-        parts.append(table({"column": False, "real": True, "synthetic": True}, listed))
+        parts.append(html_table({"column": False, "real": True, "synthetic": True}, listed))
     return "".join(parts)
 
 
@@ -168,8 +168,10 @@ def _models(found: Quality) -> str:
         each = (f.from_real, f.from_synthetic, f.from_independent)
         rows.append((f"{text(f.target)}: AUC", *(f"{auc:.3f}" for auc, _ in each)))
         rows.append((f"{text(f.target)}: accuracy", *(f"{right:.3f}" for _, right in each)))
-    foretold = f"<p>Foretelling a column of real records that no model saw:</p>{table(trained, rows)}" if rows else ""
-    return f"<h2>What models make of it</h2>{table(header, told)}{foretold}"
+    foretold = (
+        f"<p>Foretelling a column of real records that no model saw:</p>{html_table(trained, rows)}" if rows else ""
+    )
+    return f"<h2>What models make of it</h2>{html_table(header, told)}{foretold}"
 
 
 def _copies(found: Quality) -> str:
@@ -185,7 +187,7 @@ def _copies(found: Quality) -> str:
         "<h2>Copies</h2><p>The real table is halved at random; synthetic records are compared with the first half as"
         " the second half is. Where they match more of it than the second half does, they may be copies. These figures"
         " prove nothing about privacy: that is what the release’s guarantee is for.</p>"
-        f"{table({'': False, 'synthetic': True, 'a second real sample': True}, rows)}"
+        f"{html_table({'': False, 'synthetic': True, 'a second real sample': True}, rows)}"
     )
 
 

@@ -30,9 +30,9 @@ from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality.marginals import BEST, sets_of
-from qrelease.noise.calibration import calibrated, currency
+from qrelease.noise.calibration import calibrated, currency, sensitivity_of_one
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, PureDP, split
+from qrelease.privacy.costs import Cost, Neighbours, split
 from qrelease.release.synthetic import MAX_ROWS
 from qrelease.statistics.base import BETA, EstimateResult, Measured, Value, spelled
 from qrelease.statistics.private_columns import PrivateColumns, moves
@@ -131,7 +131,9 @@ class MarginalScores:
         shares = _Shares.of(cost, neighbours, len(sets))
         counting = None if shares.counting is None else calibrated(1, shares.counting)[0]
         moved = [sensitivity(self.public, s, neighbours) for s in sets]
-        return counting, [_calibrated(m, part) for m, part in zip(moved, shares.scores, strict=True)]
+        return counting, [
+            calibrated(sensitivity_of_one(m, part), part)[0] for m, part in zip(moved, shares.scores, strict=True)
+        ]
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
@@ -146,10 +148,10 @@ class MarginalScores:
         near = min(max(records, 1), _MAX_RECORDS)
         value, interval, spread = dict[str, Value](), list[tuple[float, float]](), 0.0
         for each, part in zip(sets, shares.scores, strict=True):
-            exact = distance(private, self.public, near, each)
+            exact = marginal_distance(private, self.public, near, each)
             moved = sensitivity(self.public, each, private.neighbours)
             what = f"distance of {len(each)} marginals on {len(each[0])}"
-            noisy, law = private.measure(what, np.array([exact]), _moved(moved, part), part)
+            noisy, law = private.measure(what, np.array([exact]), sensitivity_of_one(moved, part), part)
             unit = len(self.public) * near * len(each)
             score = (2.0 - int(noisy[0]) / unit) * BEST / 2
             error = (law.reach(beta) / unit + reach / near) * BEST / 2
@@ -186,7 +188,7 @@ def sensitivity(public: Table, sets: tuple[Axes, ...], neighbours: Neighbours) -
     return len(public) * len(sets) * moves(neighbours)
 
 
-def distance(private: PrivateColumns, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
+def marginal_distance(private: PrivateColumns, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
     """U, see the module. Private."""
     names, found = private.domain.names, 0
     for axes in sets:
@@ -199,15 +201,6 @@ def distance(private: PrivateColumns, public: Table, records: int, sets: tuple[A
 def _sets(domain: Domain) -> list[tuple[Axes, ...]]:
     """The sets of columns of each score."""
     return [sets_of(len(domain), k, SETS) for k in ORDERS if k <= len(domain)]
-
-
-def _moved(most: int, cost: Cost) -> int:
-    """Of one number: Δ₁ for pure ε, else Δ₂²."""
-    return most if isinstance(cost, PureDP) else most**2
-
-
-def _calibrated(most: int, cost: Cost) -> Noise:
-    return calibrated(_moved(most, cost), cost)[0]
 
 
 def _of_bins(domain: Domain) -> Domain:

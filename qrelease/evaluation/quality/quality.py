@@ -21,8 +21,8 @@ from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality.associations import correlations, cramers_v, ordered, overlap, regression
 from qrelease.evaluation.quality.copies import Copies, copies, part
-from qrelease.evaluation.quality.marginals import distances, score, sets_of
-from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, missing, told_apart
+from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
+from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, told_apart, why_untrained
 from qrelease.evaluation.results import NOTICE
 
 SETS: Final[dict[int, int]] = {1: 200, 2: 500, 3: 500, 4: 100, 5: 100}
@@ -217,7 +217,7 @@ def quality(
     others = (synthetic, floor, independent)
     k_marginal, worst = _marginals(real, others)
     correlation, association, associated = _associations(real, others)
-    skipped = [] if missing() is None else [f"models: {missing()}"]
+    skipped = [] if why_untrained() is None else [f"models: {why_untrained()}"]
     regressed = tuple(r for r in (_regressed(real, others, target) for target in goals) if r is not None)
     told, foretold = _models(real, synthetic, independent, goals, skipped, rng)
     return Quality(
@@ -254,7 +254,7 @@ def _marginals(real: Table, others: Sequence[Table]) -> tuple[dict[int, Beside],
             break
         sets = sets_of(len(real.domain), k, most)
         gaps = distances(real, others, sets)
-        found[k] = Beside(*(score(gap) for gap in gaps))
+        found[k] = Beside(*(marginal_score(gap) for gap in gaps))
         if k <= 2:
             furthest = np.argsort(-gaps[0], kind="stable")[:_SHOWN_TABLES]
             worst[k] = tuple(_worst(real, sets[i], gaps[:, i]) for i in furthest)
@@ -327,7 +327,7 @@ def _models(
     skipped: list[str],
     rng: np.random.Generator,
 ) -> tuple[tuple[Told, Told] | None, tuple[LearnedColumn, ...]]:
-    if missing() is not None or len(real.domain) < 2:
+    if why_untrained() is not None or len(real.domain) < 2:
         return None, ()
     order = rng.permutation(len(real))
     half = len(real) // 2

@@ -17,7 +17,7 @@ from qrelease.inference.synopsis import Synopsis
 from qrelease.inference.update_rules import BoundedRule, ConditionalRule, Projection, UpdateRule
 from qrelease.mechanisms.accuracy import BETA, promise
 from qrelease.mechanisms.base import MechanismResult
-from qrelease.mechanisms.iterative.distinguishers import Distinguisher, Select, cells_of
+from qrelease.mechanisms.iterative.distinguishers import Distinguisher, Select, all_cells
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first
 from qrelease.privacy.conversions import zcdp_of
@@ -69,7 +69,7 @@ def iterate(
     Raises `InvalidInput` for a rule whose state does not answer with finite counts, or a table's with negative ones,
     and for a distinguisher that finds something else than one group of queries over the table's domain.
     """
-    check_answers(state, workload)
+    check_state_answers(state, workload)
     for step in tqdm(rounds, desc="rounds", disable=None, leave=False):
         chosen = distinguisher.distinguish(private, state, workload, step.selection, step.measurement)
         _check_one_group(chosen)
@@ -78,7 +78,7 @@ def iterate(
         if enough and np.abs(measurements[-1].values - state.answer(chosen)).max() < enough:
             break
         state = rule.update(state, measurements)
-        check_answers(state, workload)
+        check_state_answers(state, workload)
     return state
 
 
@@ -89,7 +89,7 @@ def _check_one_group(chosen: Workload) -> None:
         raise InvalidInput(f"a distinguisher must find one group of queries, got {len(chosen.groups):,}")
 
 
-def check_answers(state: Synopsis, workload: Workload) -> None:
+def check_state_answers(state: Synopsis, workload: Workload) -> None:
     """`InvalidInput` unless a state answers with (k,) finite counts, of which none is negative if it has a table."""
     if not isinstance(state, Synopsis):
         raise InvalidInput(f"the update rule's state must be a synopsis, got {type(state).__name__}")
@@ -184,9 +184,9 @@ class IterativeConstruction:
         rule = self.rule or Projection(TRIED_ALPHAS[0])
         self._rounds(rule, workload, rest, neighbours)
         start = rule.start(workload.domain, workload.sets, 1.0)
-        check_answers(start, workload)
+        check_state_answers(start, workload)
         if not self.distinguisher.confined:
-            check_answers(start, cells_of(workload))
+            check_state_answers(start, all_cells(workload))
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then run the rounds."""

@@ -199,7 +199,7 @@ class PerturbedLeader:
         measurement: PureDP | ZCDP,
     ) -> Workload:
         """One query on one of the workload's marginals."""
-        cells = cells_of(workload)
+        cells = all_cells(workload)
         noisy = np.concatenate([m.values for m in private.measure(cells, cost)])
         largest, found = -math.inf, cells.groups[0]
         for group, gaps in zip(cells.groups, np.split(noisy - state.answer(cells), cells.bounds[1:-1]), strict=True):
@@ -217,7 +217,7 @@ class PerturbedLeader:
         The noise of a query is that of at most all cells of its marginal: beyond `Noise.sum_bound` at ln(2|Q|/β) with
         probability at most β/|Q|, on either side.
         """
-        noise, _ = noise_for(cells_of(workload), cost, neighbours)
+        noise, _ = noise_for(all_cells(workload), cost, neighbours)
         marginals = [workload.domain.project(s) for s in workload.sets]
         queries = np.logaddexp.reduce([self.oracle.log_count(m) for m in marginals])
         cells, tail = max(m.size for m in marginals), math.log(2 / beta) + float(queries)
@@ -270,7 +270,7 @@ def _single(workload: Workload, index: int) -> Workload:
     return Workload(workload.domain, (single(workload.groups[i], index - int(workload.bounds[i])),))
 
 
-def cells_of(workload: Workload) -> Workload:
+def all_cells(workload: Workload) -> Workload:
     """All cells of the workload's marginals."""
     domain = workload.domain
     return Workload(domain, tuple(Group(s, Cells(domain.cells(s))) for s in workload.sets))

@@ -24,7 +24,7 @@ from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.iterative.construction import MAX_ROUNDS, Round, cheaper_currency, iterate
 from qrelease.mechanisms.iterative.distinguishers import Select, Selectable
 from qrelease.mechanisms.private_data import Private
-from qrelease.noise.calibration import Rule, calibrated, counting_first
+from qrelease.noise.calibration import Rule, better_rule, calibrated, counting_first
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Workload
@@ -207,7 +207,7 @@ class MWEM:
             return MechanismResult(state, (*bought, *measurements), {"rounds": 0, "records": total})
         if measurements:
             state = rule.update(state, measurements)
-        select = Select(self.choice, self.rule or _better_rule(whole))
+        select = Select(self.choice, self.rule or better_rule(whole))
         plan = Round.equal(rest, rounds, self.selection)
         state = iterate(private, workload, state, rule, select, plan, measurements)
         return MechanismResult(
@@ -254,10 +254,6 @@ def _updates(workload: Workload) -> int:
 def _spent_currency(cost: Cost, workload: Workload) -> PureDP | ZCDP:
     """What the mechanism spends a cost in: T, the number of draws, is taken as that of the groups, at most 32."""
     return cheaper_currency(cost, min(len(workload.groups), 32))
-
-
-def _better_rule(cost: PureDP | ZCDP) -> Rule:
-    return "permute-and-flip" if isinstance(cost, PureDP) else "exponential"
 
 
 def _refined(counts: Sequence[Measurement]) -> float:

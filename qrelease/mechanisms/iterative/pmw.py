@@ -37,14 +37,14 @@ import numpy as np
 from qrelease._util import memory
 from qrelease._util.validate import positive_probability, whole
 from qrelease.data.domain import Domain
-from qrelease.data.schema import digests
+from qrelease.data.schema import column_digests
 from qrelease.errors import InvalidInput, LedgerError, StreamHalted
 from qrelease.inference.histogram import check_size
 from qrelease.inference.hypotheses import Dual
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.update_rules import Hedge
 from qrelease.mechanisms.base import OnlineAnswer
-from qrelease.mechanisms.iterative.pmw_accuracy import STEPS, PMWSetting, PMWTerms, shares
+from qrelease.mechanisms.iterative.pmw_accuracy import STEPS, PMWSetting, PMWTerms, pmw_costs
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import NumericSparse
@@ -115,7 +115,7 @@ class PrivateMultiplicativeWeights:
         memory.check(
             CELL_BYTES * domain.size, f"a session over {domain.size:,} cells", "use fewer columns or coarser bins"
         )
-        shares(cost, neighbours)
+        pmw_costs(cost, neighbours)
         if records is not None:
             self._setting(domain, cost, neighbours, records).terms(self.alpha)
 
@@ -128,11 +128,11 @@ class PrivateMultiplicativeWeights:
         """
         domain, entries = private.domain, [json.loads(e) for e in journal.entries]
         if not entries:
-            counting, _ = shares(cost, private.neighbours)
+            counting, _ = pmw_costs(cost, private.neighbours)
             records, insecure = max(1, round(private.count(counting)[0])), is_insecure(private.entropy)
-            entries.append({"columns": digests(domain), "records": records, "insecure": insecure})
+            entries.append({"columns": column_digests(domain), "records": records, "insecure": insecure})
             journal.append(_line(entries[0]))
-        if entries[0]["columns"] != digests(domain):
+        if entries[0]["columns"] != column_digests(domain):
             raise LedgerError(
                 f"the session with key {journal.charge.key!r} is over other columns, labels or bins; go on with what it"
                 " was opened with, or use another key"

@@ -106,8 +106,8 @@ class PMWSetting:
 
     @classmethod
     def of(cls, domain: Domain, queries: int, beta: float, cost: Cost, neighbours: Neighbours, n: int) -> PMWSetting:
-        """The setting of a session, by its β, cost and number of records. Raises `InvalidInput` where `shares` does."""
-        counting, stream = shares(cost, neighbours)
+        """The setting of a session, by its β, cost and number of records; `InvalidInput` as `pmw_costs` raises it."""
+        counting, stream = pmw_costs(cost, neighbours)
         costs = _currencies(stream)
         if counting is None:
             return cls(domain, queries, beta, costs, n, 0)
@@ -163,7 +163,7 @@ class PMWSetting:
         return PMWTerms(alpha, self.queries, self.records, cost, updates, threshold, noise, *errors)
 
 
-def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | None, PureDP | ApproxDP]:
+def pmw_costs(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | None, PureDP | ApproxDP]:
     """What buys the number of records, where that is private, and what the sparse vector spends."""
     check_cost(cost)
     if isinstance(cost, ZCDP):

@@ -79,7 +79,7 @@ def branches(size: int) -> int:
     return next(b for b in range(2, MAX_BRANCHES + 1) if b ** levels(size) >= size)
 
 
-def measured(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int, draw: Draw) -> Pieces:
+def measured_leaves(points: Ints, counts: Ints, size: int, scale: Fraction, parts: int, draw: Draw) -> Pieces:
     """The leaves of the tree.
 
     Parameters

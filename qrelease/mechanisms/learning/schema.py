@@ -13,7 +13,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.learning import partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
-from qrelease.mechanisms.learning.point_tree import levels, measured
+from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, split
@@ -23,7 +23,7 @@ LEARNING_SHARE = 0.1
 `python -m benchmarks.learning --shares` compares parts."""
 
 
-def check(domain: Domain, cost: Cost) -> None:
+def check_learning(domain: Domain, cost: Cost) -> None:
     """Raise `InvalidInput` where nothing is to be learned, for a cost in zCDP, and for categories without a δ."""
     check_cost(cost, PureDP, ApproxDP)
     if not domain.undecided:
@@ -33,9 +33,9 @@ def check(domain: Domain, cost: Cost) -> None:
         raise InvalidInput(f"categories that are to be learned ({', '.join(keyed)}) need a delta above 0")
 
 
-def shares(domain: Domain, cost: Cost) -> dict[str, Cost]:
+def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
     """What each column that is to be learned costs: of ε as much for each, and of δ for each with categories."""
-    check(domain, cost)
+    check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]
     keyed = [a for a in open_ if a.kind == "category"]
     pure = split(PureDP(cost.to_json()["epsilon"]), [1] * len(open_))
@@ -52,7 +52,7 @@ def what(attribute: Attribute) -> str:
     return f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}"
 
 
-def stand_in(domain: Domain) -> Domain:
+def learnable_domain(domain: Domain) -> Domain:
     """A domain such as may be learned, with even bins and few categories: for checks before anything is charged."""
     return Domain(tuple(_stand_in(a) if a.undecided else a for a in domain))
 
@@ -68,9 +68,9 @@ def _stand_in(attribute: Attribute) -> Attribute:
 def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
     """The parts of one cost for what a schema leaves open, and for a release: of δ only where categories are learned.
 
-    Raises what `check` does.
+    Raises what `check_learning` does.
     """
-    check(domain, cost)
+    check_learning(domain, cost)
     parts = [LEARNING_SHARE, 1 - LEARNING_SHARE]
     if isinstance(cost, ApproxDP) and not any(a.undecided and a.kind == "category" for a in domain):
         pure, left = split(PureDP(cost.epsilon), parts)
@@ -83,9 +83,9 @@ def learn(private: Private, cost: Cost) -> Domain:
     """The domain with all bins and categories known, each column spent for before it is looked at.
 
     private   over a domain that leaves some open
-    cost      of which each such column costs its part of `shares`
+    cost      of which each such column costs its part of `column_costs`
     """
-    parts = shares(private.domain, cost)
+    parts = column_costs(private.domain, cost)
     made = []
     for attribute in private.domain:
         if attribute.undecided:
@@ -110,7 +110,7 @@ def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
     def draw(scale: Fraction, count: int) -> Ints:
         return discrete_laplace(scale, count, private.entropy)
 
-    pieces = measured(points, counts, size, scale, attribute.learn, draw)
+    pieces = measured_leaves(points, counts, size, scale, attribute.learn, draw)
     edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn))
     return replace(attribute, learn=0, edges=edges, shape=shape_of(pieces))
 

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from qrelease._util.typing import Axes
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.queries.canonical import CanonicalQuery, named
+from qrelease.queries.canonical import CanonicalQuery, canonical_name
 from qrelease.queries.classes import Parities
 from qrelease.queries.families import Cells, Vectors
 from qrelease.queries.workload import Group, Workload, single
@@ -60,7 +60,7 @@ class CanonicalGroup:
             width = -(-family.cells // 8)
             rows = ((1 << 8 * width - 1 - i).to_bytes(width, "big") for i in range(family.cells))
             return cls(group, tuple(CanonicalQuery(group.axes, 1.0, row) for row in rows), len(group.axes))
-        found = [named(domain, single(group, i)) for i in range(family.count)]
+        found = [canonical_name(domain, single(group, i)) for i in range(family.count)]
         queries = tuple(query for query, _ in found)
         if len(queries) == 1 and not (queries[0].axes == group.axes and isinstance(family, Vectors)):
             group = queries[0].group(domain)

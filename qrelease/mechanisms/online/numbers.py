@@ -33,7 +33,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
-from qrelease.mechanisms.online.quotes import Purse, Quote, total_cost
+from qrelease.mechanisms.online.quotes import Purse, Quote, price_of, total_cost
 from qrelease.privacy.costs import ZCDP, Cost
 from qrelease.queries.families import GRID, Vectors
 from qrelease.queries.numeric import NumericQuestion
@@ -161,7 +161,7 @@ def _steps(session: AnsweringSession, families: Families) -> list[Cost]:
     n = None if session.missing(records) else _values(session.answers(records))
     left = 0
     for p in question.probabilities:
-        search = _Search(families, p)
+        search = _QuantileSearch(families, p)
         while n is not None and not search.done and not session.missing(search.family):
             search.take(_values(session.answers(search.family)), n)
         left += search.steps
@@ -178,22 +178,18 @@ class _UpTo:
     def __init__(self, quoted: Sequence[Quote], inner: Purse | None) -> None:
         costs = [q.cost for q in quoted if q.cost is not None]
         self._inner = inner
-        self._left = {kind: sum(_size(c) for c in costs if isinstance(c, ZCDP) == kind) for kind in (True, False)}
+        self._left = {kind: sum(price_of(c) for c in costs if isinstance(c, ZCDP) == kind) for kind in (True, False)}
 
     def admits(self, cost: Cost) -> None:
-        if _size(cost) > self._left[isinstance(cost, ZCDP)] * (1 + 1e-9):
+        if price_of(cost) > self._left[isinstance(cost, ZCDP)] * (1 + 1e-9):
             raise BudgetExceeded("it would cost more than was quoted; ask for a new quote")
         if self._inner is not None:
             self._inner.admits(cost)
 
     def spend(self, cost: Cost) -> None:
-        self._left[isinstance(cost, ZCDP)] -= _size(cost)
+        self._left[isinstance(cost, ZCDP)] -= price_of(cost)
         if self._inner is not None:
             self._inner.spend(cost)
-
-
-def _size(cost: Cost) -> float:
-    return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
 
 
 @final
@@ -455,7 +451,7 @@ class _Quantiles:
 
     def _cells(self, p: float, n: Floats) -> tuple[Ints, Floats]:
         """The first cell of each group up to which there are p of its records; and the error of the last step."""
-        search, error = _Search(self._families, p), np.zeros(len(n))
+        search, error = _QuantileSearch(self._families, p), np.zeros(len(n))
         while not search.done:
             running, error = self._asked.values(search.family)
             search.take(running, n)
@@ -463,7 +459,7 @@ class _Quantiles:
 
 
 @final
-class _Search:
+class _QuantileSearch:
     """The cells, of each group, that its quantile may still be in: `low` to `high`, halved at each step."""
 
     def __init__(self, families: Families, p: float) -> None:

@@ -23,6 +23,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.prices import Offer, Prices
+from qrelease.mechanisms.online.quotes import price_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP
 from qrelease.privacy.filters import Tally
 from qrelease.queries.canonical import CanonicalQuery
@@ -103,11 +104,6 @@ class Purchase:
     def learned_queries(self, domain: Domain) -> CanonicalQuery | Group:
         """What the hypothesis learns from, of a purchase of answers: one canonical query, or a family."""
         return self.queries[0] if len(self.queries) == 1 else self.workload(domain).groups[0]
-
-
-def price_of(cost: PureDP | ApproxDP | ZCDP) -> float:
-    """A cost as a price: its ρ, or its ε."""
-    return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
 
 
 @final

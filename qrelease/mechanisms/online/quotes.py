@@ -38,6 +38,11 @@ class Purse(Protocol):
         """Take a cost out of it; `BudgetExceeded` if it does not hold that."""
 
 
+def price_of(cost: Cost) -> float:
+    """A cost as a price: its ρ, or its ε."""
+    return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
+
+
 def total_cost(cap: Cost, costs: Sequence[Cost]) -> Cost | None:
     """What purchases of a session with this cap cost together, rounded up; None if there were none."""
     if len(costs) < 2:

@@ -46,7 +46,7 @@ import numpy as np
 
 from qrelease._util.validate import natural, positive_probability
 from qrelease.data.domain import Domain
-from qrelease.data.schema import digests
+from qrelease.data.schema import column_digests
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.inference.histogram import Histogram
 from qrelease.mechanisms.base import OnlineAnswer
@@ -161,7 +161,7 @@ class Online:
             "alpha": self.alpha,
             "beta": self.beta,
             "declared": self.declared and [self.declared.order, self.declared.ranges],
-            "columns": digests(private.domain),
+            "columns": column_digests(private.domain),
         }
         with journal.writing() as entries:
             if not entries:

@@ -45,7 +45,7 @@ from qrelease._util.typing import Ints
 from qrelease.mechanisms.small_db.databases import Bounds, Cut, Databases
 from qrelease.noise import exact_cdfs
 from qrelease.noise.entropy import Entropy, WordSource
-from qrelease.noise.exact_reals import GUARD, Interval, exp_negative, invert, uniform_below
+from qrelease.noise.exact_reals import GUARD, Enclosure, exp_negative, invert, uniform_below
 from qrelease.noise.kernels import accept, rate
 
 MAX_WORK: Final = 1 << 29
@@ -220,7 +220,7 @@ class NodeLaw:
     counts: tuple[int, ...]
     gamma: Fraction
 
-    def thresholds(self, bits: int) -> tuple[Interval, ...]:
+    def thresholds(self, bits: int) -> tuple[Enclosure, ...]:
         """A law as `exact_reals` has it: enclosures of P(value <= i) for all i but the last, on the scale 2^bits."""
         scale = bits + 2 * GUARD + sum(self.counts).bit_length()
         factor = exp_negative(self.gamma, scale)

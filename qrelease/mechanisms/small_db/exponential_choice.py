@@ -36,7 +36,7 @@ Rarely a draw is decided by the exact law alone, which is made of large integers
 """
 
 
-def shares(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP]:
+def choice_costs(cost: Cost, neighbours: Neighbours) -> tuple[PureDP | ZCDP | None, PureDP | ZCDP]:
     """What buys the number of records, where that is private, and what pays for the choice.
 
     Of an (ε, δ) the ε is spent: the exponential mechanism has no use for δ, and as zCDP it would buy less.
@@ -71,11 +71,11 @@ def excess(candidates: int, cost: Cost, neighbours: Neighbours, beta: float) -> 
 
     2 (ln N + ln(1/β)) / ε (Dwork & Roth 2014, Corollary 3.12, with Δ = 1).
     """
-    _, choosing = shares(cost, neighbours)
+    _, choosing = choice_costs(cost, neighbours)
     return 2 * (math.log(candidates) - math.log(beta)) / float(selection_epsilon(choosing, "exponential"))
 
 
-def promised_error(
+def promised_choice_error(
     radius: float, candidates: int, n: float, cost: Cost, neighbours: Neighbours, beta: float, largest: float = 1.0
 ) -> float:
     """With probability 1 - β the chosen one of so many synopses is off by at most this fraction of n.
@@ -97,5 +97,5 @@ def count_error(cost: Cost, neighbours: Neighbours, beta: float) -> float:
 
     Clipping to at most `MAX_COUNT` only brings them closer. A ñ of 1 may stand for no record at all: t is at least 1.
     """
-    counting, _ = shares(cost, neighbours)
+    counting, _ = choice_costs(cost, neighbours)
     return 0.0 if counting is None else max(calibrated(1, counting)[0].reach(beta / 2), 1.0)

@@ -94,7 +94,7 @@ class Net:
 
         `TooLarge` for too many answers.
         """
-        exponential_choice.shares(cost, neighbours)
+        exponential_choice.choice_costs(cost, neighbours)
         self._check_domain(workload)
         if len(self.net) * len(workload) > MAX_ANSWERS:
             raise TooLarge(
@@ -110,7 +110,7 @@ class Net:
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then draw one synopsis."""
-        counting, choice = exponential_choice.shares(cost, private.neighbours)
+        counting, choice = exponential_choice.choice_costs(cost, private.neighbours)
         counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
         answers, unit = exponential_choice.exact_answers(private, workload)
@@ -138,7 +138,7 @@ class Net:
         """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
 
         α + 2 (ln N + ln(1/β)) / (εn) for an α-net of N (Dwork & Roth 2014, Proposition 5.2), and what
-        `exponential_choice.promised_error` adds under add-remove. Above 1 it says nothing. α is the `radius`; by
+        `exponential_choice.promised_choice_error` adds under add-remove. Above 1 it says nothing. α is the `radius`; by
         default the upper bound that `net_radius.radius` proves of it, in seconds. `InvalidInput` for a net over another
         domain.
         """
@@ -151,7 +151,9 @@ class Net:
 
     def _error(self, alpha: float, n: float, cost: Cost, neighbours: Neighbours, beta: float) -> float:
         # The synopsis that is near answers with no more than 1 + α, as fractions.
-        promised = exponential_choice.promised_error(alpha, len(self.net), n, cost, neighbours, beta, largest=1 + alpha)
+        promised = exponential_choice.promised_choice_error(
+            alpha, len(self.net), n, cost, neighbours, beta, largest=1 + alpha
+        )
         return promised + ROUNDING_ERROR / n
 
     def _check_domain(self, workload: Workload) -> None:

@@ -108,7 +108,7 @@ class SmallDB:
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """Raise `TooLarge` for a range that cannot be searched, `InvalidInput` for a cost too small for the draws."""
-        exponential_choice.shares(cost, neighbours)
+        exponential_choice.choice_costs(cost, neighbours)
         check_dense(workload)
         size, cells = self.fixed_size(workload) or 1, workload.domain.size
         check_range(len(workload), cells, 1)
@@ -127,7 +127,7 @@ class SmallDB:
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is private, then draw one database."""
-        counting, choice = exponential_choice.shares(cost, private.neighbours)
+        counting, choice = exponential_choice.choice_costs(cost, private.neighbours)
         counted, measured = exponential_choice.count_records(private, counting)
         n = max(counted, 1)
         size = self.fixed_size(workload) or _promising_size(workload, n, selection_epsilon(choice, "exponential"))
@@ -146,9 +146,9 @@ class SmallDB:
         """With probability 1 - β no answer is off by more than this fraction of a table of n `records`.
 
         `vc.small_database_error` + 2 (ln N + ln(1/β)) / (εn): Dwork & Roth 2014, Proposition 4.4, or Theorem 4.9 with a
-        dimension, where N = C(|X| + m - 1, m) was bounded by |X|^m; and what `exponential_choice.promised_error` adds
-        under add-remove. Where m follows from the noisy n, the worst of all m that may come of it. Above 1 it says
-        nothing.
+        dimension, where N = C(|X| + m - 1, m) was bounded by |X|^m; and what
+        `exponential_choice.promised_choice_error` adds under add-remove. Where m follows from the noisy n, the worst of
+        all m that may come of it. Above 1 it says nothing.
         """
         beta, n = positive_probability("beta", beta), whole("records", records, least=1)
         sizes = self.possible_sizes(workload, n, cost, neighbours, beta)
@@ -159,7 +159,7 @@ class SmallDB:
     ) -> float:
         """The error that m promises, a fraction of n."""
         radius = small_database_error(size, len(workload), self.dimension)
-        return exponential_choice.promised_error(
+        return exponential_choice.promised_choice_error(
             radius, range_size(workload.domain.size, size), n, cost, neighbours, beta
         )
 
@@ -220,7 +220,7 @@ class SmallDB:
         if size is not None:
             return range(size, size + 1)
         off = math.ceil(exponential_choice.count_error(cost, neighbours, beta))
-        epsilon = selection_epsilon(exponential_choice.shares(cost, neighbours)[1], "exponential")
+        epsilon = selection_epsilon(exponential_choice.choice_costs(cost, neighbours)[1], "exponential")
         least, most = (_promising_size(workload, max(n + d, 1), epsilon) for d in (-off, off))
         return range(least, most + 1)
 

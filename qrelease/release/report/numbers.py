@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from qrelease.release.number_rows import COLUMNS, number_rows
 from qrelease.release.report.svg import text
-from qrelease.release.report.tables import LISTED, folded, table
+from qrelease.release.report.tables import LISTED, folded, html_table
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -17,7 +17,7 @@ _SHOWN: Final = 100
 """Questions whose answers are on the page."""
 
 
-def numbers(release: Release) -> str:
+def number_tables(release: Release) -> str:
     """A table for each question; nothing where none was asked."""
     if release.measured_sums is None:
         return ""
@@ -27,7 +27,9 @@ def numbers(release: Release) -> str:
         shown = [[text(cell) for cell in (row[1], row[2], f"{row[3]} to {row[4]}", row[5], row[8])] for row in rows]
         header = {"group": False, "value": True, "95 %": True, "unbiased": True, "records": True}
         note = f"<p class=note>{text(rows[0][-1])}</p>" if rows[0][-1] else ""
-        parts.append(f"{folded(text(question), len(rows))}{table(header, shown[:LISTED], len(rows))}{note}</details>")
+        parts.append(
+            f"{folded(text(question), len(rows))}{html_table(header, shown[:LISTED], len(rows))}{note}</details>"
+        )
     return (
         "<h2>Numbers</h2><p>Tables of sums and counts were measured together, by group. A value and its interval are"
         " what to publish: means and shares of small groups are drawn towards what groups have in common, and the"

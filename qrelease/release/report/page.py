@@ -27,9 +27,9 @@ from qrelease.queries.families import Cells, Intervals, Queries, Vectors
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.report.figures import figures
-from qrelease.release.report.numbers import numbers
+from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
-from qrelease.release.report.tables import LISTED, folded, pairs, table
+from qrelease.release.report.tables import LISTED, folded, html_table, pairs
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -47,7 +47,7 @@ def html(release: Release, page: bool = True) -> str:
     head = f"{_alarm(release)}{_missed(release)}<h1>{_title(release)}</h1>{_lead(release)}{_facts(release)}"
     if not page:
         return f'<style>{_css()}</style><div class="qrelease">{head}</div>'
-    parts = (_accuracy, _promise, _limits, _asked, numbers, figures, _budget, _measured, _made)
+    parts = (_accuracy, _promise, _limits, _asked, number_tables, figures, _budget, _measured, _made)
     return document(_title(release), head + "".join(part(release) for part in parts))
 
 
@@ -240,7 +240,7 @@ def _asked(release: Release) -> str:
         families[family] += 1
         queries[family] += group.queries.count
     rows = [(f"{families[f]:,}", f[0], str(f[1]), f"{queries[f]:,}") for f in families]
-    asked = table({"how many": True, "of what": False, "columns in each": True, "queries": True}, rows)
+    asked = html_table({"how many": True, "of what": False, "columns in each": True, "queries": True}, rows)
     return f"<h2>What was asked</h2>{asked}{_answers(release)}"
 
 
@@ -267,7 +267,7 @@ def _answers(release: Release) -> str:
         for query, value, bar, noisy, error in islice(zip(workload.texts(), *found, strict=True), _ANSWERS)
     ]
     more = f"<p class=note>and {whole - _ANSWERS:,} more</p>" if whole > _ANSWERS else ""
-    return table({"query": False, "records": True, "measured": True}, rows) + more
+    return html_table({"query": False, "records": True, "measured": True}, rows) + more
 
 
 def _with_bar(value: float, bar: float) -> str:
@@ -315,7 +315,7 @@ def _bars(release: Release) -> str:
         "<p>Publish each answer with its error bar, <code>answer</code> ± <code>model_95</code>: the truth lies within"
         f" it with probability {CONFIDENCE:.0%}, for each answer by itself. Where a group of queries was not measured,"
         " the bar is what the measured margins allow, and so rather wide. How wide the bars are, in records, by the"
-        f" number of columns that a query is about:</p>{table(header, rows)}{_misfit(release)}"
+        f" number of columns that a query is about:</p>{html_table(header, rows)}{_misfit(release)}"
     )
 
 
@@ -383,7 +383,7 @@ def _budget(release: Release) -> str:
     return (
         f"<h2>Where the budget went</h2><p>{parts} to {text(comes)}, within the promised {text(release.cost)}."
         f"</p>{_shares(release.spends)}{folded('Every part', len(rows))}"
-        f"{table({'drawn': False, 'times': True, 'cost of each': False}, rows)}</details>"
+        f"{html_table({'drawn': False, 'times': True, 'cost of each': False}, rows)}</details>"
     )
 
 
@@ -411,7 +411,7 @@ def _measured(release: Release) -> str:
         " follows from that. The scale and the error bar are those of the numbers that were measured: counts of"
         " records, or, where that is more exact, sums of counts times whole numbers. The exact number lies within the"
         f" error bar around the noisy one with probability {CONFIDENCE:.0%}, for each by itself.</p>"
-        f"{folded('Every measurement', len(rows))}{table(header, rows, whole)}</details>"
+        f"{folded('Every measurement', len(rows))}{html_table(header, rows, whole)}</details>"
     )
 
 
@@ -450,5 +450,5 @@ def _chosen(release: Release) -> str:
     return (
         f"<p>The mechanism was chosen for the least error that was predicted, from public facts alone:"
         f" <strong>{text(release.parameters['chosen'])}</strong>. Errors are root mean squares, in records.</p>"
-        f"{table(header, rows)}"
+        f"{html_table(header, rows)}"
     )

@@ -24,7 +24,7 @@ def pairs(content: Mapping[str, object]) -> str:
     return f"<table>{rows}</table>"
 
 
-def table(header: Mapping[str, bool], rows: Sequence[Sequence[str]], whole: int | None = None) -> str:
+def html_table(header: Mapping[str, bool], rows: Sequence[Sequence[str]], whole: int | None = None) -> str:
     """A table of cells that are HTML already; the header says which columns hold numbers.
 
     whole  how many rows there are, if these are only as many as are shown

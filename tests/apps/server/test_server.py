@@ -35,7 +35,7 @@ from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.analysts import MAX_STORED_BYTES, Analysts, Revoked
 from qrelease.privacy.costs import six_digits
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.ledger_store import digest_of
+from qrelease.privacy.ledger_store import row_digest
 from qrelease.queries.classes import Conjunctions
 from qrelease.release.curator import Curator
 
@@ -773,7 +773,7 @@ def test_a_damaged_ledger_is_noticed(path):
     with Ledger.open(path) as ledger:
         (forged,) = Analysts(ledger).requests("ada", 2, 1)
         ((first,),) = ledger.store.execute("SELECT digest FROM requests WHERE number = 1").fetchall()
-    linked = digest_of(first, 1, *astuple(forged)[:-1], sha256(b"{}").hexdigest())
+    linked = row_digest(first, 1, *astuple(forged)[:-1], sha256(b"{}").hexdigest())
     for change in (
         'UPDATE analysts SET tally = \'["0", "0", "0", null]\'',
         "UPDATE analysts SET budget = '{\"epsilon\": 9.0}'",

@@ -12,7 +12,7 @@ from serving import GENEROUS, Client, admit, worker
 from worlds import coded, random_table
 
 from qrelease.apps.server.service import Service
-from qrelease.apps.server.synthetic import MAX_ROUNDED_WORK, records
+from qrelease.apps.server.synthetic import MAX_ROUNDED_WORK, synthetic_records
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.controlled_rounding import marginals
 from qrelease.inference.histogram import Histogram
@@ -111,7 +111,7 @@ def test_of_many_synthetic_records_too_each_cell_has_its_share():
     assert rows * len(marginals(domain.shape, rows)) > MAX_ROUNDED_WORK
     state = Histogram(domain, [(0,), (1, 2)], 1.0)
     state.multiply(np.random.default_rng(0).normal(size=state.logs.shape))
-    found = records(state, rows, "csv", np.random.default_rng(1)).decode().splitlines()
+    found = synthetic_records(state, rows, "csv", np.random.default_rng(1)).decode().splitlines()
     assert found[0] == ",".join(domain.names)
     codes = np.array([row.split(",") for row in found[1:]], int).T
     cells = np.ravel_multi_index([*codes], domain.shape)
@@ -123,7 +123,7 @@ def test_many_synthetic_records_do_not_fall_on_one_value_of_a_column():
     """As they would at equal distances, where these are a multiple of how often its values come round."""
     rows = 1 << 14
     assert rows * len(marginals((2,) * 16, rows)) > MAX_ROUNDED_WORK
-    drawn = json.loads(records(Histogram(coded(*[2] * 16), [(0,)], 1.0), rows, "json", np.random.default_rng(2)))[
-        "rows"
-    ]
+    drawn = json.loads(
+        synthetic_records(Histogram(coded(*[2] * 16), [(0,)], 1.0), rows, "json", np.random.default_rng(2))
+    )["rows"]
     assert np.abs(np.mean(drawn, axis=0) - 0.5).max() < 5 / np.sqrt(4 * rows)

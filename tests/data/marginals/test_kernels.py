@@ -60,7 +60,7 @@ def expand_many(table, shape, strides, offsets, factors):
         table *= factors[positions(shape, steps, offset)]
 
 
-def systematic(weights, first, before, step, start, number, out):
+def systematic_marks(weights, first, before, step, start, number, out):
     marks = (number + np.arange(out.size) + start) * step
     cells = np.searchsorted(before + np.cumsum(weights), marks, side="right")
     out[:] = first + np.minimum(cells, np.flatnonzero(weights)[-1])
@@ -450,12 +450,12 @@ def test_systematic_agrees_with_its_twin(weights, marks, start, number):
     """Of a piece on which all of its marks fall; `inference.sampling` cuts a vector into pieces."""
     w = np.array(weights, float)
     step = w.sum() / max(marks, 1)
-    agree("systematic", w, 40, number * step, step, start, number, np.full(marks, -1))
+    agree("systematic_marks", w, 40, number * step, step, start, number, np.full(marks, -1))
 
 
 def test_systematic_survives_a_sum_that_its_piece_does_not_reach():
     weights, out = np.array([1.0, 2.0, 0.0]), np.full(6, -1)
-    kernels.systematic(weights, 10, 0.0, 3.0001 / 6, 0.9999, 0, out)
+    kernels.systematic_marks(weights, 10, 0.0, 3.0001 / 6, 0.9999, 0, out)
     assert out.tolist() == [10, 10, 11, 11, 11, 11]
 
 

@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from qrelease.data.sources.csv_kernels import PADDING, cell_codes, remember, split
+from qrelease.data.sources.csv_kernels import PADDING, cell_codes, remember, split_cells
 
 NOTHING = np.zeros(PADDING, np.uint8)
 EMPTY = np.zeros((256, 5), np.uint64)
@@ -19,7 +19,7 @@ def cells(text, width, quote='"', separator=","):
     look = np.frombuffer(raw + bytes(PADDING), np.uint8)
     wanted = np.arange(width, dtype=np.int32)
     mark = ord(quote) if quote else -1
-    records, taken, plain = split(look, len(raw), ord(separator), mark, wanted, starts, ends)
+    records, taken, plain = split_cells(look, len(raw), ord(separator), mark, wanted, starts, ends)
     rows = [[raw[starts[c, r] : ends[c, r]].decode() for c in range(width)] for r in range(records)]
     return rows, taken, plain
 

@@ -6,7 +6,7 @@ import pytest
 from qrelease.data.domain import Attribute
 from qrelease.data.sources.csv_kernels import PADDING
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoder import REMEMBERED_VALUES, Encoder, Misplaced, Spellings, cell_text
+from qrelease.data.sources.encoder import REMEMBERED_VALUES, Encoder, Misplaced, Spellings, unquoted
 
 WORDS = ("a", "b", "a longer word", "a longer word still", "é", "?", "n/a", "", " a", "True")
 NUMERALS = ("0", "1", "9", "10", "-9", "-9.0", "-7.50", "2.5", "1e0", "007", "9007199254740993", "9" * 30, "5.", "2.4")
@@ -67,5 +67,5 @@ def test_an_error_names_the_first_record():
 
 
 def test_two_quotes_in_a_cell_mean_one():
-    assert cell_text(b'a""b', '"') == 'a"b'
-    assert cell_text(b'a""b', "") == 'a""b'
+    assert unquoted(b'a""b', '"') == 'a"b'
+    assert unquoted(b'a""b', "") == 'a""b'

@@ -24,8 +24,8 @@ def block_of(people, seed=1):
 
 
 def attacked(block, sets, rule, name="rule"):
-    found = census.fit(census.publish(block, sets, rule), len(block), prior=PRIOR)
-    return census.compare(name, block, found, POPULATION)
+    found = census.fit_block(census.publish(block, sets, rule), len(block), prior=PRIOR)
+    return census.beside_truth(name, block, found, POPULATION)
 
 
 @pytest.mark.parametrize(("people", "sets"), [(15, PAIRS), (30, TRIPLES), (60, TRIPLES)])
@@ -55,7 +55,7 @@ def test_rounding_to_ten_leaves_more_open_than_rounding_to_two():
 def test_sticky_noise_is_read_where_it_is_less_than_a_person():
     block = block_of(40)
     found = [
-        census.compare("sticky", block, census.fit(tables, 40, prior=PRIOR), POPULATION)
+        census.beside_truth("sticky", block, census.fit_block(tables, 40, prior=PRIOR), POPULATION)
         for tables in (census.sticky(block, TRIPLES, sd, np.random.default_rng(0)) for sd in (0.3, 20.0))
     ]
     assert found[0].recovered > 1.4 * found[0].guessed
@@ -66,18 +66,21 @@ def test_sticky_noise_is_read_where_it_is_less_than_a_person():
 def test_who_was_not_exchanged_is_found_and_nothing_is_certain():
     block = block_of(40)
     tables = census.swapped(block, TRIPLES, POPULATION, 0.1, np.random.default_rng(0))
-    found = census.compare("swapped", block, census.fit(tables, 40, prior=PRIOR), POPULATION)
+    found = census.beside_truth("swapped", block, census.fit_block(tables, 40, prior=PRIOR), POPULATION)
     assert 36 <= found.recovered <= 40
     assert found.certain == 0
     half = census.swapped(block, TRIPLES, POPULATION, 0.5, np.random.default_rng(0))
-    assert census.compare("half", block, census.fit(half, 40, prior=PRIOR), POPULATION).recovered < found.recovered
+    assert (
+        census.beside_truth("half", block, census.fit_block(half, 40, prior=PRIOR), POPULATION).recovered
+        < found.recovered
+    )
 
 
 @pytest.mark.parametrize("mechanism", [qr.Laplace(), pytest.param(qr.MaxEnt(), marks=pytest.mark.slow)])
 def test_a_release_of_the_tables_gives_no_more_than_the_population(mechanism):
     block = block_of(40)
     tables = census.released(block, PAIRS, mechanism, qr.PureDP(1.0), Entropy.insecure(0))
-    found = census.compare("laplace", block, census.fit(tables, len(block), prior=PRIOR), POPULATION)
+    found = census.beside_truth("laplace", block, census.fit_block(tables, len(block), prior=PRIOR), POPULATION)
     assert found.certain == 0
     assert found.recovered <= 1.1 * found.guessed
 
@@ -85,7 +88,7 @@ def test_a_release_of_the_tables_gives_no_more_than_the_population(mechanism):
 def test_a_release_that_spends_far_too_much_gives_the_block_away():
     block = block_of(30)
     tables = census.released(block, TRIPLES, qr.Laplace(), qr.PureDP(300.0), Entropy.insecure(0))
-    found = census.compare("laplace", block, census.fit(tables, len(block), prior=PRIOR), POPULATION)
+    found = census.beside_truth("laplace", block, census.fit_block(tables, len(block), prior=PRIOR), POPULATION)
     assert found.recovered >= 28
 
 
@@ -93,15 +96,15 @@ def test_two_tables_that_fit_leave_nothing_certain():
     """Two records with equal margins: (0, 0) and (1, 1), or (0, 1) and (1, 0)."""
     domain = Domain.coded({"a": 2, "b": 2})
     block = Table(domain, (np.array([0, 1], np.uint8), np.array([0, 1], np.uint8)))
-    assert census.fit(census.publish(block, [(0,), (1,)]), 2).certain == 0
-    assert census.fit(census.publish(block, [(0, 1)]), 2).certain == 2
+    assert census.fit_block(census.publish(block, [(0,), (1,)]), 2).certain == 0
+    assert census.fit_block(census.publish(block, [(0, 1)]), 2).certain == 2
 
 
 def test_mistakes_are_told():
     large = Domain.coded({"a": 300, "b": 300})
     block = Table(large, (np.array([0], np.uint16), np.array([0], np.uint16)))
     with pytest.raises(TooLarge, match="90,000 cells is too large; at most 16,384 do"):
-        census.fit(census.publish(block, [(0,)]), 1)
+        census.fit_block(census.publish(block, [(0,)]), 1)
     tables = census.publish(block_of(5), PAIRS)
     with pytest.raises(InvalidInput, match="records"):
-        census.fit(tables, 0)
+        census.fit_block(tables, 0)

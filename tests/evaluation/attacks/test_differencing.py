@@ -6,7 +6,7 @@ from serving import TABLE, Client, admit, spent, worker
 
 import qrelease as qr
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.differencing import averaging, differencing, repeated, split
+from qrelease.evaluation.attacks.differencing import averaging, differencing, repeated, split_questions
 from qrelease.evaluation.attacks.publishers import Exact, FreshNoise, Released, Rounded, Sticky, Suppressed
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.ledger import Ledger
@@ -45,7 +45,7 @@ def test_fresh_noise_averages_out_and_sticky_noise_does_not():
 
 
 def test_sticky_noise_averages_out_in_two_parts():
-    found = split(Sticky(SECRET, 10.0), HALF, 2000, np.random.default_rng(5))
+    found = split_questions(Sticky(SECRET, 10.0), HALF, 2000, np.random.default_rng(5))
     assert found.distinct > 1
     assert abs(found.mean - (SECRET & HALF).sum()) < 2
 

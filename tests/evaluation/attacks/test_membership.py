@@ -8,7 +8,7 @@ import pytest
 import qrelease as qr
 from qrelease.data import adult
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.games import Advantage, advantage_bound, bound_of
+from qrelease.evaluation.attacks.games import Advantage, advantage_bound, advantage_bound_of
 from qrelease.evaluation.attacks.membership import (
     drawn,
     known,
@@ -70,10 +70,10 @@ def test_the_bound_is_that_of_the_theorem():
     assert advantage_bound(1.0) == pytest.approx((np.e - 1) / (np.e + 1))
     assert advantage_bound(0.5, 0.01) == pytest.approx((np.exp(0.5) - 1 + 0.02) / (np.exp(0.5) + 1))
     assert advantage_bound(1000.0) == 1.0
-    assert bound_of(PURE) == advantage_bound(1.0)
-    assert bound_of(APPROX) == advantage_bound(1.0, 1e-6)
+    assert advantage_bound_of(PURE) == advantage_bound(1.0)
+    assert advantage_bound_of(APPROX) == advantage_bound(1.0, 1e-6)
     # Two normals one σ apart have ρ = 1/2 and a total variation distance of 0.383.
-    assert 0.383 < bound_of(qr.ZCDP(0.5)) <= 0.5
+    assert 0.383 < advantage_bound_of(qr.ZCDP(0.5)) <= 0.5
 
 
 def test_randomised_response_meets_the_bound():

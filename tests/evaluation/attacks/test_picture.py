@@ -2,11 +2,11 @@
 
 import xml.etree.ElementTree as ElementTree
 
-from qrelease.evaluation.attacks.picture import Bar, draw
+from qrelease.evaluation.attacks.picture import Bar, draw_picture
 from qrelease.evaluation.results import NOTICE
 
 
 def test_labels_cannot_break_the_picture():
-    drawn = draw("<b>&", [Bar("</text><script>", 0.5)], {'"quoted"': 0.25}, NOTICE)
+    drawn = draw_picture("<b>&", [Bar("</text><script>", 0.5)], {'"quoted"': 0.25}, NOTICE)
     assert "<script>" not in drawn
     assert ElementTree.fromstring(drawn).tag.endswith("svg")

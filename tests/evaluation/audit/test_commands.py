@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from in_process import in_process
 
-from qrelease.evaluation.audit.commands import SCENES, Ran, estimated, released
+from qrelease.evaluation.audit.commands import SCENES, Ran, estimated, release_command
 from qrelease.evaluation.audit.doors import audit_commands, command_door
 from qrelease.evaluation.audit.noisy import allowed
-from qrelease.evaluation.audit.observed import compared, neighbouring, neighbouring_persons
+from qrelease.evaluation.audit.observed import differences, neighbouring, neighbouring_persons
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.statistics.catalogue import STATISTICS
 
@@ -47,7 +47,7 @@ def found_at(name, i, neighbours, run=in_process, pairs=None, at_most=None, seed
     scene = SCENES[name][i]
     door = command_door(scene, cost_of(name, i), run)
     kept = at_most or scene.children
-    return compared("command line", name, door, neighbours, seeds=seeds, pairs=pairs, at_most=kept)
+    return differences("command line", name, door, neighbours, seeds=seeds, pairs=pairs, at_most=kept)
 
 
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
@@ -69,8 +69,8 @@ def test_of_a_command_on_persons_only_what_is_noisy_differs(name, neighbours):
 def test_of_a_release_on_persons_only_what_is_noisy_differs(mechanism):
     for neighbours in Neighbours:
         pairs = neighbouring_persons(neighbours, 2)[:3]
-        door = command_door(released(mechanism), BOTH if mechanism == "maxent" else PureDP(1.0), in_process)
-        found = compared("command line", mechanism, door, neighbours, seeds=1, pairs=pairs, at_most=2)
+        door = command_door(release_command(mechanism), BOTH if mechanism == "maxent" else PureDP(1.0), in_process)
+        found = differences("command line", mechanism, door, neighbours, seeds=1, pairs=pairs, at_most=2)
         assert not found.convicted, str(found)
 
 
@@ -86,8 +86,8 @@ def of_persons(how, neighbours):
 @pytest.mark.parametrize("mechanism", ["laplace", "maxent", "records"])
 @pytest.mark.parametrize("how", PERSONS)
 def test_of_persons_who_count_once_or_whose_records_differ_only_what_is_noisy_differs(how, mechanism, neighbours):
-    door = command_door(released(mechanism), BOTH if mechanism == "maxent" else PureDP(1.0), in_process)
-    found = compared("command line", mechanism, door, neighbours, seeds=1, pairs=of_persons(how, neighbours))
+    door = command_door(release_command(mechanism), BOTH if mechanism == "maxent" else PureDP(1.0), in_process)
+    found = differences("command line", mechanism, door, neighbours, seeds=1, pairs=of_persons(how, neighbours))
     assert not found.convicted, str(found)
 
 
@@ -105,7 +105,7 @@ def test_of_a_command_under_several_noises_only_what_is_noisy_differs(name, i, n
 @pytest.mark.parametrize("name", sorted({*STATISTICS} - {"sample-and-aggregate", "mean", "quantile", "most-common"}))
 def test_of_every_statistic_only_what_is_noisy_differs(name, neighbours):
     door = command_door(estimated(f"{name}:{MORE.get(name, 'b')}"), BOTH, in_process)
-    found = compared("command line", "estimate", door, neighbours, seeds=1)
+    found = differences("command line", "estimate", door, neighbours, seeds=1)
     assert not found.convicted, str(found)
 
 
@@ -277,8 +277,8 @@ def largest_part(folder, ran):
     ],
 )
 def test_a_release_on_persons_that_leaks_what_is_kept_is_convicted(how, leak, path, neighbours):
-    door = command_door(released("laplace"), PureDP(1.0), partial(leaky, leak))
-    found = compared("command line", "laplace", door, neighbours, seeds=1, pairs=of_persons(how, neighbours))
+    door = command_door(release_command("laplace"), PureDP(1.0), partial(leaky, leak))
+    found = differences("command line", "laplace", door, neighbours, seeds=1, pairs=of_persons(how, neighbours))
     assert path in {d.path for d in found.differences}, str(found)
 
 

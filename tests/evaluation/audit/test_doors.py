@@ -15,10 +15,10 @@ from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
 from qrelease.apps.server.in_process import in_process
 from qrelease.apps.server.service import Service
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluation.audit.commands import released, started
+from qrelease.evaluation.audit.commands import release_command, started
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
 from qrelease.evaluation.audit.noisy import NOISY_FIELDS, allowed
-from qrelease.evaluation.audit.observed import SMALLEST_TABLE, compared, flat, listening, neighbouring
+from qrelease.evaluation.audit.observed import SMALLEST_TABLE, differences, flat, listening, neighbouring
 from qrelease.evaluation.audit.session import server_door
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.laplace import Laplace
@@ -51,7 +51,7 @@ def made(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_release_only_what_is_noisy_differs(name, neighbours):
     door = curator_door(made(name), cost_of(name))
-    found = compared("Curator", name, door, neighbours, seeds=1, pairs=FEW[neighbours])
+    found = differences("Curator", name, door, neighbours, seeds=1, pairs=FEW[neighbours])
     assert not found.convicted, str(found)
     assert found.fields > 40
 
@@ -65,8 +65,8 @@ def test_at_all_doors_of_a_release_only_what_is_noisy_differs(name, neighbours):
 
 
 def test_on_the_command_line_only_what_is_noisy_differs():
-    found = compared(
-        "command line", "laplace", command_door(released("laplace"), ONE), ADD, seeds=1, pairs=FEW[ADD][:1]
+    found = differences(
+        "command line", "laplace", command_door(release_command("laplace"), ONE), ADD, seeds=1, pairs=FEW[ADD][:1]
     )
     assert not found.convicted, str(found)
 
@@ -147,7 +147,7 @@ def test_a_release_that_is_no_function_of_its_draws_is_noticed():
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
 def test_of_records_with_selected_marginals_only_what_is_noisy_differs(neighbours, cost):
     door = curator_door(Records(weighted_records=500, at_once=False), cost)
-    found = compared("Curator", "records", door, neighbours, seeds=1)
+    found = differences("Curator", "records", door, neighbours, seeds=1)
     assert not found.convicted, str(found)
 
 
@@ -234,7 +234,7 @@ def by_a_longer_list(draft, n):
     ],
 )
 def test_a_mechanism_that_leaks_is_convicted(leak, path):
-    found = compared("Curator", "laplace", curator_door(Leaky(leak), ONE), ADD, pairs=FEW[ADD])
+    found = differences("Curator", "laplace", curator_door(Leaky(leak), ONE), ADD, pairs=FEW[ADD])
     assert found.convicted
     assert path in {d.path for d in found.differences}, str(found)
     assert "CONVICTED" in str(found)
@@ -259,8 +259,8 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
         f"def saved(release, folder, *rest, **named):\n    {leak}\n    return save(release, folder, *rest, **named)\n"
         "curator.Curator.__init__, writer.save = init, saved\nsys.exit(main())\n"
     )
-    door = command_door(released("laplace"), ONE, started((sys.executable, str(script))))
-    found = compared("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
+    door = command_door(release_command("laplace"), ONE, started((sys.executable, str(script))))
+    found = differences("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
     expected = {"files": "notes beyond the manifest"}.get(path, path)
     assert expected in {d.path for d in found.differences}, str(found)
 
@@ -288,7 +288,7 @@ class Leaking(Service):
 def test_a_server_that_leaks_is_convicted(where):
     leaking = partial(in_process, service_of=partial(Leaking, where=where))
     door = server_door(Online(alpha=0.2, beta=0.05), PureDP(100.0), leaking)
-    found = compared("HTTP", "online", door, SWAP, seeds=1, pairs=neighbouring(SWAP)[-1:])
+    found = differences("HTTP", "online", door, SWAP, seeds=1, pairs=neighbouring(SWAP)[-1:])
     paths = " ".join(d.path for d in found.differences)
     assert {"detail": "v1 budget/json/detail", "log": "log/0", "schema": "quotes/0/cost"}[where] in paths, str(found)
 

@@ -12,7 +12,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.evaluation.quality import private_score
-from qrelease.evaluation.quality.marginals import distances, score, sets_of
+from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
 from qrelease.evaluation.quality.private_score import MarginalScores
 from qrelease.privacy.costs import Neighbours
 from tests.statistics.doors import door
@@ -35,7 +35,7 @@ SCORES = MarginalScores(PUBLIC)
 
 
 def distance(private):
-    return private_score.distance(door(private, qr.PureDP(1.0)), PUBLIC, 5, PAIRS)
+    return private_score.marginal_distance(door(private, qr.PureDP(1.0)), PUBLIC, 5, PAIRS)
 
 
 def test_no_neighbour_moves_the_distance_further_than_its_sensitivity_and_some_move_it_so_far():
@@ -64,7 +64,7 @@ def scored(private, cost, neighbours, seed=None):
 
 PRIVATE = table([RECORDS[i] for i in np.random.default_rng(3).integers(0, 12, 400)])
 
-EXACT = [score(distances(PRIVATE, [PUBLIC], sets_of(3, k, 200))[0]) for k in (1, 2, 3)]
+EXACT = [marginal_score(distances(PRIVATE, [PUBLIC], sets_of(3, k, 200))[0]) for k in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("cost", [qr.PureDP(1.0), qr.ZCDP(0.2), qr.ApproxDP(1.0, 1e-6)], ids=str)

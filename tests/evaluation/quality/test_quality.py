@@ -1,140 +1,24 @@
 """The figures of a quality report: against their definitions, and on tables of which it is known how good they are."""
 
-import itertools
 import json
-import math
-from collections import Counter
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from scipy.stats.contingency import association
 
 import qrelease as qr
 from qrelease.apps.cli import main
-from qrelease.data.domain import Attribute, Domain
+from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.evaluation.quality import models, page
-from qrelease.evaluation.quality.associations import Coefficient, correlations, cramers_v, overlap, regression
-from qrelease.evaluation.quality.copies import copies, part
-from qrelease.evaluation.quality.marginals import counts_of, distances, score, sets_of
+from qrelease.evaluation.quality import page
+from qrelease.evaluation.quality.copies import part
 from qrelease.evaluation.quality.quality import quality
-
-
-def ordered(name, size):
-    return Attribute(name, "number", edges=tuple(range(size + 1)), integer=True)
-
-
-DOMAIN = Domain(
-    (ordered("age", 8), Attribute("sex", "category", categories=("F", "M")), ordered("pay", 6), ordered("time", 5))
-)
-
-
-def population(n, seed):
-    """Records whose columns go together."""
-    rng = np.random.default_rng(seed)
-    age = rng.integers(0, 8, n)
-    sex = (rng.random(n) < 0.3 + 0.05 * age).astype(int)
-    pay = np.clip(age // 2 + sex + rng.integers(-1, 2, n), 0, 5)
-    time = np.clip(pay - rng.integers(0, 3, n), 0, 4)
-    return Table(DOMAIN, tuple(c.astype(np.uint8) for c in (age, sex, pay, time)))
-
-
-REAL = population(4000, 1)
-
-OTHER = population(4000, 2)
-
-INDEPENDENT = Table(DOMAIN, tuple(np.random.default_rng(7 + i).permutation(c) for i, c in enumerate(REAL.columns)))
-
-
-def rows(table):
-    return list(zip(*(c.tolist() for c in table.columns), strict=True))
-
-
-def by_definition(real, synthetic, sets):
-    """The k-marginal score as it is defined, without any of the package's arithmetic."""
-    found = []
-    for axes in sets:
-        one, other = (Counter(tuple(r[a] for a in axes) for r in rows(t)) for t in (real, synthetic))
-        found.append(math.fsum(abs(one[c] / len(real) - other[c] / len(synthetic)) for c in {*one, *other}))
-    return (2 - math.fsum(found) / len(found)) * 500
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-@pytest.mark.parametrize("other", [OTHER, INDEPENDENT, part(OTHER, slice(0, 37))], ids=["alike", "independent", "few"])
-def test_the_score_is_its_definition(k, other):
-    sets = sets_of(4, k, 100)
-    assert sets == tuple(itertools.combinations(range(4), k))
-    wanted = by_definition(REAL, other, sets)
-    assert abs(score(distances(REAL, [other], sets)[0]) - wanted) < 1e-9
-    assert score(distances(REAL, [REAL], sets)[0]) == 1000
-
-
-def test_the_score_of_large_marginals_is_its_definition_too():
-    """They are counted by what occurs."""
-    domain, rng = Domain((ordered("a", 2000), ordered("b", 1000))), np.random.default_rng(0)
-    one, other = (Table(domain, (rng.integers(0, 99, n), rng.integers(0, 9, n))) for n in (900, 700))
-    wanted = by_definition(one, other, [(0, 1)])
-    assert 0 < wanted < 999
-    assert abs(score(distances(one, [other], [(0, 1)])[0]) - wanted) < 1e-9
-    assert score(distances(one, [one], [(0, 1)])[0]) == 1000
+from tests.evaluation.quality.tables import DOMAIN, INDEPENDENT, OTHER, REAL, rows
 
 
 @pytest.fixture
 def _without_models(not_installed):
     """As where scikit-learn is not installed, whose models take a second."""
     not_installed("sklearn")
-
-
-def test_sets_drawn_at_random_are_distinct_and_always_the_same():
-    sets = sets_of(20, 4, 50)
-    assert len(set(sets)) == 50
-    assert all(list(s) == sorted(set(s)) for s in sets)
-    assert sets == sets_of(20, 4, 50)
-    with pytest.raises(qr.InvalidInput):
-        sets_of(3, 4, 50)
-
-
-def test_associations_are_those_of_other_libraries():
-    counts = counts_of([REAL], (0, 2))[0].reshape(8, 6)
-    assert cramers_v(REAL, 0, 2) == pytest.approx(association(counts[:, counts.sum(axis=0) > 0], method="cramer"))
-    values = np.column_stack(REAL.columns).astype(float)
-    np.testing.assert_allclose(correlations(REAL, range(4)), np.corrcoef(values.T), atol=1e-12)
-    constant = Table(DOMAIN, (np.zeros(9, np.uint8), *(c[:9] for c in REAL.columns[1:])))
-    assert cramers_v(constant, 0, 1) == 0.0
-    assert not np.isnan(correlations(constant, range(4))).any()
-
-
-def test_intervals_of_coefficients_hold_as_often_as_they_say():
-    """Of records whose regression is known; half the width holds too rarely."""
-    truth, held, half = {c.name: c.value for c in regression(population(400_000, 99), 2, [0, 1, 3])}, 0, 0
-    for seed in range(100, 200):
-        for c in regression(population(400, seed), 2, [0, 1, 3]):
-            held += abs(c.value - truth[c.name]) <= c.width
-            half += abs(c.value - truth[c.name]) <= c.width / 2
-    assert 270 <= held <= 297  # of 300, 285 are expected
-    assert half < 240
-
-
-def test_overlaps_of_intervals():
-    one = Coefficient("a", 0.0, 1.0)
-    assert overlap(one, one) == 1.0
-    assert overlap(one, Coefficient("a", 0.0, 2.0)) == 0.75
-    assert overlap(one, Coefficient("a", 4.0, 1.0)) == -1.0
-
-
-def test_copies_are_told_from_a_second_sample():
-    wide = Domain.coded({f"c{i}": 30 for i in range(5)})
-    rng = np.random.default_rng(0)
-    real = Table(wide, tuple(rng.integers(0, 30, 1000).astype(np.uint8) for _ in range(5)))
-    fresh = Table(wide, tuple(rng.integers(0, 30, 1000).astype(np.uint8) for _ in range(5)))
-    ours, second = copies(real, fresh, np.random.default_rng(1))
-    assert (ours.unique, second.unique, ours.same) == (0.0, 0.0, 0.0)
-    assert ours.nearest_median == pytest.approx(second.nearest_median, abs=0.2)
-    copied, _ = copies(real, real, np.random.default_rng(1))
-    assert copied.unique > 0.3
-    assert copied.same > 0.3
-    assert copied.nearest_low == 0.0
 
 
 @pytest.mark.usefixtures("_without_models")
@@ -159,60 +43,6 @@ def test_good_and_bad_tables_are_told_apart():
     assert bad.regressed[0].overlap.synthetic < 0 < 0.5 < good.regressed[0].overlap.synthetic
     assert bad.association.synthetic > 10 * good.association.synthetic
     assert {w.columns for w in bad.worst[2]} >= {("age", "pay"), ("pay", "time")}
-
-
-def test_two_samples_of_one_population_have_a_ratio_near_one():
-    """The null of the propensity score, on average; that of half as many effects would be twice as far."""
-    pytest.importorskip("sklearn")
-    ratios = [
-        models.told_apart(population(1500, s), population(1500, 50 + s), np.random.default_rng(s)).pmse_ratio
-        for s in range(12)
-    ]
-    assert 0.5 < np.mean(ratios) < 1.6
-
-
-def test_a_column_that_another_gives_exactly_is_foretold_though_some_of_its_cells_are_rare():
-    """Where boosting without a penalty diverges: there the area is 0.60."""
-    pytest.importorskip("sklearn")
-    domain, rng = Domain.coded({"a": 16, "b": 16, **{f"c{i}": 8 for i in range(5)}}), np.random.default_rng(4)
-    a = rng.choice(16, 12_000, p=0.7 ** np.arange(16) / (0.7 ** np.arange(16)).sum())
-    b = np.random.default_rng(5).permutation(16)[a]
-    table = Table(domain, (a, b, *(rng.integers(0, 8, 12_000) for _ in range(5))))
-    assert min(models.foretold(part(table, slice(0, 6000)), part(table, slice(6000, 12_000)), 1)) > 0.97
-
-
-class Links(HTMLParser):
-    """What a page loads, and whether its elements are closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.loads, self.scripts = [], [], 0
-
-    def handle_starttag(self, tag, attributes):
-        self.loads += [v for k, v in attributes if k in ("src", "href", "xlink:href")]
-        self.scripts += tag == "script"
-        if tag not in ("meta", "br", "rect", "path", "circle"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in ("rect", "path", "circle"):
-            assert self.open.pop() == tag
-
-
-def test_the_page_is_whole_loads_nothing_and_says_that_it_is_private(tmp_path):
-    name = "<script>x</script>"
-    found = quality(REAL, INDEPENDENT, name=name, targets=["sex"])
-    page.write(found, tmp_path)
-    text = (tmp_path / "quality.html").read_text()
-    reader = Links()
-    reader.feed(text)
-    assert (reader.open, reader.loads, reader.scripts) == ([], [], 0)
-    assert "NOT PRIVATE" in text
-    assert "k-marginal" in text
-    content = json.loads((tmp_path / "quality.json").read_text())
-    assert content["notice"].startswith("NOT PRIVATE")
-    assert content["k_marginal"]["3"]["synthetic"] == found.k_marginal[3].synthetic
-    assert "private" in repr(found)
 
 
 @pytest.mark.usefixtures("_without_models")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
-from qrelease.mechanisms.learning.point_tree import levels, measured
+from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy import PureDP
@@ -15,7 +15,7 @@ from qrelease.privacy import PureDP
 def tree(points, counts, size, scale, parts=4, draw=None, seed=1):
     entropy = Entropy.insecure(seed)
     draw = draw or (lambda scale, count: discrete_laplace(scale, count, entropy))
-    return measured(np.array(points), np.array(counts), size, Fraction(scale), parts, draw)
+    return measured_leaves(np.array(points), np.array(counts), size, Fraction(scale), parts, draw)
 
 
 def pieces_of(counts, scale):
@@ -25,7 +25,7 @@ def pieces_of(counts, scale):
         def draw(scale, count):
             return np.array([choices.draw(noise) for _ in range(count)])
 
-        found = measured(np.arange(3), np.array(counts), 3, scale, 4, draw)
+        found = measured_leaves(np.arange(3), np.array(counts), 3, scale, 4, draw)
         return tuple(np.round(found.masses, 6).tolist())
 
     return enumerated(run, counts, least=1e-12)

@@ -11,7 +11,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema import load, to_toml
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.mechanisms.learning.schema import LEARNING_SHARE, divided, learn, shares
+from qrelease.mechanisms.learning.schema import LEARNING_SHARE, column_costs, divided, learn
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -156,7 +156,7 @@ def test_one_cost_is_divided():
     assert first.epsilon + rest.epsilon <= 1.0
     assert first.epsilon == pytest.approx(LEARNING_SHARE)
     assert divided(Domain((HOURS, SEX)), ApproxDP(1.0, 1e-6)) == (PureDP(first.epsilon), ApproxDP(rest.epsilon, 1e-6))
-    assert sum(part.to_json()["epsilon"] for part in shares(OPEN, first).values()) <= first.epsilon
+    assert sum(part.to_json()["epsilon"] for part in column_costs(OPEN, first).values()) <= first.epsilon
     with pytest.raises(InvalidInput, match="leaves nothing"):
         divided(Domain((SEX,)), PureDP(1.0))
 

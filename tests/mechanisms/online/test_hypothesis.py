@@ -12,7 +12,7 @@ from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.mechanisms.online.hypothesis import LEARNING, Hypothesis
 from qrelease.mechanisms.online.session import Online
 from qrelease.privacy import PureDP
-from qrelease.queries.canonical import CanonicalQuery, named
+from qrelease.queries.canonical import CanonicalQuery, canonical_name
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.workload import Workload
 
@@ -41,8 +41,11 @@ def test_after_a_synopsis_no_answer_waits_for_a_fit(monkeypatch):
 
 def test_steps_come_to_the_same_in_any_order_and_portions():
     domain, rng = coded(2, 3, 4), np.random.default_rng(1)
-    queries = [named(domain, mask(rng.integers(0, 2, 24)).groups[0])[0] for _ in range(20)]
-    queries += [named(domain, mask(rng.random(24)).groups[0])[0], Workload.marginals(domain, [["a", "c"]]).groups[0]]
+    queries = [canonical_name(domain, mask(rng.integers(0, 2, 24)).groups[0])[0] for _ in range(20)]
+    queries += [
+        canonical_name(domain, mask(rng.random(24)).groups[0])[0],
+        Workload.marginals(domain, [["a", "c"]]).groups[0],
+    ]
     sizes = [1] * 21 + [8]
     hypotheses = [Hypothesis(domain, 4_000.0, 30.0) for _ in range(2)]
     for hypothesis in hypotheses:
@@ -77,7 +80,7 @@ def test_steps_that_add_up_beyond_any_number_leave_a_hypothesis():
     hypothesis = Hypothesis(domain, 4_000.0, 30.0)
     for number, name in enumerate(domain.names):
         hypothesis.add_answers(
-            number, named(domain, Workload.predicates(domain, f"{name} = 0").groups[0])[0], np.zeros(1)
+            number, canonical_name(domain, Workload.predicates(domain, f"{name} = 0").groups[0])[0], np.zeros(1)
         )
     hypothesis.add_steps([(number, [-125 << 20]) for number in range(12)])
     hypothesis.settle()
@@ -85,7 +88,7 @@ def test_steps_that_add_up_beyond_any_number_leave_a_hypothesis():
     assert state.values[-1] == pytest.approx(4_000)
     assert state.values[0] == pytest.approx(0)
     _, steps = hypothesis.lesson(
-        12, named(domain, Workload.predicates(domain, "a = 0").groups[0])[0], np.array([2_000.0])
+        12, canonical_name(domain, Workload.predicates(domain, "a = 0").groups[0])[0], np.array([2_000.0])
     )
     assert all(abs(step) <= 1 << 20 for _, exponents in steps for step in exponents)
 

@@ -10,7 +10,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
 from qrelease.mechanisms.online.session import Online
 from qrelease.privacy import PureDP
-from qrelease.queries.canonical import named
+from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.families import Vectors
 from qrelease.queries.numeric import NumericQuestion
@@ -230,7 +230,7 @@ def test_weighted_conjunctions_are_averages_of_conjunctions(row, weighted):
     """And their super-level sets are in the class where they are said to be: w = Σ Δ 1{w >= t}."""
     domain = Domain.coded({"a": 40, "b": 2})
     axes = (0, 1)[: row.ndim]
-    query, simple = named(domain, Group(axes, Vectors.rounded(row.reshape(1, -1), row.size)))
+    query, simple = canonical_name(domain, Group(axes, Vectors.rounded(row.reshape(1, -1), row.size)))
     assert simple is weighted
     assert Conjunctions(2, weighted=True).contains(domain, query) is weighted
     assert not Conjunctions(2).contains(domain, query)
@@ -240,7 +240,7 @@ def test_weighted_conjunctions_are_averages_of_conjunctions(row, weighted):
     levels = np.unique(entries[entries > 0])
     parts = [(entries >= t).astype(np.int64) for t in levels]
     assert (sum(d * part for d, part in zip(np.diff(levels, prepend=0), parts, strict=True)) == entries).all()
-    sets = [named(domain, Group(query.axes, Vectors(part[None, :], 1.0))) for part in parts]
+    sets = [canonical_name(domain, Group(query.axes, Vectors(part[None, :], 1.0))) for part in parts]
     assert all(Conjunctions(2).contains(domain, one) for one, _ in sets)
     monotone = bool((np.diff(row.reshape(40, -1)[:, 0]) >= 0).all())
     assert Conjunctions(2, ranges=True, weighted=True).contains(domain, query) is monotone

@@ -42,7 +42,7 @@ from qrelease.mechanisms.online.state import SessionState
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.queries.canonical import CanonicalQuery, named
+from qrelease.queries.canonical import CanonicalQuery, canonical_name
 from qrelease.queries.classes import Conjunctions, Everything
 from qrelease.queries.families import Cells
 from qrelease.queries.products import IntegerRows
@@ -439,7 +439,7 @@ def test_prices_that_were_foreseen_are_waited_for_no_more_and_change_nothing(cap
 
 def condition(domain, text):
     """The canonical query of a condition."""
-    return named(domain, Workload.predicates(domain, text).groups[0])[0]
+    return canonical_name(domain, Workload.predicates(domain, text).groups[0])[0]
 
 
 @pytest.mark.parametrize("cap", CAPS)

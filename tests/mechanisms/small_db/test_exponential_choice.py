@@ -211,7 +211,7 @@ def test_the_choice_is_exactly_private_whatever_the_count_says(relation, records
         request.getfixturevalue("_searched")
     cost, worst = PureDP(4.0), {}
     table = table_of(TINY, [[0, 0], [0, 1], [0, 1], [1, 1]])
-    choice = exponential_choice.shares(cost, relation)[1]
+    choice = exponential_choice.choice_costs(cost, relation)[1]
     for mechanism, asked in itertools.product(NETS, [Workload.marginals(TINY, 1), REAL, MIXED]):
         law = opened(mechanism, table, asked, cost, relation, records)
         others = (opened(mechanism, other, asked, cost, relation, records) for other in neighbouring(table, relation))
@@ -410,7 +410,7 @@ def test_the_bound_of_a_choice_is_tight_and_holds():
 def test_the_bound_of_the_count_holds_and_is_tight(cost):
     beta, runs = 0.2, 4000
     bound = exponential_choice.count_error(cost, ADD, beta)
-    counting, _ = exponential_choice.shares(cost, ADD)
+    counting, _ = exponential_choice.choice_costs(cost, ADD)
     entropy = Entropy.insecure(1)
     found = sum(abs(private(TABLE, cost, ADD, entropy).count(counting)[0] - 200) > bound for _ in range(runs))
     assert stats.binomtest(found, runs).proportion_ci(0.99).low <= beta / 2

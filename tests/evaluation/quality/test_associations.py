@@ -1,0 +1,38 @@
+"""Associations are those of other libraries, and their intervals hold."""
+
+import numpy as np
+import pytest
+from scipy.stats.contingency import association
+
+from qrelease.data.table import Table
+from qrelease.evaluation.quality.associations import Coefficient, correlations, cramers_v, overlap, regression
+from qrelease.evaluation.quality.marginals import cell_counts
+from tests.evaluation.quality.tables import DOMAIN, REAL, population
+
+
+def test_associations_are_those_of_other_libraries():
+    counts = cell_counts([REAL], (0, 2))[0].reshape(8, 6)
+    assert cramers_v(REAL, 0, 2) == pytest.approx(association(counts[:, counts.sum(axis=0) > 0], method="cramer"))
+    values = np.column_stack(REAL.columns).astype(float)
+    np.testing.assert_allclose(correlations(REAL, range(4)), np.corrcoef(values.T), atol=1e-12)
+    constant = Table(DOMAIN, (np.zeros(9, np.uint8), *(c[:9] for c in REAL.columns[1:])))
+    assert cramers_v(constant, 0, 1) == 0.0
+    assert not np.isnan(correlations(constant, range(4))).any()
+
+
+def test_intervals_of_coefficients_hold_as_often_as_they_say():
+    """Of records whose regression is known; half the width holds too rarely."""
+    truth, held, half = {c.name: c.value for c in regression(population(400_000, 99), 2, [0, 1, 3])}, 0, 0
+    for seed in range(100, 200):
+        for c in regression(population(400, seed), 2, [0, 1, 3]):
+            held += abs(c.value - truth[c.name]) <= c.width
+            half += abs(c.value - truth[c.name]) <= c.width / 2
+    assert 270 <= held <= 297  # of 300, 285 are expected
+    assert half < 240
+
+
+def test_overlaps_of_intervals():
+    one = Coefficient("a", 0.0, 1.0)
+    assert overlap(one, one) == 1.0
+    assert overlap(one, Coefficient("a", 0.0, 2.0)) == 0.75
+    assert overlap(one, Coefficient("a", 4.0, 1.0)) == -1.0

@@ -1,0 +1,53 @@
+"""Marginal scores: against their definition, with nothing of the package's arithmetic."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import qrelease as qr
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.evaluation.quality.copies import part
+from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
+from tests.evaluation.quality.tables import INDEPENDENT, OTHER, REAL, ordered, rows
+
+
+def by_definition(real, synthetic, sets):
+    """The k-marginal score as it is defined, without any of the package's arithmetic."""
+    found = []
+    for axes in sets:
+        one, other = (Counter(tuple(r[a] for a in axes) for r in rows(t)) for t in (real, synthetic))
+        found.append(math.fsum(abs(one[c] / len(real) - other[c] / len(synthetic)) for c in {*one, *other}))
+    return (2 - math.fsum(found) / len(found)) * 500
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("other", [OTHER, INDEPENDENT, part(OTHER, slice(0, 37))], ids=["alike", "independent", "few"])
+def test_the_score_is_its_definition(k, other):
+    sets = sets_of(4, k, 100)
+    assert sets == tuple(itertools.combinations(range(4), k))
+    wanted = by_definition(REAL, other, sets)
+    assert abs(marginal_score(distances(REAL, [other], sets)[0]) - wanted) < 1e-9
+    assert marginal_score(distances(REAL, [REAL], sets)[0]) == 1000
+
+
+def test_the_score_of_large_marginals_is_its_definition_too():
+    """They are counted by what occurs."""
+    domain, rng = Domain((ordered("a", 2000), ordered("b", 1000))), np.random.default_rng(0)
+    one, other = (Table(domain, (rng.integers(0, 99, n), rng.integers(0, 9, n))) for n in (900, 700))
+    wanted = by_definition(one, other, [(0, 1)])
+    assert 0 < wanted < 999
+    assert abs(marginal_score(distances(one, [other], [(0, 1)])[0]) - wanted) < 1e-9
+    assert marginal_score(distances(one, [one], [(0, 1)])[0]) == 1000
+
+
+def test_sets_drawn_at_random_are_distinct_and_always_the_same():
+    sets = sets_of(20, 4, 50)
+    assert len(set(sets)) == 50
+    assert all(list(s) == sorted(set(s)) for s in sets)
+    assert sets == sets_of(20, 4, 50)
+    with pytest.raises(qr.InvalidInput):
+        sets_of(3, 4, 50)
