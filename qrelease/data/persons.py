@@ -56,12 +56,10 @@ class Persons:
     codes    a number of the person of each record, (n,), from 0
     digests  by that number, 128 bits that depend on what the person's key stands for alone, (persons, 2): nobody finds
              two keys that have the same ones, so tables of different files are joined by them
-    joined   whether they are in a parent table too, which may name others, who have no record
     """
 
     codes: npt.NDArray[np.int64]
     digests: npt.NDArray[np.uint64]
-    joined: bool = False
 
     @classmethod
     def of(cls, person: Person, keys: Iterable[object]) -> tuple[Persons, Mask]:

@@ -61,6 +61,9 @@ class Table:
         bins of these. Empty where no column has any. See `grid`.
     texts
         For each column whose categories are to be learned, the text that each of its codes stands for.
+    has_parents
+        Whether records have the columns of their parents, or are derived from such: a parent table may name persons who
+        have no record here.
 
     Raises
     ------
@@ -83,6 +86,7 @@ class Table:
     persons: Persons | None = None
     points: tuple[Codes | None, ...] = ()
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    has_parents: bool = False
     _known: KnownCounts = field(default_factory=KnownCounts, init=False)
 
     def __post_init__(self) -> None:
@@ -136,7 +140,7 @@ class Table:
                 columns[axis] = _of_texts(after, texts, columns[axis])
             elif before.undecided and has_points(after):
                 points[axis], columns[axis] = columns[axis], binned(after, columns[axis])
-        return Table(domain, tuple(columns), self.persons, any_of(points))
+        return Table(domain, tuple(columns), self.persons, any_of(points), has_parents=self.has_parents)
 
     def _points_or_none(self) -> list[Codes | None]:
         """For each column its points, where the table has any beside its codes."""
@@ -450,8 +454,8 @@ class Table:
         attributes = (*self.domain.attributes, *parents.domain.attributes)
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
-        persons = replace(self.persons, joined=True)
-        return Table(domain, tuple(columns), persons, any_of(points), {**parents.texts, **self.texts})
+        texts = {**parents.texts, **self.texts}
+        return Table(domain, tuple(columns), self.persons, any_of(points), texts, has_parents=True)
 
     def ordered(self, domain: Domain) -> Table:
         """The same records with the columns in another order.
@@ -475,7 +479,8 @@ class Table:
             raise InvalidInput("the domain has another person than the records")
         axes, points = [self.domain.axis(name) for name in domain.names], self._points_or_none()
         columns = tuple(self.columns[axis] for axis in axes)
-        return Table(domain, columns, self.persons, any_of([points[axis] for axis in axes]), self.texts)
+        found = any_of([points[axis] for axis in axes])
+        return Table(domain, columns, self.persons, found, self.texts, self.has_parents)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
@@ -494,7 +499,7 @@ class Table:
             Over that domain; it is protected as a table of records is, of which each person has one.
         """
         table.domain.check_decided()
-        return cls(domain, tuple(derived(table, domain)))
+        return cls(domain, tuple(derived(table, domain)), has_parents=table.has_parents)
 
     @property
     def keeps_records(self) -> bool:

@@ -59,13 +59,14 @@ something was spent (`check_raise`).
 """
 
 import math
+import os
 import threading
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NoReturn
 
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon, zcdp_offset
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_down, round_up, six_digits
 
@@ -305,6 +306,9 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
 class Filter:
     """A total that adaptively chosen costs never exceed together; safe for threads, O(1) a spend.
 
+    Nothing can be spent in another process than the one that made it, such as the child of a fork: each would have the
+    whole total.
+
     Parameters
     ----------
     total
@@ -333,14 +337,22 @@ class Filter:
         self._total = total
         self._tally = Tally()
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def spend(self, cost: Cost) -> None:
-        """Take a cost from what is left; `BudgetExceeded` if it does not fit, and then nothing is taken."""
+        """Take a cost from what is left; `BudgetExceeded` if it does not fit, and then nothing is taken.
+
+        In the child of a fork it is a `LedgerError`.
+        """
+        if self._process != os.getpid():  # before the lock, which another thread may have held at the fork
+            raise LedgerError("a budget is spent by the process that opened it: after a fork each would have all of it")
         with self._lock:
             self._tally = after(self._total, self._tally, cost)
 
     def admits(self, cost: Cost) -> bool:
         """Whether `spend` would succeed now."""
+        if self._process != os.getpid():
+            return False
         try:
             after(self._total, self._tally, cost)
         except (BudgetExceeded, InvalidInput):

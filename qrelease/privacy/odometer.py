@@ -1,12 +1,13 @@
 """A running bound on the privacy loss of adaptively chosen costs, with no total set in advance."""
 
 import math
+import os
 import threading
 from fractions import Fraction
 from typing import NoReturn
 
 from qrelease._util.validate import positive_probability
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_up
 
 _ROUNDING = 2.0**-47  # covers a dozen roundings, each below 2^-51 of its result
@@ -50,11 +51,17 @@ class Odometer:
         self._slack = positive_probability("slack", slack)
         self._epsilon = self._rho = Fraction(0)
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._v = max(2 * near.rho * _best_ratio(self._slack), 1e-300)
 
     def spend(self, cost: Cost) -> None:
-        """Count a `PureDP` or `ZCDP` cost; `InvalidInput` where δ > 0, whose sum nothing would bound."""
+        """Count a `PureDP` or `ZCDP` cost; `InvalidInput` where δ > 0, whose sum nothing would bound.
+
+        In the child of a fork, whose costs its parent would not count, it is a `LedgerError`.
+        """
         check_cost(cost)
+        if self._process != os.getpid():  # before the lock, which another thread may have held at the fork
+            raise LedgerError("costs are counted by the process that made the odometer: after a fork each misses some")
         with self._lock:
             match cost:
                 case ZCDP(rho):

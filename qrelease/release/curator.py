@@ -164,13 +164,7 @@ class Curator:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
         ledger.check_unit(table.person_column)
         self._unit = Unit.of(ledger.neighbours, table.domain)
-        joined = getattr(getattr(table, "persons", None), "joined", False)
-        if joined and self._unit.counts_once and self._unit.public_records:
-            raise InvalidInput(
-                "records with the columns of their parents under replace-one: how many parents have children is"
-                " private, and where each parent counts once it would be told; take add-remove, or"
-                ' weights = "records" in [person]'
-            )
+        check_relation(table, ledger.neighbours)
 
     def _check_records(self, what: str) -> None:
         """Raise `InvalidInput` where what is asked for needs single records, or counts that nobody foresaw."""
@@ -628,6 +622,25 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
+
+
+def check_relation(table: Source, neighbours: Neighbours) -> None:
+    """Raise `InvalidInput` where the number of records would be public under a relation, and is not.
+
+    Parameters
+    ----------
+    table : Source
+        The private records.
+    neighbours : Neighbours
+        The relation that they are to be released under.
+    """
+    unit = Unit.of(neighbours, table.domain)
+    if getattr(table, "has_parents", False) and unit.public_records:
+        otherwise = ', or weights = "records" in [person]' if unit.counts_once else ""
+        raise InvalidInput(
+            "records with the columns of their parents under replace-one: how many parents have children is"
+            f" private, and where each parent counts once it would be told; take add-remove{otherwise}"
+        )
 
 
 def _promise(

@@ -13,7 +13,8 @@ of the median of the k answers, of which one is replaced: it is better where som
 
 The function runs in a process of its own for each block, with limits of time and memory, and is given the block; a
 process that it kills is started again for the blocks that follow. It is the data holder's: that it does not look for
-other processes and their memory, writes no files, and that how long all of it takes is shown to nobody, is up to them.
+other processes and their memory, writes no files, that the machine has room for it beside the table, and that how long
+all of it takes is shown to nobody, is up to them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """A table joined with that of its parents, from every source: each record gets the row of its own person."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,9 @@ from qrelease.data.person import Person
 from qrelease.data.persons import Persons
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.privacy import PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 
 SCHEMA = """
 [[attribute]]
@@ -73,16 +78,39 @@ def test_every_source_joins_the_same_and_as_pandas_does(folder):
     assert some.domain.names == ("seats", "month")
 
 
-def test_columns_may_be_derived_of_joined_records(folder):
+def write_derived():
+    """A schema of one record for each person, with the columns of the parents."""
     rules = ['flights = { take = "count", bins = [0, 5, 10, 99] }', 'large = { take = "max", of = "seats" }']
     derive = "\n".join(["", "[person.derive]", *rules, ""])
     with open("derived.toml", "w") as out:
         out.write(SCHEMA.replace("at_most = 4", "") + derive)
+
+
+def test_columns_may_be_derived_of_joined_records(folder):
+    write_derived()
     table = Table.read("flights.csv", "derived.toml", parent="planes.csv")
     flights, planes = folder
     assert len(table) == flights["tailnum"].nunique()
     without = ~flights.drop_duplicates("tailnum")["tailnum"].isin(planes["tailnum"])
     assert (table.columns[1] == table.domain["large"].values).sum() == without.sum()
+
+
+@pytest.mark.usefixtures("folder")
+def test_parents_with_derived_columns_are_not_replaced(capsys):
+    """The number of records is that of the parents with children, which replacing one of those without changes."""
+    write_derived()
+    table = Table.read("flights.csv", "derived.toml", parent="planes.csv")
+    with Ledger.open(None, PureDP(1.0), person="tailnum") as ledger:
+        Curator(table, ledger)
+    with (
+        Ledger.open(None, PureDP(1.0), neighbours="replace-one", person="tailnum") as ledger,
+        pytest.raises(InvalidInput, match="how many parents have children is private"),
+    ):
+        Curator(table, ledger)
+    command = ["--schema", "derived.toml", "--parent", "planes.csv", "--epsilon", "1", "--neighbours", "replace-one"]
+    assert main(["release", "flights.csv", *command, "--mechanism", "laplace"]) == 2
+    assert "take add-remove\n" in capsys.readouterr().err
+    assert not list(Path().glob("*.ledger"))
 
 
 def test_the_command_line_takes_a_parent(folder, capsys):

@@ -1,6 +1,7 @@
 """The door to private counts: every draw has the stated law and is paid for first; error bars cover 95 %."""
 
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -29,7 +30,7 @@ from worlds import (
 )
 
 from qrelease._util import parallel
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.inference.measurement import RECORDS, noise_for
 from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms.private_data import SAMPLERS
@@ -301,6 +302,24 @@ def test_the_spend_is_written_down_before_the_first_word(draw):
     seen = []
     DRAWS[draw](door, PureDP(0.5))
     assert seen == [(PureDP(0.5), 1)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_fork_inside_a_mechanism_draws_nothing(draw):
+    """Parent and child would both draw for the whole cost of one charge."""
+    door = private(random_table(PEOPLE, 20, 0), PureDP(1.0))
+    if not (pid := os.fork()):
+        code = 1
+        try:
+            DRAWS[draw](door, PureDP(1.0))
+        except LedgerError:
+            code = 0
+        os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    DRAWS[draw](door, PureDP(1.0))
+    assert door.filter.spent == PureDP(1.0)
 
 
 def test_spends_say_what_was_drawn():

@@ -2,8 +2,10 @@
 
 import copy
 import math
+import os
 import pickle
 import re
+import signal
 import threading
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy import (
     ZCDP,
     ApproxDP,
@@ -261,3 +263,23 @@ def test_what_counts_a_budget_is_not_copied(purse: object, made: Callable[[objec
     """Each copy would spend the whole budget."""
     with pytest.raises(TypeError, match="cannot be copied or pickled"):
         made(purse)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("purse", [Filter(PureDP(1.0)), Odometer(1e-6, ZCDP(0.01))])
+def test_a_forked_child_cannot_spend_even_if_the_budget_was_locked(purse: Filter | Odometer) -> None:
+    """Each would have the whole of it, and a lock that a thread held at the fork would be waited for for ever."""
+    with purse._lock:
+        if not (pid := os.fork()):
+            signal.alarm(20)
+            code = 1
+            try:
+                purse.spend(PureDP(0.5))
+            except LedgerError as error:
+                code = 0 if "after a fork" in str(error) else 2
+            if isinstance(purse, Filter) and purse.admits(PureDP(0.5)):
+                code = 3
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    purse.spend(PureDP(1.0))

@@ -424,8 +424,10 @@ def _check(
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release import writer
+    from qrelease.release.curator import check_relation
     from qrelease.release.synthetic import check_fit
 
+    check_relation(table, Neighbours.parse(arguments.neighbours))
     unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)

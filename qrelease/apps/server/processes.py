@@ -181,6 +181,7 @@ class _Loaded:
         from qrelease.privacy.costs import cost_of
         from qrelease.privacy.unit import Unit
         from qrelease.queries.classes import Conjunctions
+        from qrelease.release.curator import check_relation
 
         cost = cost_of(settings.epsilon, settings.delta)
         declared = None if settings.declared is None else Conjunctions(settings.declared)
@@ -189,6 +190,7 @@ class _Loaded:
         table.domain.check_decided()
         check_parts("a session", table.domain)
         neighbours = Neighbours.parse(settings.neighbours)
+        check_relation(table, neighbours)
         _check_known(settings, table)
         unit = Unit.of(neighbours, table.domain)
         of_a_record = unit.of_a_record(cost)
