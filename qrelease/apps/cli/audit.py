@@ -34,7 +34,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="audit whole releases, as users get them. The same work is done on two tables that differ by one record,"
         " with the same insecure noise: in Python, by the command line, and over HTTP. All that comes out (files,"
-        " messages, the ledger) is compared, and whatever differs without being a noisy number is reported. Instead of a"
+        " messages, the ledger) is compared, and what differs without being a noisy number is reported. Instead of a"
         " mechanism, name `online` for a session, or a command: `estimate`, `score`, `learn` (schema learn), `numbers`"
         " (release --numbers), `parent` (release --parent), `both` (release --both) or `learned` (a release under a"
         " schema that is learned)",
