@@ -34,7 +34,7 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
-from qrelease.release import sums
+from qrelease.release import checksums
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
@@ -171,13 +171,13 @@ def verify(
     place = Path(folder)
     if not (place / MANIFEST).is_file():
         raise InvalidInput(f"{place} is no folder of a release: it has no {MANIFEST}")
-    public = None if key is None else sums.public_key(Path(key))
-    named = sums.read_hashes(place)
+    public = None if key is None else checksums.public_key(Path(key))
+    named = checksums.read_hashes(place)
     checks = [*_files(place, named)]
     if public is not None:
-        good = sums.signed_by(place, public)
-        checks.append(Check("signature", good, f"{sums.SUMS} is {'' if good else 'not '}signed by this key"))
-    elif (place / sums.SIGNATURE).is_file():
+        good = checksums.signed_by(place, public)
+        checks.append(Check("signature", good, f"{checksums.SUMS} is {'' if good else 'not '}signed by this key"))
+    elif (place / checksums.SIGNATURE).is_file():
         checks.append(Check("signature", None, "it is signed; give the holder's public key to check by whom"))
     else:
         checks.append(Check("signature", None, "it is not signed"))
@@ -209,14 +209,14 @@ def _files(folder: Path, named: Mapping[str, str] | None) -> Iterator[Check]:
     content = (folder / MANIFEST).read_bytes()
     if named is None:
         earlier = b'"id": ' not in content[:4096]
-        why = "a release of an earlier version has no hashes" if earlier else f"{sums.SUMS} is missing"
+        why = "a release of an earlier version has no hashes" if earlier else f"{checksums.SUMS} is missing"
         yield Check("files", None if earlier else False, why)
         return
-    found = sums.differences(folder, named)
+    found = checksums.differences(folder, named)
     if MANIFEST not in named:
-        found.append(f"{sums.SUMS} does not name {MANIFEST}")
-    yield Check("files", not found, "; ".join(found) or f"all {len(named)} are as {sums.SUMS} says")
-    others = sorted({file.name for file in folder.iterdir()} - {*named, sums.SUMS, sums.SIGNATURE})
+        found.append(f"{checksums.SUMS} does not name {MANIFEST}")
+    yield Check("files", not found, "; ".join(found) or f"all {len(named)} are as {checksums.SUMS} says")
+    others = sorted({file.name for file in folder.iterdir()} - {*named, checksums.SUMS, checksums.SIGNATURE})
     if others:
         yield Check("files", None, f"{', '.join(others)} did not come with the release")
 

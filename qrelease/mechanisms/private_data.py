@@ -32,8 +32,8 @@ from qrelease.noise.calibration import Rule, selection_epsilon
 from qrelease.noise.distributions import Noise, NoiseLaw
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
-from qrelease.privacy.draws import Draws
 from qrelease.privacy.filters import Filter
+from qrelease.privacy.resuming import Draws
 from qrelease.privacy.unit import Unit
 from qrelease.queries.families import Residuals
 from qrelease.queries.measures import Measure

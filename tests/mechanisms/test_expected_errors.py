@@ -7,7 +7,7 @@ import pytest
 from worlds import BOTH, coded, random_table
 
 from qrelease.mechanisms import auto
-from qrelease.mechanisms.expected import of_fit, selected_variances
+from qrelease.mechanisms.expected_errors import of_fit, selected_variances
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
