@@ -360,11 +360,10 @@ def _moves(release: Release, draws: Sequence[Measurement]) -> float:
         return 0.0
     noise, once = draws[0].noise, dict.fromkeys(m.group for m in draws)
     workload = Workload(release.domain, tuple(once))
-    order = 1 if noise.law == "discrete Laplace" else 2
     unit = min(g.queries.unit for g in workload.groups)
-    far = float(workload.moved(order, replace=release.unit.relation is Neighbours.REPLACE_ONE) or 1)
+    far = float(workload.moved(noise.order, replace=release.unit.relation is Neighbours.REPLACE_ONE) or 1)
     twice = [m for m in draws if once.pop(m.group, m) is not None]  # what is measured once more moves as far again
-    return far * (unit / noise.unit) ** order + _moves(release, twice)
+    return far * (unit / noise.unit) ** noise.order + _moves(release, twice)
 
 
 def _allowed(noise: Noise, cost: Cost) -> float | None:
@@ -375,7 +374,7 @@ def _allowed(noise: Noise, cost: Cost) -> float | None:
         return None
     if least.law != noise.law:
         return None
-    return (noise.scale / least.scale) ** (1 if noise.law == "discrete Laplace" else 2)
+    return (noise.scale / least.scale) ** noise.order
 
 
 def _total(release: Release) -> Check:

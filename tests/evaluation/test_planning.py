@@ -70,7 +70,7 @@ def test_a_baseline_keeps_its_promise(mechanism, cost, neighbours, workload):
 def test_the_union_bound_is_tight(cost):
     """The quantile of the largest of many draws, by simulation; it would not hold for a scale 30 % larger."""
     noise, exact = additive_noise.noise_for(Workload.predicates(PEOPLE, "sex = F"), cost, SWAP)
-    from qrelease.mechanisms.private_data import SAMPLERS
+    from qrelease.noise.samplers import SAMPLERS
 
     drawn = np.abs(SAMPLERS[noise.law](exact, 50 * 4000, Entropy.insecure(0))).reshape(4000, 50).max(axis=1)
     limit = noise.largest_of(50, 0.05)
@@ -80,7 +80,7 @@ def test_the_union_bound_is_tight(cost):
 
 @pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian", "rounded Gaussian"])
 def test_the_common_total_is_as_close_as_is_said(law):
-    from qrelease.mechanisms.private_data import SAMPLERS
+    from qrelease.noise.samplers import SAMPLERS
 
     scale, cells = 8.0, [4, 4, 30]
     weights = np.repeat([1 / c for c in cells], cells) / sum(1 / c for c in cells)
