@@ -58,9 +58,8 @@ from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums, NumberTable
 from qrelease.inference.sums_plan import SumsPlan
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
-from qrelease.mechanisms.private_data import SAMPLERS
 from qrelease.noise.entropy import Entropy
-from qrelease.noise.samplers import discrete_gaussian
+from qrelease.noise.samplers import SAMPLERS, discrete_gaussian
 from qrelease.privacy import ApproxDP, Cost, Neighbours
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.unit import Unit

@@ -4,9 +4,10 @@ The public names are those that the stub beside this file, `__init__.pyi`, impor
 each loads on first use, so that `import qrelease` and the command line's `--help` cost nothing.
 """
 
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from qrelease._util.stub import homes
 
 if TYPE_CHECKING:
     from qrelease.data.table import Table
@@ -42,27 +43,16 @@ def read_csv(*args: Any, **kwargs: Any) -> "Table":
     return Table.read_csv(*args, **kwargs)
 
 
-@cache
-def _modules() -> dict[str, str]:
-    """The module that each public name is imported from, as the stub has it."""
-    import ast
-    from importlib.resources import files
-
-    stub = ast.parse((files("qrelease") / "__init__.pyi").read_text(encoding="utf-8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in imports for alias in node.names if alias.asname}
-
-
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    if name.startswith("_") or name not in _modules():
+    if name.startswith("_") or name not in homes("qrelease"):
         raise AttributeError(f"module 'qrelease' has no attribute {name!r}")
-    module = _modules()[name]
+    module = homes("qrelease")[name]
     if module in ("qrelease", "qrelease.data.sources"):  # it is a module
         return import_module(f"{module}.{name}")
     return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_modules(), "read_csv"])
+    return sorted([*homes("qrelease"), "read_csv"])

@@ -1,10 +1,15 @@
-"""What tests lean on beside public behaviour is counted: private names of the package, and what is replaced in it.
+"""Habits that are counted: private names and replacements in tests, and what the package says twice.
 
-`python -m tests.test_habits` lists both.
+`python -m tests.test_habits` lists them.
 """
 
 import ast
+import io
+import keyword
+import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -17,7 +22,12 @@ MOST_PATCHES = 80
 
 It only goes down."""
 
+MOST_ALIKE = 9
+"""Lines of code in a row, of the same shape, that two places of the package may share."""
+
 TESTS = Path(__file__).parent
+
+PACKAGE = TESTS.parent / "qrelease"
 
 PATCHING = {"setattr", "setitem", "delattr", "delitem", "setenv", "delenv", "chdir", "syspath_prepend"}
 """Of pytest's `monkeypatch`."""
@@ -104,6 +114,58 @@ def test_tests_name_few_private_things_of_the_package():
 def test_tests_replace_few_things():
     found = counted(patches)
     assert len(found) <= MOST_PATCHES, "\n".join(found)
+
+
+def shapes(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of code in functions, with one sign for any name, number or text; no signatures or docstrings."""
+    kept: set[int] = set()
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in node.body:
+                kept.update(range(part.lineno, (part.end_lineno or part.lineno) + 1))
+    for node in ast.walk(tree):
+        told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if told or isinstance(node, ast.Import | ast.ImportFrom):
+            kept.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    signs = {tokenize.NUMBER: "0", tokenize.STRING: "s"}
+    lines: dict[int, list[str]] = defaultdict(list)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.start[0] in kept and token.string.strip() and token.type != tokenize.COMMENT:
+            name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
+            lines[token.start[0]].append("n" if name else signs.get(token.type, token.string))
+    yield from ((number, " ".join(line)) for number, line in sorted(lines.items()) if any(map(str.isalnum, line)))
+
+
+def alike(files: dict[str, str]) -> list[str]:
+    """Pairs of places in files, name and content, that share too many lines of one shape."""
+    places = defaultdict(list)
+    for name, text in files.items():
+        lines = list(shapes(text))
+        for first in range(len(lines) - MOST_ALIKE):
+            run = lines[first : first + MOST_ALIKE + 1]
+            if sum(len(line.split()) for _, line in run) < 4 * len(run):  # a list of names, a line each
+                continue
+            places["\n".join(line for _, line in run)].append((name, first, run[0][0]))
+    return [
+        f"{one[0]}:{one[2]} and {other[0]}:{other[2]}"
+        for found in places.values()
+        for one, other in combinations(found, 2)
+        if one[0] != other[0] or other[1] - one[1] > MOST_ALIKE
+    ]
+
+
+def test_no_two_places_of_the_package_share_ten_lines():
+    assert alike({str(f): f.read_text(encoding="utf-8") for f in sorted(PACKAGE.rglob("*.py"))}) == []
+
+
+def test_lines_are_alike_whatever_their_names_are():
+    body = [f"    a{i} = f(b, {i}) + c[{i}{', 2' * (i % 3)}]" for i in range(9)]
+    one = "\n".join(["def one(b, c):", '    """What it does."""', *body, "    return a0"])
+    other = one.replace("one", "other").replace("b", "items").replace("What it does", "Another thing")
+    assert alike({"one.py": one, "other.py": other}) == ["one.py:3 and other.py:3"]
+    assert alike({"one.py": f"{one}\n\n\n{other}"}) == ["one.py:3 and one.py:17"]
+    assert alike({"one.py": one, "other.py": other.replace("a5 =", "a5 = 1 +")}) == []
 
 
 @pytest.mark.parametrize(

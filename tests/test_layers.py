@@ -241,7 +241,7 @@ with contextlib.suppress(SystemExit):
 
 def test_a_command_is_the_module_of_its_name():
     modules = {file.stem for file in (ROOT / "apps" / "cli").glob("*.py")}
-    assert modules == {*COMMANDS, "both", "shared", "ledgers", "mechanisms", "serve_file", "__init__"}
+    assert modules == {*COMMANDS, "release_both", "shared", "ledgers", "mechanisms", "serve_file", "__init__"}
 
 
 def test_every_public_name_loads():

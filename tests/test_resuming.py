@@ -27,8 +27,8 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
-from qrelease.privacy.draws import MAX_BYTES, Draws, key_of, unfinished
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.resuming import MAX_BYTES, Draws, key_of, unfinished
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
 from qrelease.release.curator import Curator
@@ -157,7 +157,7 @@ COMMAND = [
 
 KILLED = """
 import os, signal, sys
-from qrelease.privacy.draws import Draws
+from qrelease.privacy.resuming import Draws
 take, taken = Draws.take, []
 def killing(self, asked, draw):
     if {before} and len(taken) == {draws}:

@@ -27,7 +27,7 @@ from qrelease.mechanisms import matrix
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import MAX_SIMULATED, choose, foretold
 from qrelease.mechanisms.base import OnlineMechanism, check_parts
-from qrelease.mechanisms.expected import marginals_alone
+from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.mechanisms.forecasts import Forecasting, rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.construction import IterativeConstruction

@@ -34,7 +34,7 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
-from qrelease.release import sums
+from qrelease.release import checksums
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
@@ -171,13 +171,13 @@ def verify(
     place = Path(folder)
     if not (place / MANIFEST).is_file():
         raise InvalidInput(f"{place} is no folder of a release: it has no {MANIFEST}")
-    public = None if key is None else sums.public_key(Path(key))
-    named = sums.read_hashes(place)
+    public = None if key is None else checksums.public_key(Path(key))
+    named = checksums.read_hashes(place)
     checks = [*_files(place, named)]
     if public is not None:
-        good = sums.signed_by(place, public)
-        checks.append(Check("signature", good, f"{sums.SUMS} is {'' if good else 'not '}signed by this key"))
-    elif (place / sums.SIGNATURE).is_file():
+        good = checksums.signed_by(place, public)
+        checks.append(Check("signature", good, f"{checksums.SUMS} is {'' if good else 'not '}signed by this key"))
+    elif (place / checksums.SIGNATURE).is_file():
         checks.append(Check("signature", None, "it is signed; give the holder's public key to check by whom"))
     else:
         checks.append(Check("signature", None, "it is not signed"))
@@ -209,14 +209,14 @@ def _files(folder: Path, named: Mapping[str, str] | None) -> Iterator[Check]:
     content = (folder / MANIFEST).read_bytes()
     if named is None:
         earlier = b'"id": ' not in content[:4096]
-        why = "a release of an earlier version has no hashes" if earlier else f"{sums.SUMS} is missing"
+        why = "a release of an earlier version has no hashes" if earlier else f"{checksums.SUMS} is missing"
         yield Check("files", None if earlier else False, why)
         return
-    found = sums.differences(folder, named)
+    found = checksums.differences(folder, named)
     if MANIFEST not in named:
-        found.append(f"{sums.SUMS} does not name {MANIFEST}")
-    yield Check("files", not found, "; ".join(found) or f"all {len(named)} are as {sums.SUMS} says")
-    others = sorted({file.name for file in folder.iterdir()} - {*named, sums.SUMS, sums.SIGNATURE})
+        found.append(f"{checksums.SUMS} does not name {MANIFEST}")
+    yield Check("files", not found, "; ".join(found) or f"all {len(named)} are as {checksums.SUMS} says")
+    others = sorted({file.name for file in folder.iterdir()} - {*named, checksums.SUMS, checksums.SIGNATURE})
     if others:
         yield Check("files", None, f"{', '.join(others)} did not come with the release")
 
@@ -360,11 +360,10 @@ def _moves(release: Release, draws: Sequence[Measurement]) -> float:
         return 0.0
     noise, once = draws[0].noise, dict.fromkeys(m.group for m in draws)
     workload = Workload(release.domain, tuple(once))
-    order = 1 if noise.law == "discrete Laplace" else 2
     unit = min(g.queries.unit for g in workload.groups)
-    far = float(workload.moved(order, replace=release.unit.relation is Neighbours.REPLACE_ONE) or 1)
+    far = float(workload.moved(noise.order, replace=release.unit.relation is Neighbours.REPLACE_ONE) or 1)
     twice = [m for m in draws if once.pop(m.group, m) is not None]  # what is measured once more moves as far again
-    return far * (unit / noise.unit) ** order + _moves(release, twice)
+    return far * (unit / noise.unit) ** noise.order + _moves(release, twice)
 
 
 def _allowed(noise: Noise, cost: Cost) -> float | None:
@@ -375,7 +374,7 @@ def _allowed(noise: Noise, cost: Cost) -> float | None:
         return None
     if least.law != noise.law:
         return None
-    return (noise.scale / least.scale) ** (1 if noise.law == "discrete Laplace" else 2)
+    return (noise.scale / least.scale) ** noise.order
 
 
 def _total(release: Release) -> Check:

@@ -105,7 +105,7 @@ class PlannedTable:
     def noise(self, cost: Cost, neighbours: Neighbours) -> tuple[Noise, Fraction]:
         """The law of the noise, of whole numbers, and its exact scale b or variance σ²."""
         unit, parameter = calibrated(1, cost)
-        order = 1 if unit.law == "discrete Laplace" else 2
+        order = unit.order
         twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
         needed = parameter * self.sensitivity(order) * twice**order * Fraction(_WHOLE, self.share)
         if needed > (MAX_SCALE if order == 1 else MAX_VARIANCE):
@@ -339,7 +339,7 @@ def bought(part: PlannedTable, noise: Noise, cost: Cost, neighbours: Neighbours)
     law, parameter = calibrated(1, cost)
     if law.law != noise.law:
         raise InvalidInput(f"{cost} buys {law.law} noise, and not {noise.law}")
-    order = 1 if noise.law == "discrete Laplace" else 2
+    order = noise.order
     twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     share = parameter * part.sensitivity(order) * twice**order / Fraction(noise.scale) ** order
     return PlannedTable(part.measure, part.group, round(share * _WHOLE))

@@ -6,103 +6,21 @@ Many people's reports are simulated by `crowd`, for studies only.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from qrelease.local.attributes import MarginalsServer as MarginalsServer
-    from qrelease.local.attributes import OneOfServer as OneOfServer
-    from qrelease.local.book import Book
-    from qrelease.local.categories import Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
-    from qrelease.local.client import Client, Report
-    from qrelease.local.draws import DeviceEntropy
-    from qrelease.local.frequencies import HadamardServer as HadamardServer
-    from qrelease.local.frequencies import KAryServer as KAryServer
-    from qrelease.local.frequencies import LocalHashingServer as LocalHashingServer
-    from qrelease.local.frequencies import OptimisedUnaryServer as OptimisedUnaryServer
-    from qrelease.local.frequencies import UnaryServer as UnaryServer
-    from qrelease.local.hitters import TextServer as TextServer
-    from qrelease.local.means import CoinServer as CoinServer
-    from qrelease.local.means import HybridServer as HybridServer
-    from qrelease.local.means import LaplaceServer as LaplaceServer
-    from qrelease.local.means import PiecewiseServer as PiecewiseServer
-    from qrelease.local.means import SquareWaveServer as SquareWaveServer
-    from qrelease.local.numeric import Coin, Hybrid, Laplace, Piecewise, SquareWave
-    from qrelease.local.planning import Choice as Choice
-    from qrelease.local.planning import plan as plan
-    from qrelease.local.server import Batch as Batch
-    from qrelease.local.server import LocalEstimate as LocalEstimate
-    from qrelease.local.server import Server as Server
-    from qrelease.local.serving import serve as serve
-    from qrelease.local.several import Marginals, OneOf
-    from qrelease.local.shuffling import shuffled as shuffled
-    from qrelease.local.texts import Text
+from qrelease._util.stub import homes
 
-_HOMES = {
-    "MarginalsServer": "attributes",
-    "OneOfServer": "attributes",
-    "Book": "book",
-    "Hadamard": "categories",
-    "KAry": "categories",
-    "LocalHashing": "categories",
-    "OptimisedUnary": "categories",
-    "Unary": "categories",
-    "Client": "client",
-    "Report": "client",
-    "serve": "serving",
-    "DeviceEntropy": "draws",
-    "HadamardServer": "frequencies",
-    "KAryServer": "frequencies",
-    "LocalHashingServer": "frequencies",
-    "OptimisedUnaryServer": "frequencies",
-    "UnaryServer": "frequencies",
-    "TextServer": "hitters",
-    "CoinServer": "means",
-    "HybridServer": "means",
-    "LaplaceServer": "means",
-    "PiecewiseServer": "means",
-    "SquareWaveServer": "means",
-    "Coin": "numeric",
-    "Hybrid": "numeric",
-    "Laplace": "numeric",
-    "Piecewise": "numeric",
-    "SquareWave": "numeric",
-    "Choice": "planning",
-    "plan": "planning",
-    "Batch": "server",
-    "LocalEstimate": "server",
-    "Server": "server",
-    "Marginals": "several",
-    "OneOf": "several",
-    "shuffled": "shuffling",
-    "Text": "texts",
-}
+_ON_DEVICES = {"book", "categories", "client", "draws", "numeric", "several", "texts"}
+"""Modules that run on a person's device."""
 
-__all__ = [
-    "Book",
-    "Client",
-    "Coin",
-    "DeviceEntropy",
-    "Hadamard",
-    "Hybrid",
-    "KAry",
-    "Laplace",
-    "LocalHashing",
-    "Marginals",
-    "OneOf",
-    "OptimisedUnary",
-    "Piecewise",
-    "Report",
-    "SquareWave",
-    "Text",
-    "Unary",
-]
+__all__ = sorted(name for name, module in homes("qrelease.local").items() if module.rpartition(".")[2] in _ON_DEVICES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in homes("qrelease.local"):
         raise AttributeError(f"module 'qrelease.local' has no attribute {name!r}")
-    return getattr(import_module(f"qrelease.local.{_HOMES[name]}"), name)
+    return getattr(import_module(homes("qrelease.local")[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted(homes("qrelease.local"))

@@ -33,7 +33,7 @@ from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, why_no_table
-from qrelease.mechanisms.expected import Expected, marginals_alone, of_fit, of_noise, selected_variances
+from qrelease.mechanisms.expected_errors import Expected, marginals_alone, of_fit, of_noise, selected_variances
 from qrelease.mechanisms.forecasts import MAGNITUDES
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM

@@ -30,7 +30,7 @@ from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
 from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, subsets
 from qrelease.mechanisms.base import MechanismResult
-from qrelease.mechanisms.expected import Expected, of_fit, of_linear
+from qrelease.mechanisms.expected_errors import Expected, of_fit, of_linear
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure

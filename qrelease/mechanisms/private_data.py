@@ -26,24 +26,18 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement, count_noise, noise_for
 from qrelease.inference.sums_plan import PlannedTable, privacy_used
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
-from qrelease.noise import samplers as samplers_module
 from qrelease.noise import selection
 from qrelease.noise.calibration import Rule, selection_epsilon
-from qrelease.noise.distributions import Noise, NoiseLaw
+from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy, WordSource
+from qrelease.noise.samplers import SAMPLERS
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
-from qrelease.privacy.draws import Draws
 from qrelease.privacy.filters import Filter
+from qrelease.privacy.resuming import Draws
 from qrelease.privacy.unit import Unit
 from qrelease.queries.families import Residuals
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
-
-SAMPLERS: dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]] = {
-    "discrete Laplace": samplers_module.discrete_laplace,
-    "discrete Gaussian": samplers_module.discrete_gaussian,
-    "rounded Gaussian": samplers_module.rounded_gaussian,
-}
 
 _DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache until the exact ones are added
 

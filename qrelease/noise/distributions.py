@@ -45,6 +45,11 @@ class Noise:
     unit: float = 1.0
 
     @property
+    def order(self) -> Literal[1, 2]:
+        """The norm of the sensitivity that it is calibrated to: L1 for Laplace noise, L2 for Gaussian."""
+        return 1 if self.law == "discrete Laplace" else 2
+
+    @property
     def variance(self) -> float:
         """An upper bound: that of the continuous law of the same scale, and 1/12 of a squared unit more if rounded."""
         if self.law == "rounded Gaussian":

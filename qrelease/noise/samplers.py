@@ -31,6 +31,7 @@ the exact noisy count modulo 2^64: post-processing, so even then no privacy is l
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -43,7 +44,7 @@ from qrelease._util.typing import Ints, Words
 from qrelease._util.validate import rational, whole
 from qrelease.errors import InvalidInput
 from qrelease.noise import exact_cdfs
-from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE
+from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE, NoiseLaw
 from qrelease.noise.entropy import WordSource
 from qrelease.noise.exact_reals import ExactCDF, exp_negative, invert, log2e
 from qrelease.noise.kernels import (
@@ -330,3 +331,11 @@ def _checked(name: str, value: float | Fraction, largest: int) -> Fraction:
     if exact > largest:
         raise InvalidInput(f"{name} must be at most 2^{largest.bit_length() - 1}, got {value}")
     return exact
+
+
+SAMPLERS: Final[dict[NoiseLaw, Callable[[Fraction, int, WordSource], Ints]]] = {
+    "discrete Laplace": discrete_laplace,
+    "discrete Gaussian": discrete_gaussian,
+    "rounded Gaussian": rounded_gaussian,
+}
+"""For each law of noise its draws: exact parameter (b, or σ²), how many, and the random words."""

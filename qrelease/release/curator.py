@@ -31,10 +31,10 @@ from qrelease.mechanisms.measured_values import check_values
 from qrelease.mechanisms.private_data import Private, workload_digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
-from qrelease.privacy.draws import Draws, finished, is_of_release, key_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
+from qrelease.privacy.resuming import Draws, finished, is_of_release, key_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.learned_schema import Learned

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.data import schema
-from qrelease.release.sums import release_id
+from qrelease.release.checksums import release_id
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums

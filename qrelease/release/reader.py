@@ -26,7 +26,7 @@ from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
 from qrelease.queries.measures import measure_from_json, needs_of
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.release import sums
+from qrelease.release import checksums
 from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back
 from qrelease.release.release import Release
@@ -104,24 +104,24 @@ def read(path: str | os.PathLike[str], *, checked: bool) -> Release:
 
 def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, folder: bool) -> None:
     """`InvalidInput` for what is not as it was when the release was made: the whole folder, or the manifest alone."""
-    named = sums.read_hashes(file.parent)
+    named = checksums.read_hashes(file.parent)
     if folder and (named is None or MANIFEST not in named):
-        raise InvalidInput(f"{sums.SUMS} is missing beside it, or does not name it: see `qrelease verify`")
-    found = sums.differences(file.parent, {n: v for n, v in (named or {}).items() if folder or n == file.name})
+        raise InvalidInput(f"{checksums.SUMS} is missing beside it, or does not name it: see `qrelease verify`")
+    found = checksums.differences(file.parent, {n: v for n, v in (named or {}).items() if folder or n == file.name})
     if found:
-        raise InvalidInput(f"{found[0]}, by {sums.SUMS}: see `qrelease verify`")
+        raise InvalidInput(f"{found[0]}, by {checksums.SUMS}: see `qrelease verify`")
     if not has_its_id(content, release):
         raise InvalidInput("id: the manifest is not what it was when the release was made: see `qrelease verify`")
 
 
 def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
     """Whether a manifest has the id of what it says."""
-    return bool(content.get("id") == sums.release_id(content, (m.values for m in release.measurements)))
+    return bool(content.get("id") == checksums.release_id(content, (m.values for m in release.measurements)))
 
 
 def _check_digest(digest: object, file: Path, what: str) -> None:
     """Raise `InvalidInput` for another file than the manifest names."""
-    if sums.file_digest(file) != digest:
+    if checksums.file_digest(file) != digest:
         raise InvalidInput(f"{file} does not hold the {what} of this release")
 
 

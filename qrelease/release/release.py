@@ -24,12 +24,12 @@ from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, synthetic, writer
 from qrelease.release.answer_table import answer_columns
+from qrelease.release.checksums import private_key
+from qrelease.release.checksums import sign as sign_sums
 from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
 from qrelease.release.report.page import html
-from qrelease.release.sums import private_key
-from qrelease.release.sums import sign as sign_sums
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums
@@ -73,7 +73,7 @@ class Release:
         The day on which it was made, UTC, ISO 8601. Public; None where the noise is insecure, so that the same seed
         gives the same files.
     id : str
-        Names the release in the ledger and the manifest, see `release.sums`; empty for releases of earlier versions.
+        Names the release in the ledger and the manifest, see `release.checksums`; empty for earlier versions.
 
     Examples
     --------

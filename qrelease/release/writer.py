@@ -41,7 +41,7 @@ from qrelease.data.sources.csv import write_csv, write_rows
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.sampling import generator
-from qrelease.release import sums
+from qrelease.release import checksums
 from qrelease.release.answer_table import MAX_ANSWERS, answer_parts
 from qrelease.release.frames import Column, as_arrow, columns_of
 from qrelease.release.manifest import (
@@ -180,11 +180,11 @@ def save(
     content["synopsis"] = set_apart(content["synopsis"], arrays)
     if arrays:
         np.savez_compressed(folder / ARRAYS, **cast(Any, arrays))
-        content["arrays"] = sums.file_digest(folder / ARRAYS)
+        content["arrays"] = checksums.file_digest(folder / ARRAYS)
     with _new(folder / MANIFEST) as out:
         print(json.dumps(content, allow_nan=False), file=out)
     (folder / "report.html").write_text(html(release), encoding="utf-8")
-    sums.write_hashes(folder)
+    checksums.write_hashes(folder)
     return left_out
 
 
@@ -299,4 +299,4 @@ def _write_values(measurements: Iterable[Measurement], file: Path) -> str:
         np.lib.format.write_array_header_1_0(out, header)
         for m in measurements:
             out.write(m.values.astype(NUMBERS, copy=False).tobytes())
-    return sums.file_digest(file)
+    return checksums.file_digest(file)

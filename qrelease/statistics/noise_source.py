@@ -9,11 +9,12 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 
 from qrelease._util.typing import Ints
-from qrelease.noise import samplers, selection
+from qrelease.noise import selection
 from qrelease.noise.calibration import Rule
 from qrelease.noise.cauchy import discrete_cauchy
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import WordSource
+from qrelease.noise.samplers import SAMPLERS
 
 Kind = TypeVar("Kind")
 
@@ -117,11 +118,7 @@ class ExactNoise:
 
     def noise(self, law: Noise, parameter: Fraction, size: int) -> Ints:
         """See `NoiseSource`."""
-        if law.law == "discrete Laplace":
-            return samplers.discrete_laplace(parameter, size, self.entropy)
-        if law.law == "discrete Gaussian":
-            return samplers.discrete_gaussian(parameter, size, self.entropy)
-        return samplers.rounded_gaussian(parameter, size, self.entropy)
+        return SAMPLERS[law.law](parameter, size, self.entropy)
 
     def cauchy(self, scale: Fraction) -> int:
         """See `NoiseSource`."""

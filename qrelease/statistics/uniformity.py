@@ -162,7 +162,7 @@ def _alike(law: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> Floa
 
     A discrete Gaussian is a rounded real one, to far less than 999 runs can show, from σ = 1 on.
     """
-    if law.law != "discrete Laplace":
+    if law.order == 2:
         return np.rint(rng.normal(0.0, law.scale, shape))
     p = -math.expm1(-1 / law.scale)
     return np.asarray(rng.geometric(p, shape) - rng.geometric(p, shape), np.float64)

@@ -143,7 +143,7 @@ def test_what_is_used_decides_nothing_but_refusals(kernel):
 
 
 HANDLERS = {
-    "apps/studio/accounts.py account": "the studio's page is for the data holder alone",
+    "apps/studio/accounts.py ledger_standing": "the studio's page is for the data holder alone",
     "apps/studio/app.py answered": "the studio's page is for the data holder alone",
     "apps/studio/app.py refusing": "the studio's page is for the data holder alone",
     "apps/studio/releasing.py _account": "the studio's page is for the data holder alone",

@@ -1,6 +1,5 @@
 import operator
 import re
-from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -8,23 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import domains
 
-from qrelease.data.conditions import cell_text, described, run_texts, runs
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.predicates import Predicate, parse
 from qrelease.errors import InvalidInput, TooLarge
-
-DOMAIN = Domain(
-    (
-        Attribute("age", "number", edges=(0, 20, 30, 40, 41), integer=True, missing=("?",)),
-        Attribute("income", "category", categories=("<=50K", ">50K", "it's")),
-        Attribute("school", "category", categories=("none", "high", "college", "phd"), ordered=True),
-        Attribute("share", "number", edges=(0, 0.25, 0.5, 1)),
-        Attribute("day", "date", edges=(18262, 18293, 18322)),
-        Attribute("getting in/out", "coded", codes=4, ordered=True, missing=("", "9")),
-        Attribute("hours", "number", edges=(0, 20, 40, 100), integer=True, outside="clip"),
-        Attribute("in", "category", categories=("a", "b", "c"), missing=("?",)),
-    )
-)
+from tests.data.condition_domain import DOMAIN
 
 
 def cells(text):
@@ -212,15 +198,6 @@ def test_mask_runs_over_the_mentioned_axes_in_order():
     assert repr(predicate) == "parse(\"age in 20..29 and income = '>50K'\", …)"
 
 
-def test_cell_and_run_texts_are_conditions():
-    age, income = DOMAIN.attributes[:2]
-    assert cell_text(age, 1) == "age in 20..29"
-    assert cell_text(age, 4) == "age is missing"
-    assert cell_text(income, 2) == "income = 'it''s'"
-    assert list(run_texts(age, prefixes=True))[3] == "age is not missing"
-    assert list(run_texts(DOMAIN["hours"], prefixes=False))[2] == "hours in 0..99"
-
-
 def test_too_large_masks_are_refused():
     domain = Domain.coded({"a": 2**13, "b": 2**13, "c": 2**30})
     assert parse("a = 1 or a = 5", domain).mask().sum() == 2
@@ -296,22 +273,6 @@ def test_masks_equal_an_evaluation_record_by_record(data, domain):
     assert again == predicate
     assert str(again) == str(predicate)
     assert isinstance(again, Predicate)
-
-
-@settings(deadline=None)
-@given(st.data(), domains(most=2), st.booleans())
-def test_all_runs_at_once_are_spelled_as_each_by_itself_and_parse_to_their_cells(data, domain, prefixes):
-    world = domain if any(a.ordered for a in domain) else DOMAIN
-    axis = data.draw(st.sampled_from([i for i, a in enumerate(world) if a.ordered]))
-    attribute = world.attributes[axis]
-    pairs = [p for p in combinations_with_replacement(range(attribute.values), 2) if not (prefixes and p[0])]
-    each = [described(attribute, (2 << high) - (1 << low), "x") for low, high in pairs]
-    assert list(runs(attribute, "x", prefixes=prefixes)) == each
-    texts = list(run_texts(attribute, prefixes=prefixes))
-    some = data.draw(st.integers(0, len(pairs) - 1))
-    found = parse(texts[some], world)
-    assert found.axes == (axis,)
-    assert np.flatnonzero(found.mask()).tolist() == list(range(pairs[some][0], pairs[some][1] + 1))
 
 
 @given(st.text(max_size=30))

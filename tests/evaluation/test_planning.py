@@ -8,22 +8,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from worlds import BOTH, PEOPLE, coded, mixed, random_table, true_answers
+from worlds import BOTH, PEOPLE, coded, mixed, random_table
 
 import qrelease as qr
 from qrelease._util import memory
 from qrelease.apps.cli import main
-from qrelease.errors import InvalidInput, TooLarge
+from qrelease.errors import InvalidInput
 from qrelease.evaluation import planning
 from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import choose
-from qrelease.mechanisms.forecasts import Forecasting, forecast, rough
+from qrelease.mechanisms.forecasts import rough
 from qrelease.mechanisms.gaussian import Gaussian
-from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.simulation import Simulation, stand_in
+from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db import small_db
 from qrelease.mechanisms.weighted_records import Records
 from qrelease.noise.distributions import Noise
@@ -33,6 +32,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from tests.mechanisms.chosen import errors
 
 SWAP = Neighbours.REPLACE_ONE
 SMALL = coded(6)
@@ -55,16 +55,6 @@ KEPT = [
 ]
 
 
-def errors(mechanism, table, workload, cost, neighbours, runs):
-    """The largest error of each run, as a fraction of the table."""
-    truth, found = true_answers(workload, table), []
-    for seed in range(runs):
-        with Ledger.open(None, cost, neighbours=neighbours) as ledger:
-            release = Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, workload, cost)
-        found.append(np.abs(release.answers() - truth).max() / len(table))
-    return np.array(found)
-
-
 @pytest.mark.parametrize("neighbours", BOTH)
 @pytest.mark.parametrize(("mechanism", "cost"), KEPT)
 @pytest.mark.parametrize("workload", [mixed(), Workload.predicates(PEOPLE, "sex = F", "grade = 1", "age in 0..39")])
@@ -80,7 +70,7 @@ def test_a_baseline_keeps_its_promise(mechanism, cost, neighbours, workload):
 def test_the_union_bound_is_tight(cost):
     """The quantile of the largest of many draws, by simulation; it would not hold for a scale 30 % larger."""
     noise, exact = additive_noise.noise_for(Workload.predicates(PEOPLE, "sex = F"), cost, SWAP)
-    from qrelease.mechanisms.private_data import SAMPLERS
+    from qrelease.noise.samplers import SAMPLERS
 
     drawn = np.abs(SAMPLERS[noise.law](exact, 50 * 4000, Entropy.insecure(0))).reshape(4000, 50).max(axis=1)
     limit = noise.largest_of(50, 0.05)
@@ -90,7 +80,7 @@ def test_the_union_bound_is_tight(cost):
 
 @pytest.mark.parametrize("law", ["discrete Laplace", "discrete Gaussian", "rounded Gaussian"])
 def test_the_common_total_is_as_close_as_is_said(law):
-    from qrelease.mechanisms.private_data import SAMPLERS
+    from qrelease.noise.samplers import SAMPLERS
 
     scale, cells = 8.0, [4, 4, 30]
     weights = np.repeat([1 / c for c in cells], cells) / sum(1 / c for c in cells)
@@ -337,25 +327,6 @@ def test_what_is_quick_is_simulated(monkeypatch):
     assert "simulations" not in quote.note
 
 
-def test_a_forecast_is_one_line():
-    records, cost = Records(), ApproxDP(1.0, 1e-9)
-    size = memory.size(records.memory(PAIRS))
-    assert forecast(records, PAIRS, cost, 50_000) == (
-        f"records takes about {rough(records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"
-    )
-    assert forecast(records, PAIRS, cost, None) == f"records takes about 1 s; {size} of memory"
-    wide = Workload.marginals(coded(*[20] * 14), 3)
-    known = [rough(records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
-    assert len({*known}) > 1
-    assert forecast(records, wide, cost, None) == (
-        f"records takes about {known[0]} s for 10,000, {known[1]} s for 100,000, {known[2]} s for 1,000,000 records;"
-        f" {memory.size(records.memory(wide))} of memory"
-    )
-    assert [rough(s) for s in (0.2, 1.26, 12.3, 201.9, 3_349.0)] == ["1", "1", "12", "200", "3,300"]
-    assert isinstance(records, Forecasting)
-    assert not isinstance(MWEM(), Forecasting)
-
-
 def test_more_records_than_can_be_made_up_are_planned_for_without_trials():
     found = plan(PAIRS, 10**8, epsilon=0.01)
     assert [q.typical for q in found.forecasts] == [None] * len(found.forecasts)
@@ -390,24 +361,6 @@ def test_a_net_of_small_databases_where_there_are_no_ranges(_quick):
 def test_bad_plans(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         plan(PAIRS, arguments.pop("n", 1000), **{"trials": 0, **arguments})
-
-
-def test_the_stand_in_is_public_and_always_the_same():
-    one, two = stand_in(PEOPLE, 1000), stand_in(PEOPLE, 1000)
-    assert len(one) == 1000
-    assert all((a == b).all() for a, b in zip(one.columns, two.columns, strict=True))
-    with pytest.raises(TooLarge, match="too many to be made up"):
-        stand_in(PEOPLE, 1 << 24)
-
-
-def test_a_rehearsal_measures_the_worst_error():
-    rehearsal = Simulation.of(PAIRS, 2000)
-    truth = true_answers(PAIRS, rehearsal.table)
-    np.testing.assert_array_equal(rehearsal.answers, truth)
-    found = errors(Laplace(), rehearsal.table, PAIRS, PureDP(1.0), SWAP, 3)
-    assert rehearsal.error(Laplace(), PureDP(1.0), SWAP, 3) == np.median(found)
-    session = rehearsal.error(qr.PrivateMultiplicativeWeights(queries=16), PureDP(100.0), SWAP, 1)
-    assert 0 < session < 0.5
 
 
 # --- the command line

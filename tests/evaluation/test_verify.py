@@ -15,8 +15,8 @@ from qrelease.apps.cli import main
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.verify import verify
-from qrelease.privacy.draws import public_part, releases
-from qrelease.release import sums
+from qrelease.privacy.resuming import public_part, releases
+from qrelease.release import checksums
 from tests.pinned import old
 from tests.pinned.releases import COSTS, MECHANISMS
 
@@ -103,9 +103,9 @@ def rehash(folder):
     """What a careful forger does: a new id, and new hashes."""
     file = folder / "release.json"
     content = json.loads(file.read_text())
-    content["id"] = sums.release_id(content, (np.array(m["values"]) for m in content["measurements"]))
+    content["id"] = checksums.release_id(content, (np.array(m["values"]) for m in content["measurements"]))
     file.write_text(json.dumps(content))
-    sums.write_hashes(folder)
+    checksums.write_hashes(folder)
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -132,14 +132,14 @@ def test_a_forgery_with_new_hashes_is_found_by_what_contradicts_itself(name, tmp
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_any_forgery_is_found_by_the_signature(name, tmp_path):
-    qr_key, public = sums.new_key(tmp_path / "holder")
+    qr_key, public = checksums.new_key(tmp_path / "holder")
     folder, _, _ = saved(tmp_path, sign=qr_key)
     assert verify(folder, key=public).holds
     FORGERIES[name][0](folder)
     rehash(folder)
     assert "signature" in failed(verify(folder, key=public))
-    other, stranger = sums.new_key(tmp_path / "stranger")
-    sums.sign(folder, sums.private_key(other))
+    other, stranger = checksums.new_key(tmp_path / "stranger")
+    checksums.sign(folder, checksums.private_key(other))
     assert "signature" in failed(verify(folder, key=public))
     assert "signature" not in failed(verify(folder, key=stranger))
 

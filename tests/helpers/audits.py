@@ -10,9 +10,9 @@ from scipy.special import ndtr
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import Distribution, audit, gaussian_distribution, laplace_distribution, released
-from qrelease.mechanisms.private_data import SAMPLERS
 from qrelease.noise import selection
 from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import SAMPLERS
 from qrelease.privacy import Neighbours
 from qrelease.queries.workload import Workload
 

@@ -16,9 +16,9 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, split
 from qrelease.privacy.analysts import Analysts, Revoked
-from qrelease.privacy.draws import Draws, finished, key_of, releases
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import TableDigests
+from qrelease.privacy.resuming import Draws, finished, key_of, releases
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP, compose
@@ -13,27 +12,11 @@ from qrelease.privacy.conversions import gaussian_delta, gaussian_zcdp
 from qrelease.queries.workload import Workload
 from qrelease.statistics import regression
 from qrelease.statistics.adassp import AdaSSP
-from qrelease.statistics.design import UNIT, Design, PublicRecords, root_up
+from qrelease.statistics.design import UNIT, Design, PublicRecords
 from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.regression import FunctionalMechanism, NoisyDescent, regression_from_marginals
 from tests.statistics.doors import door
-
-DOMAIN = Domain(
-    (
-        Attribute("a", "category", categories=("p", "q", "r"), missing=("?",)),
-        Attribute("b", "coded", codes=50, ordered=True),
-        Attribute("c", "category", categories=("x", "y")),
-        Attribute("y", "coded", codes=21, ordered=True),
-    )
-)
-
-
-def people(n, seed=0):
-    rng = np.random.default_rng(seed)
-    a, b, c = rng.integers(0, 4, n), rng.integers(0, 50, n), rng.integers(0, 2, n)
-    mean = 10 + 4 * (a == 1) - 3 * (a == 2) + (b - 25) / 8 + 2 * (2 * c - 1)
-    y = np.clip(np.rint(mean + rng.normal(0, 1, n)), 0, 20).astype(int)
-    return Table(DOMAIN, (a, b, c, y))
+from tests.statistics.persons import DOMAIN, people
 
 
 def records(table):
@@ -82,20 +65,6 @@ def test_a_record_adds_a_gradient_of_bounded_length_of_its_own(loss, clip, clip_
             assert max(lengths) > 0.9 * bound**2
 
 
-def test_the_second_moments_of_a_record_are_as_long_as_is_said_and_no_longer():
-    design = Design.of(DOMAIN, "y", None)
-    every = np.indices((4, 50, 2)).reshape(3, -1)
-    rows = design.rows(PublicRecords({"a": every[0], "b": every[1], "c": every[2]}))
-    upper = np.triu_indices(design.width)
-    squares, sums = zip(
-        *((int((m.astype(object) ** 2).sum()), int(np.abs(m).sum())) for m in (np.outer(r, r)[upper] for r in rows)),
-        strict=True,
-    )
-    assert max(squares) == design.moment_square
-    assert max(sums) == design.moment_sum
-    assert max((rows * rows).sum(axis=1)) == design.square
-
-
 class Keeps(PrivateColumns):
     """What was measured, and for which sensitivity."""
 
@@ -116,13 +85,6 @@ def test_the_functional_mechanism_costs_what_it_says_and_more_where_the_target_i
     found = int(np.abs(one - other).sum())
     assert 0.99 * moved < found <= moved
     assert found > Design.of(DOMAIN, "y", None).moment_sum
-
-
-def test_roots_are_rounded_up():
-    for square in (0, 1, 2, 99, 100, 101, 10**12 - 1, 10**12, (1 << 52) + 1):
-        root = root_up(square)
-        assert root**2 >= square
-        assert root == 0 or (root - 1) ** 2 < square
 
 
 def test_the_table_of_the_logistic_function_is_near_it():

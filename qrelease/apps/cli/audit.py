@@ -32,17 +32,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--doors",
         action="store_true",
-        help="attack whole releases of the mechanism, or, for `online`, a whole session: compare all that can be"
-        " observed of neighbouring tables, by Python, the command line or HTTP, under the same insecure noise; likewise"
-        " `estimate`, `learn` (schema learn), `score`, `numbers` (release --numbers), `parent` (release --parent),"
-        " `both` (release --both) and `learned` (a release under a schema that is learned)",
+        help="audit whole releases, as users get them. The same work is done on two tables that differ by one record,"
+        " with the same insecure noise: in Python, by the command line, and over HTTP. All that comes out (files,"
+        " messages, the ledger) is compared, and what differs without being a noisy number is reported. Instead of a"
+        " mechanism, name `online` for a session, or a command: `estimate`, `score`, `learn` (schema learn), `numbers`"
+        " (release --numbers), `parent` (release --parent), `both` (release --both) or `learned` (a release under a"
+        " schema that is learned)",
     )
     parser.add_argument(
         "--at-most",
         type=int,
         metavar="M",
-        help="with --doors: compare tables that differ by a whole person, of whom at most M records are kept (default:"
-        " tables that differ by one record; with a parent, by one with all children)",
+        help="with --doors: the two tables differ by all records of one person, of whom at most M are kept (default: by"
+        " one record; with `parent`, by one parent and all its children)",
     )
     parser.add_argument("--first", help="the input of MODULE:FUNCTION, as JSON")
     parser.add_argument("--second", help="a neighbouring input, as JSON")

@@ -13,7 +13,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _make(arguments: argparse.Namespace) -> None:
-    from qrelease.release.sums import new_key
+    from qrelease.release.checksums import new_key
 
     private, public = new_key(arguments.name)
     print(f"wrote {private}: keep it secret, without a copy it is lost; sign by `qrelease release --sign {private}`")

@@ -56,7 +56,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
     with opened(arguments.ledger) as ledger:
         if arguments.json:
-            from qrelease.privacy.draws import public_part
+            from qrelease.privacy.resuming import public_part
 
             print(json.dumps(public_part(ledger), indent=1))
             return
@@ -110,7 +110,7 @@ def _line(run: Sequence[Entry]) -> str:
 
 
 def _left_open(entry: Entry) -> str:
-    from qrelease.privacy.draws import unfinished
+    from qrelease.privacy.resuming import unfinished
 
     return "  not finished: the same command goes on for free" if unfinished(entry) else ""
 

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.both import make_both
 from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_name, mechanism_of, options_of
+from qrelease.apps.cli.release_both import make_both
 from qrelease.apps.cli.shared import (
     OptionParser,
     check_memory,
@@ -206,11 +206,11 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     _take_counts(arguments)
     from qrelease.data.table import Table
     from qrelease.privacy import Neighbours
-    from qrelease.release import sums, writer
+    from qrelease.release import checksums, writer
     from qrelease.release.curator import Curator
     from qrelease.release.synthetic import check_rows
 
-    key = None if arguments.sign is None else sums.private_key(arguments.sign)
+    key = None if arguments.sign is None else checksums.private_key(arguments.sign)
     cost = cost_meant(arguments)
     mechanism = _mechanism(arguments)
     if arguments.rows is not None:
@@ -247,8 +247,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 release = paid.release()
                 left_out = _saved(release, folder, out, arguments)
                 if key is not None:
-                    sums.sign(folder, key)
-        paid.finish(release, sums.read_hashes(out))  # there is nothing more to go on with
+                    checksums.sign(folder, key)
+        paid.finish(release, checksums.read_hashes(out))  # there is nothing more to go on with
         del arguments.charged
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:

@@ -38,7 +38,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _public_part(file: Path | LedgerUrl) -> Mapping[str, Any]:
     """What anybody may see of a ledger, or of the JSON that was printed of one."""
-    from qrelease.privacy.draws import public_part
+    from qrelease.privacy.resuming import public_part
 
     try:
         listed = False

@@ -9,7 +9,7 @@ from qrelease.apps.cli.shared import workload_of
 from qrelease.data.schema import load
 from qrelease.mechanisms.auto import choose
 from qrelease.mechanisms.base import why_no_table
-from qrelease.mechanisms.expected import marginals_alone
+from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import cost_of
 from qrelease.privacy.unit import Unit

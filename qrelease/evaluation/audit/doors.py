@@ -57,11 +57,11 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
+from qrelease.release.checksums import SUMS
 from qrelease.release.curator import Curator
 from qrelease.release.linked import LinkedRelease
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.reader import load
-from qrelease.release.sums import SUMS
 from qrelease.statistics.estimate import Estimate
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")

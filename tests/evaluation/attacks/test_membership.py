@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import qrelease as qr
-from qrelease.data import adult
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.attacks.games import Advantage, advantage_bound, advantage_bound_of
 from qrelease.evaluation.attacks.membership import (
     drawn,
     known,
@@ -17,35 +15,22 @@ from qrelease.evaluation.attacks.membership import (
     published_exactly,
     published_in_session,
 )
-from qrelease.evaluation.attacks.scores import ModelLikelihood, NearestNeighbour, Shadow, Tracing
+from qrelease.evaluation.attacks.scores import Shadow, Tracing
 from qrelease.mechanisms.base import Mechanism
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Filter, Neighbours
-
-POPULATION = adult(["race", "sex", "income"])
-DOMAIN = POPULATION.domain
-PAIRS = qr.Workload.marginals(DOMAIN, 2)
-TARGET = np.array([1, 0, 1])  # nobody else in the table below is like that
-PURE, APPROX = qr.PureDP(1.0), qr.ApproxDP(1.0, 1e-6)
-
-
-def table_of(people, seed=0):
-    chosen = np.random.default_rng(seed).choice(len(POPULATION), people, replace=False)
-    return qr.Table(DOMAIN, tuple(column[chosen] for column in POPULATION.columns))
-
-
-OTHERS = table_of(60)
-
-
-def attacks():
-    rng = np.random.default_rng(7)
-    return [Tracing(POPULATION, known=True), ModelLikelihood(POPULATION), NearestNeighbour(rng), Shadow()]
-
-
-def game(publish, claim, *, runs=400, neighbours=Neighbours.ADD_REMOVE):
-    world = known(OTHERS, TARGET, neighbours)
-    found = play("it", world, publish, attacks(), claim, runs=runs, rng=np.random.default_rng(1))
-    return {m.attack: m.advantage for m in found}
+from tests.evaluation.attacks.members import (
+    APPROX,
+    DOMAIN,
+    OTHERS,
+    PAIRS,
+    POPULATION,
+    PURE,
+    TARGET,
+    attacks,
+    game,
+    table_of,
+)
 
 
 @dataclass(frozen=True)
@@ -64,26 +49,6 @@ class Overspending:
     def release(self, private, workload, cost):
         spent = qr.ZCDP(64 * cost.rho) if isinstance(cost, qr.ZCDP) else replace(cost, epsilon=8 * cost.epsilon)
         return self.mechanism.release(replace(private, filter=Filter(spent), spends=[]), workload, spent)
-
-
-def test_the_bound_is_that_of_the_theorem():
-    assert advantage_bound(1.0) == pytest.approx((np.e - 1) / (np.e + 1))
-    assert advantage_bound(0.5, 0.01) == pytest.approx((np.exp(0.5) - 1 + 0.02) / (np.exp(0.5) + 1))
-    assert advantage_bound(1000.0) == 1.0
-    assert advantage_bound_of(PURE) == advantage_bound(1.0)
-    assert advantage_bound_of(APPROX) == advantage_bound(1.0, 1e-6)
-    # Two normals one σ apart have ρ = 1/2 and a total variation distance of 0.383.
-    assert 0.383 < advantage_bound_of(qr.ZCDP(0.5)) <= 0.5
-
-
-def test_randomised_response_meets_the_bound():
-    """Neither a bound that is too low, which would convict, nor one that is far too high."""
-    rng, runs = np.random.default_rng(0), 100_000
-    truthful = np.e / (1 + np.e)
-    hits, false = rng.binomial(runs, truthful), rng.binomial(runs, 1 - truthful)
-    found = Advantage.of(hits, false, runs, 0.99, advantage_bound(1.0))
-    assert not found.convicts
-    assert Advantage.of(hits, false, runs, 0.99, advantage_bound(0.9)).convicts
 
 
 def test_exact_marginals_tell_whether_a_rare_record_is_in():
@@ -149,34 +114,6 @@ def test_a_twin_that_spends_eight_times_is_above_the_bound(mechanism, cost, seen
     publish = published_by(Overspending(mechanism), PAIRS, cost, Neighbours.ADD_REMOVE, Entropy.insecure(3))
     found = game(publish, cost, runs=400)
     assert seen_by <= {name for name, advantage in found.items() if advantage.convicts}
-
-
-def test_tracing_finds_people_drawn_anew_in_exact_marginals():
-    """Many columns, few people: as with genomes. And of many people in few columns next to nothing."""
-    population = adult(["age", "education", "occupation", "race", "sex", "hours-per-week"])
-    for people, least, most in ((50, 0.5, 1.0), (5000, -0.5, 0.3)):
-        publish = published_exactly(qr.Workload.marginals(population.domain, 3))
-        world = drawn(population, people, Neighbours.REPLACE_ONE)
-        (found,) = play("exact", world, publish, [Tracing(population)], None, runs=200, rng=np.random.default_rng(4))
-        assert least <= found.advantage.value <= most
-
-
-def test_a_copy_of_the_records_is_found_by_the_nearest():
-    class Copy:
-        """A synopsis that gives the records away."""
-
-        def __init__(self, table):
-            self.table, self.domain, self.total, self.has_table = table, table.domain, float(len(table)), True
-
-        def sample(self, rows, rng):
-            return self.table.columns
-
-        def answer(self, workload):
-            return workload.answers(np.concatenate(self.table.counts(workload.sets)) * 1.0)
-
-    exactly = published_exactly(PAIRS)
-    found = game(lambda table: replace(exactly(table), synopsis=Copy(table)), None, runs=80)
-    assert found["nearest"].value == found["likelihood"].value == 1.0
 
 
 def test_mistakes_are_told():

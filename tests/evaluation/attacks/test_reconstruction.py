@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import qrelease as qr
-from qrelease.data import adult
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluation.attacks.answered import Answered, Publisher, base_rate
+from qrelease.evaluation.attacks.answered import Answered, base_rate
 from qrelease.evaluation.attacks.publishers import (
     Exact,
     FreshNoise,
@@ -20,7 +19,6 @@ from qrelease.evaluation.attacks.publishers import (
     Rounded,
     Sticky,
     Suppressed,
-    Swapped,
 )
 from qrelease.evaluation.attacks.reconstruction import (
     all_subsets,
@@ -31,19 +29,7 @@ from qrelease.evaluation.attacks.reconstruction import (
     reconstruct,
 )
 from qrelease.noise.entropy import Entropy
-
-
-def secret_of(people, seed=0):
-    """Whether each of some real people is married: a bit that near to half of them have."""
-    table = adult(["marital-status"])
-    chosen = np.random.default_rng(seed).choice(len(table), people, replace=False)
-    return table.columns[0][chosen] == 0
-
-
-@pytest.fixture(scope="module")
-def asked():
-    """2 000 real records, and 4 000 questions about them."""
-    return secret_of(2000), questions(2000, 4000, np.random.default_rng(1))
+from tests.evaluation.attacks.bits import secret_of
 
 
 @pytest.mark.parametrize(
@@ -74,14 +60,6 @@ def test_a_release_that_spends_far_too_much_is_read(asked):
     secret, subsets = asked
     publisher = Released(secret, qr.Laplace(), qr.PureDP(2000.0), Entropy.insecure(0))
     assert reconstruct(publisher, secret, subsets, least_squares).recovered >= 0.99
-
-
-def test_swapping_loses_what_was_swapped_and_no_more(asked):
-    """Of 20 % that change places, those who get the other's equal bit are right all the same."""
-    secret, subsets = asked
-    share = secret.mean()
-    found = reconstruct(Swapped(secret, 0.2), secret, subsets, least_squares)
-    assert found.recovered == pytest.approx(1 - 0.2 * 2 * share * (1 - share), abs=0.02)
 
 
 def test_noise_decides_how_many_questions_are_needed():
@@ -138,13 +116,6 @@ def test_who_answers_nothing_gives_nothing_away():
     found = reconstruct(Suppressed(secret, 51), secret, subsets, least_squares)
     assert found.answered == 0
     assert found.recovered <= base_rate(secret)
-
-
-def test_publishers_do_not_show_what_they_hold():
-    for publisher in (Exact(secret_of(5)), Rounded(secret_of(5)), Sticky(secret_of(5)), Swapped(secret_of(5))):
-        assert isinstance(publisher, Publisher)
-        assert "secret" not in repr(publisher)
-    assert "values" not in repr(Exact(secret_of(5)).ask(np.ones((1, 5), bool)))
 
 
 @pytest.mark.parametrize(

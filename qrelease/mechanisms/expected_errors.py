@@ -63,7 +63,7 @@ def of_noise(workload: Workload, cost: Cost, neighbours: Neighbours, records: in
     if not marginals_alone(workload):
         return Expected(error, None)
     mean = _MEAN_DEVIATION * error
-    if noise.law == "discrete Laplace":
+    if noise.order == 1:
         q = exp(-noise.unit / noise.scale)
         mean = 2 * q / (1 - q**2) * noise.unit if q < 1 else mean
         if noise.scale < noise.unit:  # it is mostly 0, and what is below 0 in an empty cell is mended

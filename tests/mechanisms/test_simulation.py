@@ -1,0 +1,30 @@
+"""Stand-in tables are public, and what is simulated on them is the worst error."""
+
+import numpy as np
+import pytest
+from worlds import PEOPLE, true_answers
+
+import qrelease as qr
+from qrelease.errors import TooLarge
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.simulation import Simulation, stand_in
+from qrelease.privacy import PureDP
+from tests.mechanisms.chosen import PAIRS, SWAP, errors
+
+
+def test_the_stand_in_is_public_and_always_the_same():
+    one, two = stand_in(PEOPLE, 1000), stand_in(PEOPLE, 1000)
+    assert len(one) == 1000
+    assert all((a == b).all() for a, b in zip(one.columns, two.columns, strict=True))
+    with pytest.raises(TooLarge, match="too many to be made up"):
+        stand_in(PEOPLE, 1 << 24)
+
+
+def test_a_rehearsal_measures_the_worst_error():
+    rehearsal = Simulation.of(PAIRS, 2000)
+    truth = true_answers(PAIRS, rehearsal.table)
+    np.testing.assert_array_equal(rehearsal.answers, truth)
+    found = errors(Laplace(), rehearsal.table, PAIRS, PureDP(1.0), SWAP, 3)
+    assert rehearsal.error(Laplace(), PureDP(1.0), SWAP, 3) == np.median(found)
+    session = rehearsal.error(qr.PrivateMultiplicativeWeights(queries=16), PureDP(100.0), SWAP, 1)
+    assert 0 < session < 0.5
