@@ -117,7 +117,7 @@ def going_on(table: Table, workload: Workload, records: int, epsilon: float, see
     """Errors (3 stages, seeds) at the stop and beyond, in `l1`; the largest change of their mean, over the first."""
     fits: list[tuple[Any, dict[str, Any], LogLinear]] = []
     last: list[tuple[Any, dict[str, Any]]] = []
-    fit: Callable[..., LogLinear] = vars(mechanism)["fit"]  # its module does not export them
+    fit: Callable[..., LogLinear] = vars(mechanism)["fit_records"]  # its module does not export them
     finish: Callable[..., LogLinear] = vars(mechanism)["finish"]
 
     def watched(estimates: Any, count: int, **options: Any) -> LogLinear:
@@ -129,7 +129,7 @@ def going_on(table: Table, workload: Workload, records: int, epsilon: float, see
         last[:] = [((estimates, count), options)]
         return finish(estimates, count, **options)
 
-    with patch.object(mechanism, "fit", watched), patch.object(mechanism, "finish", finished):
+    with patch.object(mechanism, "fit_records", watched), patch.object(mechanism, "finish", finished):
         _, taken = released(table, workload, Records(weighted_records=records), epsilon)
     ((few, settling, stopped),), ((everybody, closing),) = fits, last
     truth = normalised(table, workload)

@@ -112,7 +112,7 @@ def test_a_fit_goes_on_beyond_its_stop(records: ModuleType, monkeypatch: pytest.
     assert line["more"] == line["stopped"] // 2
     np.testing.assert_allclose(line["means"], np.mean(line["l1"], axis=1))
     assert line["change"] < 0.06
-    plain = records.mechanism.fit
+    plain = records.mechanism.fit_records
 
     def drifting(estimates, count, **options):
         """Past the release all interactions grow."""
@@ -121,7 +121,7 @@ def test_a_fit_goes_on_beyond_its_stop(records: ModuleType, monkeypatch: pytest.
             return found
         return replace(found, interactions={s: 2 * table for s, table in found.interactions.items()})
 
-    monkeypatch.setattr(records.mechanism, "fit", drifting)
+    monkeypatch.setattr(records.mechanism, "fit_records", drifting)
     drifted = records.going_on(table, workload, 10_000, 1.0, seeds=2)
     assert drifted["means"][0] == line["means"][0]
     assert drifted["change"] > 0.06

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util import memory
 from qrelease._util.typing import Ints
 from qrelease.errors import TooLarge
 from qrelease.local.categories import CategoryClient, Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
@@ -30,6 +31,9 @@ _MAX_CATEGORIES = 1 << 20
 _BLOCK = 1 << 22  # bits that are worked on at once
 _TABLE_ROWS = 1 << 12  # of tables of hash values, at most
 _COUNTS = 1 << 22  # of what is left of reports, at once, or of one category
+_REPORT_BYTES = 24  # for each different report: how often it came, and as a complex number
+_SEED_BYTES = 80  # for each hash function, to transform these
+_ADVICE = "take Hadamard response, or a smaller epsilon"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +151,8 @@ class LocalHashingServer(FrequencyServer[LocalHashing]):
         """
         _check_size(self.client)
         g, shape, n = self.client.g, (self.client.g,) * self.client.digits, len(batch)
+        needed = _REPORT_BYTES * self.client.size + _SEED_BYTES * self.client.seeds
+        memory.check(needed, f"shares of {self.client.k:,} categories from {g} hash values", _ADVICE, ahead=False)
         table = np.bincount(batch.codes.astype(np.int64), minlength=self.client.size).reshape(-1, g)
         total = np.full(shape, n / g)
         for t in range(1, g):

@@ -16,6 +16,7 @@ from typing import TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util import memory
 from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
@@ -27,6 +28,7 @@ N = TypeVar("N", bound=NumberClient)
 W = TypeVar("W", bound=WindowClient)
 
 _ROUNDS = 10_000
+_ENTRY_BYTES = 32  # for each bin and each cell of reports
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +255,7 @@ class SquareWaveServer(_WindowServer[SquareWave]):
         if whole("bins", bins, least=2) > self.client.steps:
             raise InvalidInput(f"bins must be at most the grid's {self.client.steps} steps, got {bins}")
         cells = math.ceil(bins * self.client.size / self.client.steps)
+        memory.check(_ENTRY_BYTES * cells * bins, f"a histogram of {bins:,} bins", "take fewer", ahead=False)
         # A cell of the line is as wide as a bin, so that the matrix of both tells nearly all that reports do.
         edges = np.ceil(np.arange(cells + 1) * self.client.steps / bins).astype(np.int64)
         edges[-1] = self.client.size

@@ -19,7 +19,10 @@ from qrelease.local.draws import checked_epsilon
 from qrelease.local.means import MeanServer
 from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, Piecewise
 from qrelease.local.serving import serve
-from qrelease.local.several import OneOf, even_share
+from qrelease.local.several import MAX_QUESTIONS, OneOf, even_share
+
+MAX_PEOPLE = 1 << 40
+"""More than there are; the exact mean of 1/nⱼ is a sum over all nⱼ that are likely."""
 
 _CATEGORIES: tuple[type[CategoryClient], ...] = (KAry, Unary, OptimisedUnary, LocalHashing, Hadamard)
 _NUMBERS: tuple[type[NumberClient], ...] = (Coin, Piecewise, Hybrid, Laplace)
@@ -67,11 +70,11 @@ def plan(
     epsilon
         What each person gives for all m questions together.
     n
-        How many people report.
+        How many people report, at most 2^40.
     k
         The categories of each question; None for numbers.
     m
-        How many questions.
+        How many questions, at most 4 096.
     low, high
         The range of a number.
 
@@ -88,8 +91,10 @@ def plan(
     >>> plan(4.0, n=10_000)[0].client.name
     'hybrid'
     """
-    whole("n", n, least=1)
-    whole("m", m, least=1)
+    if whole("n", n, least=1) > MAX_PEOPLE:
+        raise InvalidInput(f"n must be at most 2^40, got {n}")
+    if whole("m", m, least=1) > MAX_QUESTIONS:
+        raise InvalidInput(f"m must be at most {MAX_QUESTIONS:,} questions, got {m:,}")
     total = checked_epsilon(epsilon)
     ways = [(True, total)] if m == 1 else [(True, total), (False, even_share(total, m))]
     found = []

@@ -7,6 +7,7 @@ import pytest
 from enumerated import CATEGORIES, client_id
 from paths import law
 
+from qrelease.errors import OutOfMemory, TooLarge
 from qrelease.local import Hadamard, KAry, LocalHashing, OptimisedUnary, Unary, serve
 from qrelease.local.crowd import insecure_reports
 from qrelease.noise.entropy import Entropy
@@ -98,3 +99,14 @@ def test_local_hashing_counts_what_each_category_hashes_to(epsilon, k):
         assert supports[range(len(some)), part].tolist() == by_hand
         few = client.g ** (digits - 1) + 1
         assert np.array_equal(server.supports_below(batch.codes, upper.astype(np.uint64), few), supports[:, :few])
+
+
+def test_a_table_of_hashes_that_does_not_fit_is_refused(free_memory):
+    """241 hash values, and three digits for a million categories: 3e9 different reports."""
+    server = serve(LocalHashing(5.5, 1 << 20))
+    batch = server.from_codes(np.array([0, 1]))
+    free_memory(8 << 30)
+    with pytest.raises((TooLarge, OutOfMemory), match="1,048,576 categories from 241 hash values"):
+        server.estimate(batch)
+    few = serve(LocalHashing(1.0, 1000))
+    assert len(few.estimate(few.from_codes(np.array([0, 1]))).value) == 1000

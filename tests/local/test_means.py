@@ -7,7 +7,7 @@ import pytest
 from enumerated import NUMBERS, client_id
 from paths import law
 
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.local import Coin, Hybrid, Laplace, Piecewise, SquareWave, serve
 from qrelease.local.crowd import insecure_reports, places_of_values
 
@@ -98,3 +98,11 @@ def test_liars_move_a_histogram_no_further_than_is_said():
     assert (fewer < shares[cells[-1]][1]).all()
     with pytest.raises(InvalidInput, match="more liars than reports"):
         server.distribution_moved_by(5_000, batch, bins)
+
+
+def test_a_histogram_that_does_not_fit_is_refused():
+    server = serve(SquareWave(1.0, 0, 1, 1 << 24))
+    batch = server.from_codes(np.array([0, 1]))
+    assert len(server.distribution(batch, 4)) == 4
+    with pytest.raises(TooLarge, match="a histogram of 16,777,216 bins"):
+        server.distribution(batch, 1 << 24)

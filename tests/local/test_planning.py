@@ -63,3 +63,18 @@ def test_bad_plans_are_refused():
     for epsilon in (math.nan, math.inf, "x", None, 0):
         with pytest.raises(InvalidInput, match="epsilon"):
             plan(epsilon, n=10)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [({"n": 10, "m": 4097}, "at most 4,096 questions, got 4,097"), ({"n": (1 << 40) + 1, "m": 2}, r"at most 2\^40")],
+)
+def test_plans_that_would_fill_the_memory_are_refused(asked, message):
+    with pytest.raises(InvalidInput, match=message):
+        plan(1.0, **asked)
+    with pytest.raises(InvalidInput, match="m must be at most"):
+        plan(1.0, n=10, m=10**12)
+
+
+def test_as_many_people_as_there_may_be_are_planned_for():
+    assert plan(1.0, n=1 << 40, m=2)[0].deviation == pytest.approx(plan(1.0, n=1 << 30, m=2)[0].deviation / 32)

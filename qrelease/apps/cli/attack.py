@@ -5,15 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from qrelease.apps.cli.shared import (
-    DATA,
-    check_memory,
-    data_place,
-    dialect_of,
-    dialect_options,
-    names,
-    query_option,
-)
+from qrelease.apps.cli import shared
 from qrelease.errors import InvalidInput
 
 _MAX_DIGITS = 9  # of a number of people
@@ -22,9 +14,10 @@ _MAX_DIGITS = 9  # of a number of people
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_attack)
-    parser.add_argument("data", type=data_place, help=f"what the release was made from. {DATA}")
-    query_option(parser)
-    dialect_options(parser)
+    parser.add_argument("data", type=shared.data_place, help=f"what the release was made from. {shared.DATA}")
+    shared.query_option(parser)
+    shared.parent_option(parser)
+    shared.dialect_options(parser)
     parser.add_argument(
         "--release", type=Path, required=True, metavar="FOLDER", help="the folder of the release to attack"
     )
@@ -36,7 +29,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--people",
-        type=names,
+        type=shared.names,
         default=["2000"],
         metavar="N,…",
         help="how many people are attacked; several numbers, as 200,600,2000, are tried one by one (default: 2000)",
@@ -60,7 +53,7 @@ def _number(text: str) -> int:
 
 
 def _attack(arguments: argparse.Namespace) -> None:
-    check_memory()
+    shared.check_memory()
     from qrelease.data.table import Table
     from qrelease.evaluation.attacks.picture import check_svg
     from qrelease.evaluation.attacks.study import study
@@ -69,7 +62,8 @@ def _attack(arguments: argparse.Namespace) -> None:
     if arguments.picture is not None:
         check_svg(arguments.picture)
     release = load(arguments.release)
-    table = Table.read(arguments.data, release.domain, None, None, arguments.query, dialect_of(arguments))
+    dialect = shared.dialect_of(arguments)
+    table = Table.read(arguments.data, release.domain, None, arguments.parent, arguments.query, dialect)
     for people in map(_number, arguments.people):
         found = study(table, release, arguments.secret, arguments.value, people=people, seed=arguments.seed)
         print(found.to_json_lines() if arguments.json else found, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,10 @@ from qrelease.release.report.svg import text
 
 _WIDTH: Final = 860
 _LABELS: Final = 340
+_LETTER: Final = 7.5
+"""About what a letter of a label takes; of the title it is `_LARGE_LETTER`."""
+
+_LARGE_LETTER: Final = 9.2
 _VALUES: Final = 64
 _ROW: Final = 30
 _TOP: Final = 70
@@ -36,7 +41,9 @@ class Bar:
 
 def draw_picture(title: str, bars: Sequence[Bar], marks: Mapping[str, float], notice: str) -> str:
     """An SVG file: a bar for each kind of answers, and a dashed line for each share that may be had without them."""
+    labels = max([_LABELS, *(math.ceil(20 + _LETTER * len(bar.label)) for bar in bars)])
     room = _WIDTH - _LABELS - _VALUES
+    width = max(labels + room + _VALUES, math.ceil(24 + _LARGE_LETTER * len(title)))
     bottom = _TOP + _ROW * len(bars)
     height = bottom + 16 + 22 * len(marks)
     parts = [
@@ -46,12 +53,12 @@ def draw_picture(title: str, bars: Sequence[Bar], marks: Mapping[str, float], no
     for i, bar in enumerate(bars):
         y, long = _TOP + _ROW * i, room * bar.share
         parts.append(
-            f'<text x="{_LABELS - 8}" y="{y + 20}" text-anchor="end">{text(bar.label)}</text>'
-            f'<rect class="{"safe" if bar.safe else "open"}" x="{_LABELS}" y="{y + 4}" width="{long:.1f}"'
-            f' height="{_ROW - 8}"/><text x="{_LABELS + long + 6:.1f}" y="{y + 20}">{bar.share:.1%}</text>'
+            f'<text x="{labels - 8}" y="{y + 20}" text-anchor="end">{text(bar.label)}</text>'
+            f'<rect class="{"safe" if bar.safe else "open"}" x="{labels}" y="{y + 4}" width="{long:.1f}"'
+            f' height="{_ROW - 8}"/><text x="{labels + long + 6:.1f}" y="{y + 20}">{bar.share:.1%}</text>'
         )
     for i, (name, share) in enumerate(marks.items()):
-        x, y = _LABELS + room * share, bottom + 24 + 22 * i
+        x, y = labels + room * share, bottom + 24 + 22 * i
         line = f'class="mark" stroke-dasharray="{_DASHES[i % len(_DASHES)]}"'
         parts.append(
             f'<path {line} d="M{x:.1f} {_TOP}V{bottom}"/><path {line} d="M12 {y - 5}H60"/>'
@@ -59,9 +66,9 @@ def draw_picture(title: str, bars: Sequence[Bar], marks: Mapping[str, float], no
         )
     said = "; ".join(f"{bar.label} {bar.share:.1%}" for bar in bars)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' role="img" aria-label="{text(f"{notice}. {title}: {said}")}"><style>{_STYLE}</style>'
-        f'<rect width="{_WIDTH}" height="{height}" fill="#fdfdfb"/>{"".join(parts)}</svg>\n'
+        f'<rect width="{width}" height="{height}" fill="#fdfdfb"/>{"".join(parts)}</svg>\n'
     )
 
 

@@ -81,6 +81,8 @@ class Study:
         The condition that was guessed of each person.
     people, records : int
         How many were attacked, of how many.
+    units : str
+        What they are: "people", or "records" where a person has several.
     release : str
         The name of the release among the kinds of answers.
     population : float
@@ -95,6 +97,7 @@ class Study:
     secret: str
     people: int
     records: int
+    units: str
     release: str
     population: float
     base_rate: float
@@ -109,8 +112,8 @@ class Study:
         cells = [[_percent(found.get((k, a))).rjust(len(_head(a, people[a]))) for a in attacks] for k in kinds]
         lines = [
             NOTICE,
-            f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} people.",
-            "How many are guessed right, by each attack (on so many people):",
+            f"{self.dataset}: whether {self.secret}, of {self.people:,} of {self.records:,} {self.units}.",
+            f"How many are guessed right, by each attack (on so many {self.units}):",
             "  ".join(["answers".ljust(width), *(_head(a, people[a]) for a in attacks)]),
             *("  ".join([kind.ljust(width), *row]) for kind, row in zip(kinds, cells, strict=True)),
             f"{_OTHERS_ALONE.ljust(width)}  {_rate(self.population)}{self._why_no_others}",
@@ -124,8 +127,10 @@ class Study:
     @property
     def _why_no_others(self) -> str:
         """Why it is not known what other people's records tell, where it is not."""
-        everybody = f"  (all {self.records:,} people are attacked, which leaves no others: attack fewer, --people)"
-        return everybody if math.isnan(self.population) else ""
+        all_of = "all" if self.people == self.records else f"those {self.people:,} of"
+        attacked = f"{all_of} {self.records:,} {self.units} are attacked"
+        said = f"  ({attacked}, which leaves no others: attack fewer, --people)"
+        return said if math.isnan(self.population) else ""
 
     def to_json_lines(self) -> str:
         """One JSON object a line for each attack, each with the notice."""
@@ -146,7 +151,7 @@ class Study:
         marks = {"guessing the commoner answer": self.base_rate}
         if not math.isnan(self.population):
             marks["knowing other people's records"] = self.population
-        return draw_picture(f"Secret bits recovered ({self.secret}, {self.people:,} people)", bars, marks, NOTICE)
+        return draw_picture(f"Secret bits recovered ({self.secret}, {self.people:,} {self.units})", bars, marks, NOTICE)
 
 
 def _head(attack: str, people: int) -> str:
@@ -198,7 +203,7 @@ def study(
     value : str, optional
         The cell of it that is guessed, by its label; by default the one that nearest to half of the people are in.
     people : int
-        How many are attacked, a random sample of the table.
+        How many are attacked, a random sample of the table: of its records, where a person has several.
     seed : int
         Of the sample and the questions: nothing here is private.
 
@@ -228,10 +233,13 @@ def study(
         raise InvalidInput("an attacker knows all columns but the secret one, and this table has no other")
     axis = table.domain.axis(secret)
     code = _code(table, axis, value)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     order = rng.permutation(len(table))
     chosen = order[: min(natural("people", people), len(table))]
-    rest = order[len(chosen) :][:_OTHER_PEOPLE]
+    rest = order[len(chosen) :]
+    if table.persons is not None:  # nobody's further records are other people's
+        rest = rest[~np.isin(table.persons.codes[rest], table.persons.codes[chosen])]
+    rest = rest[:_OTHER_PEOPLE]
     shape = [n for a, n in enumerate(table.domain.shape) if a != axis]
 
     def split(columns: Sequence[Any]) -> tuple[CodeColumns, Mask]:
@@ -251,6 +259,7 @@ def study(
         f"{secret} is {label or 'missing'}",
         len(chosen),
         len(table),
+        "people" if table.persons is None else "records",
         name,
         known,
         base_rate(attacked[1]),

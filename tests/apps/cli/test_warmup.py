@@ -22,6 +22,7 @@ INSIDE = {
     "data.marginals.kernels._direct_marginals",
     "data.marginals.kernels._exp32",
     "data.marginals.kernels._exp64",
+    "data.marginals.kernels._load",
     "data.marginals.kernels._merge",
     "data.marginals.kernels._next",
     "data.marginals.kernels._unroll",

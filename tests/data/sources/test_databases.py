@@ -366,8 +366,7 @@ def test_a_release_from_a_server_names_its_dataset_and_its_ledger(server, tmp_pa
     assert not any(b"read:me" in path.read_bytes() for path in (tmp_path / "people-release").iterdir())
 
 
-def test_a_server_is_drafted_from_and_estimated_from(server, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_server_is_drafted_from_and_estimated_from(server, in_folder, tmp_path, capsys):
     (tmp_path / "wards.toml").write_text(WARD_SCHEMA)
     data = [address(server), "--query", "clinic.visits"]
     assert main(["schema", "draft", *data]) == 0

@@ -2,7 +2,10 @@
 
 import json
 import re
+import sqlite3
 import xml.etree.ElementTree as ElementTree
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,3 +109,45 @@ def test_everybody_may_be_attacked(release):
     assert re.search(r" -  \(all 50 people are attacked, which leaves no others: .*\)$", str(found).splitlines()[-3])
     some = study(few, release, "income", people=40)
     assert "no others" not in str(some)
+
+
+def test_a_persons_other_records_are_not_other_peoples():
+    """They would tell the bit of everybody who has it in every record, and that is no knowledge about others."""
+    rng, persons = np.random.default_rng(0), 150
+    keys = np.repeat(np.arange(persons), 2)
+    ill, name = rng.integers(0, 2, persons)[keys], keys  # only a person's own other record tells
+    plain = qr.Domain.coded({"name": persons, "ill": 2})
+    table = qr.Table.of_persons(replace(plain, person=qr.Person("key", 2)), [name, ill], keys)
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost, dataset="visits", person="key") as ledger:
+        workload = qr.Workload.marginals(table.domain, 1)
+        release = qr.Curator(table, ledger, Entropy.insecure(0)).release(qr.MWEM(rounds=2), workload, cost)
+    found = study(table, release, "ill", people=100)
+    assert found.population < 0.7  # by chance half of them; by their own other records nearly all
+    assert "of 100 of 300 records" in str(found)
+    assert "100 records" in found.picture()
+    few = study(table, release, "ill", people=299)
+    assert np.isnan(few.population)
+    assert "those 299 of 300 records are attacked, which leaves no others" in str(few)
+
+
+def test_the_data_are_read_as_they_were_for_the_release(tmp_path, capsys):
+    """A file with semicolons, and a database; and any seed is one."""
+    rows = [(i % 2, i % 3 % 2) for i in range(200)]
+    (tmp_path / "people.csv").write_text("a;b\n" + "".join(f"{a};{b}\n" for a, b in rows))
+    with closing(sqlite3.connect(tmp_path / "people.sqlite")) as base, base:
+        base.execute("create table people(a integer, b integer)")
+        base.executemany("insert into people values(?, ?)", rows)
+    columns = [np.array(c) for c in zip(*rows, strict=True)]
+    table, cost = qr.Table(qr.Domain.coded({"a": 2, "b": 2}), tuple(columns)), qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost, dataset="people") as ledger:
+        workload = qr.Workload.marginals(table.domain, 2)
+        qr.Curator(table, ledger, Entropy.insecure(0)).release(qr.MWEM(rounds=2), workload, cost).save(tmp_path / "out")
+    how = ["--release", str(tmp_path / "out"), "--secret", "b", "--people", "20", "--seed", "-1"]
+    printed = []
+    for data in (["people.csv", "--separator", ";"], ["people.sqlite", "--query", "people"]):
+        assert main(["attack", str(tmp_path / data[0]), *data[1:], *how]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert main(["attack", str(tmp_path / "people.csv"), *how]) == 2
+    assert "--separator" in capsys.readouterr().err
