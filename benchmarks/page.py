@@ -264,12 +264,12 @@ def draw(lines: list[Line], out: Path) -> None:
     for axes in panels[len(tables) :]:
         axes.set_visible(False)
     for axes, table in zip(panels, tables, strict=False):
-        for (method, name), marker in zip(METHODS.items(), "osD^v", strict=False):
+        for i, ((method, name), marker) in enumerate(zip(METHODS.items(), "osD^v", strict=False)):
             found = sorted(
                 (x["epsilon"], x["l1"]) for x in lines if (x["table"], x["method"]) == (table, method) and "l1" in x
             )
             if found:
-                axes.loglog(*zip(*found, strict=True), marker=marker, label=name.replace("`", ""))
+                axes.loglog(*zip(*found, strict=True), color=f"C{i}", marker=marker, label=name.replace("`", ""))
         for method, style in (("independent", "--"), ("floor", ":")):
             level = [x["l1"] for x in lines if (x["table"], x["method"]) == (table, method)]
             if level:
