@@ -7,6 +7,7 @@ the class of machine; see `benchmarks.synthesizers` and `benchmarks.keep` for ho
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,9 @@ For each table and ε, at δ = 10⁻⁹:
 - **told**: AUC of boosted trees that tell synthetic records from real ones: 0.5 is chance, lower is better.
 - The **sampling floor** is as many real records drawn again, **independent columns** keep one-way marginals alone;
   neither is private, and neither depends on ε.
+
+Of the tables that people have as text (flights, planes, rwm5yr) the columns in `benchmarks/synthesizers.py` are read,
+with public bins and categories, and a record is the unit.
 """
 
 PEERS = """
@@ -58,9 +62,16 @@ their own, on columns that are codes already, so that none of their budget goes 
 three-way marginals as its workload and a model of 4 MB: its authors recommend 80 MB for comparisons, which can take
 hours on a table. SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms:
 they were not run. OpenDP 0.16 has AIM and MST too (its extra `mbi`); no adapter runs them yet.
-A method that a table lacks at some ε was not run there, or not to its end, for want of time on a machine that many
-used: AIM on titanic was not done after 800 seconds of the clock at ε = 1, MST and PrivBayes on nltcs not after 400.
 """
+
+NOT_RUN = """
+**Not run, or not to its end**, for want of time on a machine that many used; nothing is known of these from here:
+{listed}. AIM on titanic was not done after 800 seconds of the clock at ε = 1, MST and PrivBayes on nltcs not after 400.
+"""
+
+EPSILONS = (0.1, 1.0, 10.0)
+BESIDE = ("independent", "floor")
+"""What does not depend on ε: one row in a table."""
 
 QUOTED = """
 AIM by its authors' code (numpy private-pgm, 1 MB model), as `benchmarks/large.py` records it, not run anew for this
@@ -87,20 +98,40 @@ def cell_row(cells: Iterable[str]) -> str:
 
 
 def ordered(lines: list[Line]) -> list[Line]:
+    """By ε, and in the order of `METHODS`; last, and once, what does not depend on ε."""
     places = list(METHODS)
-    return sorted(lines, key=lambda line: (line["epsilon"], places.index(line["method"])))
+    asked = [line for line in lines if line["method"] not in BESIDE]
+    once = {line["method"]: line for line in reversed(lines) if line["method"] in BESIDE}
+    asked.sort(key=lambda line: (line["epsilon"], places.index(line["method"])))
+    return asked + [once[method] for method in BESIDE if method in once]
+
+
+def not_run(lines: list[Line]) -> str:
+    """The tables and ε at which a mechanism of others, or of ours, has no figures."""
+    done = {(x["method"], x["table"], x["epsilon"]) for x in lines if "l1" in x}
+    parts = []
+    for method, name in METHODS.items():
+        missing = []
+        for table in dict.fromkeys(line["table"] for line in lines):
+            left = [f"{e:g}" for e in EPSILONS if (method, table, e) not in done]
+            if left and method not in BESIDE:
+                missing.append(table if len(left) == len(EPSILONS) else f"{table} (at ε = {', '.join(left)})")
+        if missing:
+            parts.append(f"{name} on {', '.join(missing)}")
+    return "; ".join(parts)
 
 
 def row_of(line: Line) -> str:
     named = METHODS[line["method"]]
     if line["method"] == "qrelease":
         named += f" ({line.get('mechanism', '')})"
+    epsilon = "any" if line["method"] in BESIDE else f"{line['epsilon']:g}"
     if "failed" in line:
-        return cell_row([f"{line['epsilon']:g}", named, line["failed"], "", "", "", ""])
+        return cell_row([epsilon, named, line["failed"], "", "", "", ""])
     seconds = "–" if "cpu_seconds" not in line else f"{line['cpu_seconds']:.0f}"
     memory = "–" if "peak_mib" not in line else f"{line['peak_mib']:.0f}"
     scores = [figure(line, "l1"), figure(line, "tstr_auc"), figure(line, "real_auc")]
-    return cell_row([f"{line['epsilon']:g}", named, *scores, seconds, memory])
+    return cell_row([epsilon, named, *scores, seconds, memory])
 
 
 def table_section(name: str, lines: list[Line]) -> list[str]:
@@ -148,25 +179,36 @@ def online_section(lines: list[Line]) -> list[str]:
     ]
 
 
-def noise_section(lines: list[Line]) -> list[str]:
+def side_by_side(title: str, about: str, lines: list[Line]) -> list[str]:
+    """A section of figures, each with its reference in the same run."""
     if not lines:
         return []
     header = ["what", "ours", "reference", "ratio", "unit"]
     rows = [
         cell_row(
             [
-                str(line["name"]),
+                str(line["name"]).replace("|", "\\|"),
                 f"{line['value']:.3g}",
                 "–" if line.get("reference") is None else f"{line['reference']:.3g}",
                 "–" if line.get("ratio") is None else f"{line['ratio']:.3g}",
-                str(line.get("unit", "")),
+                str(line.get("unit", "")).replace("|", "\\|"),
             ]
         )
         for line in lines
     ]
-    about = "Draws a second of each sampler, one thread, beside OpenDP's in the same run where it has that sampler."
     command = f"`{lines[0]['command']}`, {lines[0]['machine']}."
-    return ["## Noise", "", about, "", cell_row(header), cell_row(["---"] * len(header)), *rows, "", command, ""]
+    return [f"## {title}", "", about, "", cell_row(header), cell_row(["---"] * len(header)), *rows, "", command, ""]
+
+
+NOISE = (
+    "Draws a second of each sampler by its scale, on one thread, beside OpenDP's in the same run where it has that"
+    " sampler. Of calls, selections and correlations the reference is the most that is allowed: there less is better."
+)
+
+KERNELS = (
+    "Kernels on one thread, in CPU seconds, each in turn with what it is measured against in the same run: a sweep of"
+    " memory (the triad), numpy, DuckDB, or another form of itself, as its name says. More is better, but of seconds."
+)
 
 
 def markdown() -> str:
@@ -179,8 +221,10 @@ def markdown() -> str:
     commands = "python -m benchmarks.synthesizers --data DIR --only TABLE --epsilon E --methods M --seed 0"
     parts += [f"`{commands}` (with `--peers PYTHON` for others) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
     quoted = ", ".join(f"{l1:g} at ε = {epsilon:g}" for (_, epsilon), (l1, _) in AIM.items())
+    parts += [NOT_RUN.format(listed=not_run(synthetic)).rstrip()]
     parts += [QUOTED.format(figures=quoted).rstrip(), ""]
-    parts += online_section(lines_of("online")) + noise_section(lines_of("noise"))
+    parts += online_section(lines_of("online"))
+    parts += side_by_side("Noise", NOISE, lines_of("noise")) + side_by_side("Kernels", KERNELS, lines_of("kernels"))
     parts += ["## What is measured elsewhere", "", ELSEWHERE]
     return "\n".join(parts)
 
@@ -203,6 +247,9 @@ ELSEWHERE = """Each prints its figures, with what is asked of them, and says wha
 """
 
 
+ACROSS = 4  # panels beside each other
+
+
 def draw(lines: list[Line], out: Path) -> None:
     """A panel for each table, a line for each method."""
     import matplotlib as mpl
@@ -210,22 +257,27 @@ def draw(lines: list[Line], out: Path) -> None:
 
     mpl.rcParams["svg.hashsalt"] = "qrelease"
     tables = list(dict.fromkeys(line["table"] for line in lines))
-    figure = Figure(figsize=(3.1 * max(len(tables), 1), 3.4), layout="constrained")
-    panels = figure.subplots(1, max(len(tables), 1), squeeze=False)[0]
-    for axes, table in zip(panels, tables, strict=True):
-        for (method, name), marker in zip(METHODS.items(), "osD^v", strict=False):
+    across = min(max(len(tables), 1), ACROSS)
+    down = max(math.ceil(len(tables) / across), 1)
+    figure = Figure(figsize=(2.9 * across, 2.7 * down + 0.7), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in panels[len(tables) :]:
+        axes.set_visible(False)
+    for axes, table in zip(panels, tables, strict=False):
+        for i, ((method, name), marker) in enumerate(zip(METHODS.items(), "osD^v", strict=False)):
             found = sorted(
                 (x["epsilon"], x["l1"]) for x in lines if (x["table"], x["method"]) == (table, method) and "l1" in x
             )
             if found:
-                axes.loglog(*zip(*found, strict=True), marker=marker, label=name.replace("`", ""))
+                axes.loglog(*zip(*found, strict=True), color=f"C{i}", marker=marker, label=name.replace("`", ""))
         for method, style in (("independent", "--"), ("floor", ":")):
             level = [x["l1"] for x in lines if (x["table"], x["method"]) == (table, method)]
             if level:
                 axes.axhline(level[0], color="#777777", linestyle=style, label=METHODS[method])
         axes.set(title=table, xlabel="epsilon")
-    panels[0].set(ylabel="mean L1 of three-way marginals")
-    handles, labels = panels[0].get_legend_handles_labels()
+    figure.supylabel("mean L1 of three-way marginals", fontsize=9)
+    shown = [panel.get_legend_handles_labels() for panel in panels]
+    handles, labels = max(shown, key=lambda found: len(found[1]))
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(out, metadata={"Date": None})
 

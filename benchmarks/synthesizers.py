@@ -3,12 +3,14 @@
     python -m benchmarks.synthesizers --data DIR --only titanic,nltcs --epsilon 0.1,1,10 [--methods qrelease,mst] \
         [--peers peers/bin/python] [--out benchmarks/results/synthesizers.jsonl]
 
-DIR holds NAME.csv.gz and NAME-domain.json (`{"column": size}`) of tables of integer codes. Each measurement runs in a
-process of its own. `l1` is the mean L1 distance, from 0 to 2, of the densities of all marginals on three columns (up to
-500 of them, always the same ones). `tstr_auc` is how well boosted trees that learnt from the synthetic table foretell a
-column of a fifth of the real records; `real_auc` how well such trees tell synthetic records from real ones (0.5:
-not at all). `floor` is as many real records drawn again, `independent` the same with each column drawn by itself;
-`gaussian` has independent noise on every answer and no table. Seconds are CPU seconds of the process, so that a busy
+DIR holds NAME.csv.gz and NAME-domain.json (`{"column": size}`) of tables of integer codes, and in DIR/raw the tables
+flights, planes and rwm5yr as text, of which the columns in `RAW` are read, a record as the unit. Each measurement runs
+in a process of its own. `l1` is the mean L1 distance, from 0 to 2, of the densities of all marginals on three columns
+(up to 500 of them, always the same ones). `tstr_auc` is how well boosted trees that learnt from the synthetic table
+foretell a column of a fifth of the real records; `real_auc` how well such trees tell synthetic records from real ones
+(0.5: not at all). `floor` is as many real records drawn again, `independent` the same with each column drawn by
+itself; they depend on no epsilon, so each is run at the first one alone. `gaussian` has independent noise on every
+answer and no table. Seconds are CPU seconds of the process, so that a busy
 machine counts less; memory is its peak. Noise is from a fixed seed and protects nobody; the tables are public.
 
 Others run in an environment of their own, by the files in benchmarks/adapters, which say how to make it.
@@ -31,16 +33,35 @@ import numpy as np
 
 import qrelease as qr
 from benchmarks.keep import machine
+from benchmarks.persons import DOCTOR_VISITS, FLIGHTS
+from qrelease.data.attribute import Attribute
 from qrelease.evaluation.quality.copies import part
 from qrelease.evaluation.quality.marginals import cell_counts, distances, sets_of
 from qrelease.evaluation.quality.models import prediction_scores, told_apart
 from qrelease.privacy.costs import cost_of
 
 DELTA = 1e-9
-OURS = ("qrelease", "gaussian", "floor", "independent")
+BESIDE = ("floor", "independent")
+OURS = ("qrelease", "gaussian", *BESIDE)
 PEERS = ("aim", "mst", "privbayes")
 AIM_OPTIONS = ("--degree", "3", "--model-size", "4")
-TARGETS = {"titanic": "Survived", "nltcs": "traveling", "acs": "0", "br2000": "0", "adult": "income>50K"}
+TARGETS = {"titanic": "Survived", "nltcs": "traveling", "acs": "0", "br2000": "0", "adult": "income>50K"} | {
+    "flights": "origin",
+    "planes": "engine",
+    "rwm5yr": "outwork",
+}
+_ENGINES = ("4 Cycle", "Reciprocating", "Turbo-fan", "Turbo-jet", "Turbo-prop", "Turbo-shaft")
+_AIRCRAFT = ("Fixed wing multi engine", "Fixed wing single engine", "Rotorcraft")
+PLANES = (
+    Attribute("year", "number", edges=(1950, 1970, *range(1980, 2013, 2), 2014), integer=True, missing=("", "NA")),
+    Attribute("type", "category", categories=_AIRCRAFT),
+    Attribute("engines", "number", edges=(1, 2, 3, 4, 5), integer=True),
+    Attribute("seats", "number", edges=(0, 5, 10, 20, 50, 100, 150, 200, 250, 300, 500), integer=True),
+    Attribute("engine", "category", categories=_ENGINES),
+)
+RAW = {"flights": FLIGHTS, "planes": PLANES, "rwm5yr": DOCTOR_VISITS}
+"""The columns of raw tables that are read: public bins and categories, the same that `benchmarks.persons` has."""
+
 MAX_SETS = 500
 
 
@@ -57,6 +78,8 @@ class Job:
     limit: int
 
     def read(self) -> qr.Table:
+        if self.table in RAW:
+            return qr.Table.read_csv(self.data / "raw" / f"{self.table}.csv.gz", qr.Domain(RAW[self.table]))
         return qr.Table.read_csv(self.data / f"{self.table}.csv.gz", self.data / f"{self.table}-domain.json")
 
     @property
@@ -97,16 +120,18 @@ def of_peer(job: Job, table: qr.Table) -> tuple[qr.Table, dict[str, Any]]:
     adapter = Path(__file__).parent / "adapters" / "dpmm_tables.py"
     options = AIM_OPTIONS if job.method == "aim" else ()
     with TemporaryDirectory() as folder:
-        source, out = Path(folder, "table.csv"), Path(folder, "out.csv")
+        source, sizes, out = (Path(folder, name) for name in ("table.csv", "sizes.json", "out.csv"))
+        sizes.write_text(json.dumps(dict(zip(table.domain.names, table.domain.shape, strict=True))), encoding="utf-8")
         header = ",".join(f'"{name}"' for name in table.domain.names)
         np.savetxt(source, np.column_stack(table.columns), fmt="%d", delimiter=",", header=header, comments="")
-        asked = [str(adapter), job.method, str(source), str(job.data / f"{job.table}-domain.json"), str(out)]
+        asked = [str(adapter), job.method, str(source), str(sizes), str(out)]
         cost = ["--epsilon", f"{job.epsilon:g}", "--delta", f"{DELTA:g}", "--seed", str(job.seed)]
         done = subprocess.run(
             [str(job.peers), *asked, *cost, *options], capture_output=True, text=True, timeout=job.limit, check=True
         )
         said = json.loads(done.stdout.strip().splitlines()[-1])
-        return qr.Table.read_csv(out, table.domain), said | {"options": " ".join(options)}
+        codes = qr.Table.read_csv(out, sizes)
+        return qr.Table(table.domain, codes.columns), said | {"options": " ".join(options)}
 
 
 def measure(job: Job) -> dict[str, Any]:
@@ -176,9 +201,9 @@ def main() -> None:
     jobs = [
         Job(arguments.data, table, method, float(epsilon), arguments.seed, arguments.peers, arguments.limit)
         for table in arguments.only.split(",")
-        for epsilon in arguments.epsilon.split(",")
+        for i, epsilon in enumerate(arguments.epsilon.split(","))
         for method in arguments.methods.split(",")
-        if method in OURS or (method in PEERS and arguments.peers)
+        if (method in OURS and not (i and method in BESIDE)) or (method in PEERS and arguments.peers)
     ]
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for found in pool.imap(measure, jobs):

@@ -80,7 +80,7 @@ def main() -> None:
     for mechanism in (Pairs(), qr.Laplace(), qr.Auto()):
         other = qr.Curator(table, qr.Ledger.open(None, cost)).release(mechanism, workload, cost)
         print(f"{mechanism.name:8} mean error of an answer {np.abs(other.answers() - truth).mean():8.1f} records")
-    print("audit it: qr.audit_mechanism(Pairs(), cost, qr.Neighbours.ADD_REMOVE, samples=10_000)")
+    print("audit it: qr.audit_mechanism(Pairs(1), cost, qr.Neighbours.ADD_REMOVE, samples=10_000)")
 
 
 if __name__ == "__main__":

@@ -88,6 +88,13 @@ def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[s
     }
 
 
+_MEASURED = {
+    "cells": "counts",
+    "residuals": "residuals: sums of counts with whole coefficients, which are large, and so is the scale",
+}
+"""What is measured, by the type of its queries, where that alone says too little."""
+
+
 def _guarantee(release: Release) -> dict[str, Any]:
     added = release.neighbours is Neighbours.ADD_REMOVE
     variant = {1: "pure differential privacy", 2: "approximate differential privacy"}
@@ -158,7 +165,9 @@ def _mechanism(release: Release) -> dict[str, Any]:
     families = Counter(
         "marginals" if isinstance(g.queries, Cells) else "other queries" for g in release.workload.groups
     )
-    noise = Counter((m.noise.law, f"{m.noise.scale:.4g}") for m in release.measurements)
+    noise = Counter(
+        (m.noise.law, f"{m.noise.scale:.4g}", str(m.group.queries.to_json()["type"])) for m in release.measurements
+    )
     hidden = ("promise", "predictions", "certificate")
     return {
         "name": release.mechanism,
@@ -166,8 +175,8 @@ def _mechanism(release: Release) -> dict[str, Any]:
         "workload": f"{len(release.workload):,} queries: "
         + ", ".join(f"{number:,} {name}" for name, number in families.items()),
         "noise": [
-            f"{law}, scale {scale}, on {number:,} group{'s' * (number > 1)} of answers"
-            for (law, scale), number in noise.most_common(20)
+            f"{law}, scale {scale}, on {number:,} group{'s' * (number > 1)} of {_MEASURED.get(kind, kind)}"
+            for (law, scale, kind), number in noise.most_common(20)
         ],
         "different noises": len(noise),
     }

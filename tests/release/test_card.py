@@ -46,6 +46,15 @@ def test_each_kind_of_guarantee_has_its_name(cost, kind):
     assert any("number of records" in line for line in found["unprotected quantities"])
 
 
+def test_each_noise_is_said_of_what_it_is_on():
+    (counts,) = card(released(mechanism=qr.Laplace()))["mechanism"]["noise"]
+    assert counts == "discrete Laplace, scale 1, on 1 group of counts"
+    columns, cost = qr.data.adult(["race", "sex", "income"]), qr.ZCDP(0.1)
+    with qr.Ledger.open(None, cost) as ledger:
+        made = qr.Curator(columns, ledger).release(qr.MaxEnt(), qr.Workload.marginals(columns.domain, 2), cost)
+    assert any("residuals: sums of counts" in line for line in card(made)["mechanism"]["noise"])
+
+
 def test_an_insecure_release_does_not_hold_on_its_card():
     guarantee = card(released(entropy=qr.Entropy.insecure(1)))["privacy guarantee"]
     assert guarantee["holds"] is False

@@ -14,6 +14,7 @@ from qrelease.apps.cli.serve_file import read_serve_file
 from qrelease.apps.cli.shared import (
     DATA,
     check_memory,
+    check_processes,
     check_weak,
     data_place,
     dataset_of,
@@ -150,6 +151,7 @@ def server_options(parser: argparse.ArgumentParser) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     check_memory()
+    check_processes()
     from ipaddress import ip_address
 
     from qrelease.apps.server.processes import listen, serve

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +226,12 @@ def check_memory() -> None:
     from qrelease._util import memory
 
     memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
+
+
+def check_processes() -> None:
+    """Raise `InvalidInput` where the system has no POSIX processes and locks, which the servers are made of."""
+    if find_spec("fcntl") is None or not hasattr(os, "fork"):
+        raise InvalidInput("this command runs on Linux and macOS; on Windows take the Windows Subsystem for Linux")
 
 
 def counts_of(arguments: argparse.Namespace) -> Counts:

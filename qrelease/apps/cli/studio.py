@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qrelease.apps.cli import STAYS
-from qrelease.apps.cli.shared import check_memory
+from qrelease.apps.cli.shared import check_memory, check_processes
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
@@ -35,6 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _studio(arguments: argparse.Namespace) -> None:
     check_memory()
+    check_processes()
     from qrelease.apps.studio.running import run
 
     run(arguments.folder, CommandLine(), arguments.port, browser=not arguments.no_browser)

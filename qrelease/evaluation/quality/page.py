@@ -11,7 +11,7 @@ import numpy as np
 from qrelease._util.typing import Axes, Floats
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.marginals import cell_counts
-from qrelease.evaluation.quality.quality import Beside, Quality, as_good
+from qrelease.evaluation.quality.quality import Beside, Quality, as_good, sets_looked_at
 from qrelease.release.report.page import document
 from qrelease.release.report.svg import Series, bars, heat, text
 from qrelease.release.report.tables import html_table
@@ -61,11 +61,16 @@ def _number(value: float, digits: int) -> str:
 
 
 def _scores(found: Quality) -> str:
-    rows = [_row(f"{k} column{'s' * (k > 1)}", b, 1) for k, b in found.k_marginal.items()]
+    columns, rows = len(found.real.domain), []
+    for k, beside in found.k_marginal.items():
+        every, looked = math.comb(columns, k), len(sets_looked_at(columns, k))
+        sets = f"all {every:,} sets" if looked == every else f"{looked:,} of {every:,} sets, drawn at random"
+        rows.append(_row(f"{k} column{'s' * (k > 1)}, {sets}", beside, 1))
     return (
         "<h2>k-marginal scores</h2><p>For sets of k columns, the mean d of the L1 distances between the densities of"
         " the two tables; the score is (2 − d) · 500, as NIST’s Collaborative Research Cycle defines it: 1000 for equal"
-        " tables. Sets of four and five columns are drawn at random, and so are those of fewer where they are many.</p>"
+        " tables. Where there are too many sets, some are drawn at random, always the same ones; quality.json names"
+        " them.</p>"
         f"{html_table(_HEADER, rows)}"
     )
 

@@ -120,6 +120,7 @@ class Quality:
             "synthetic": self.name,
             "records": {"real": len(self.real), "synthetic": len(self.synthetic)},
             "k_marginal": {str(k): b.to_json() for k, b in self.k_marginal.items()},
+            "k_marginal_sets": self._sets(),
             "equivalent_subsample": None if math.isnan(self.subsample) else self.subsample,
             "worst": {str(k): [w.to_json() for w in worst] for k, worst in self.worst.items()},
             "mean_correlation_gap": self.correlation.to_json(),
@@ -132,6 +133,14 @@ class Quality:
             "skipped": list(self.skipped),
             "seconds": round(self.seconds, 2),
         }
+
+    def _sets(self) -> dict[str, Any]:
+        """Over which sets of columns each score is, so that others can compute it: all, or those that were drawn."""
+        names, found = self.real.domain.names, dict[str, Any]()
+        for k in self.k_marginal:
+            sets = sets_looked_at(len(names), k)
+            found[str(k)] = "all" if len(sets) == math.comb(len(names), k) else [[names[a] for a in s] for s in sets]
+        return found
 
     def __repr__(self) -> str:
         return f"Quality({self.name}; the figures are private)"
@@ -163,6 +172,11 @@ class Quality:
     def to_json_text(self) -> str:
         """`to_json` as text."""
         return json.dumps(self.to_json(), indent=1, ensure_ascii=False)
+
+
+def sets_looked_at(columns: int, k: int) -> tuple[Axes, ...]:
+    """The sets of k columns that the k-marginal score is over."""
+    return sets_of(columns, k, SETS[k])
 
 
 def as_good(subsample: float) -> str:
@@ -249,10 +263,10 @@ def _targets(real: Table, targets: Sequence[str] | None) -> list[int]:
 def _marginals(real: Table, others: Sequence[Table]) -> tuple[dict[int, Beside], dict[int, tuple[Worst, ...]]]:
     found: dict[int, Beside] = {}
     worst: dict[int, tuple[Worst, ...]] = {}
-    for k, most in SETS.items():
+    for k in SETS:
         if k > len(real.domain):
             break
-        sets = sets_of(len(real.domain), k, most)
+        sets = sets_looked_at(len(real.domain), k)
         gaps = distances(real, others, sets)
         found[k] = Beside(*(marginal_score(gap) for gap in gaps))
         if k <= 2:

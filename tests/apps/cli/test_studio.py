@@ -34,6 +34,15 @@ def test_it_prints_an_address_and_ends_when_told(folder):
         process.stderr.close()
 
 
+@pytest.mark.parametrize("command", [["studio"], ["serve", "serve.toml"]])
+def test_a_system_without_posix_processes_is_told_so(command):
+    code = f"import os; del os.fork; from qrelease.apps.cli import main; raise SystemExit(main({command}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    said = "qrelease: this command runs on Linux and macOS; on Windows take the Windows Subsystem for Linux\n"
+    assert done.stderr == said
+
+
 def test_a_folder_that_is_none_is_one_line(capsys):
     assert main(["studio", "nowhere", "--no-browser"]) == 2
     assert capsys.readouterr().err == "qrelease: there is no folder nowhere\n"

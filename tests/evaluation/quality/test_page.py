@@ -39,4 +39,5 @@ def test_the_page_is_whole_loads_nothing_and_says_that_it_is_private(tmp_path):
     content = json.loads((tmp_path / "quality.json").read_text())
     assert content["notice"].startswith("NOT PRIVATE")
     assert content["k_marginal"]["3"]["synthetic"] == found.k_marginal[3].synthetic
+    assert content["k_marginal_sets"] == dict.fromkeys("1234", "all")
     assert "private" in repr(found)

@@ -46,6 +46,21 @@ def test_good_and_bad_tables_are_told_apart():
 
 
 @pytest.mark.usefixtures("_without_models")
+def test_scores_over_sets_at_random_can_be_computed_by_the_sets_that_are_named():
+    """Of nine columns there are 126 sets of four and of five, of which 100 are looked at."""
+    domain, rng = Domain.coded({f"c{i}": 3 for i in range(9)}), np.random.default_rng(2)
+    one, other = (Table(domain, tuple(rng.integers(0, 3, (9, n)).astype(np.uint8))) for n in (300, 200))
+    found = quality(one, other)
+    sets = found.to_json()["k_marginal_sets"]
+    assert [sets[k] for k in "123"] == ["all"] * 3
+    for k in (4, 5):
+        axes = [tuple(domain.names.index(name) for name in names) for names in sets[str(k)]]
+        assert len({*axes}) == 100
+        assert abs(found.k_marginal[k].synthetic - by_definition(one, other, axes)) < 1e-9
+    assert "100 of 126 sets, drawn at random" in page.html(found)
+
+
+@pytest.mark.usefixtures("_without_models")
 def test_without_scikit_learn_the_report_says_what_it_skipped():
     found = quality(REAL, OTHER)
     assert found.told is None
