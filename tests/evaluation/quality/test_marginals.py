@@ -1,8 +1,6 @@
 """Marginal scores: against their definition, with nothing of the package's arithmetic."""
 
 import itertools
-import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,16 +10,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.copies import part
 from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
-from tests.evaluation.quality.tables import INDEPENDENT, OTHER, REAL, ordered, rows
-
-
-def by_definition(real, synthetic, sets):
-    """The k-marginal score as it is defined, without any of the package's arithmetic."""
-    found = []
-    for axes in sets:
-        one, other = (Counter(tuple(r[a] for a in axes) for r in rows(t)) for t in (real, synthetic))
-        found.append(math.fsum(abs(one[c] / len(real) - other[c] / len(synthetic)) for c in {*one, *other}))
-    return (2 - math.fsum(found) / len(found)) * 500
+from tests.evaluation.quality.tables import INDEPENDENT, OTHER, REAL, by_definition, ordered
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])

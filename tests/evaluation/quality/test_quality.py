@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.evaluation.quality import page
 from qrelease.evaluation.quality.copies import part
 from qrelease.evaluation.quality.quality import quality
-from tests.evaluation.quality.tables import DOMAIN, INDEPENDENT, OTHER, REAL, rows
+from tests.evaluation.quality.tables import DOMAIN, INDEPENDENT, OTHER, REAL, by_definition, rows
 
 
 @pytest.fixture
