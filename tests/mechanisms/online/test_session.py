@@ -555,7 +555,7 @@ def test_two_processes_pay_once_for_each_query(tmp_path):
     workers = [context.Process(target=_worker, args=(path, seed, queue)) for seed in (1, 2)]
     for worker in workers:
         worker.start()
-    found = [queue.get(timeout=60) for _ in workers]
+    found = [queue.get(timeout=300) for _ in workers]
     for worker in workers:
         worker.join()
     assert found[0] == found[1]
