@@ -110,6 +110,8 @@ def test_parents_with_derived_columns_are_not_replaced(capsys):
     command = ["--schema", "derived.toml", "--parent", "planes.csv", "--epsilon", "1", "--neighbours", "replace-one"]
     assert main(["release", "flights.csv", *command, "--mechanism", "laplace"]) == 2
     assert "take add-remove\n" in capsys.readouterr().err
+    assert main(["estimate", "flights.csv", "independence-test:flights,second=large", *command]) == 2
+    assert "take add-remove\n" in capsys.readouterr().err
     assert not list(Path().glob("*.ledger"))
 
 

@@ -50,6 +50,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
     from qrelease.mechanisms.base import check_parts
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
+    from qrelease.release.curator import check_relation
     from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse_statistic
     from qrelease.statistics.private_columns import domain_of
@@ -64,6 +65,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
     table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
     domain = domain_of(table)
     check_parts("an estimate", domain)
+    check_relation(table, neighbours)  # before their number is looked at
     unit = Unit.of(neighbours, domain)
     of_a_record = unit.of_a_record(cost)
     with unit.explained():

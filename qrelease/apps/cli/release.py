@@ -365,10 +365,13 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.queries.workload import Workload
+    from qrelease.release.curator import check_relation
 
+    neighbours = Neighbours.parse(arguments.neighbours)
+    check_relation(table, neighbours)
     _, left = learning.divided(table.domain, cost)
     made_up = learning.learnable_domain(table.domain)
-    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
+    unit = Unit.of(neighbours, table.domain)
     texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
     check_parts(mechanism, table.domain)
     for text in texts or ["marginals:1"]:

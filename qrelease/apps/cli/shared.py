@@ -235,14 +235,19 @@ def check_processes() -> None:
 
 
 def counts_of(arguments: argparse.Namespace) -> Counts:
-    """The counts of `data_options`; `InvalidInput` where the schema is another than theirs."""
-    from qrelease.data.counts import Counts
+    """The counts of `data_options`.
+
+    `InvalidInput` where the schema is another than theirs, or has persons as the unit, whom counts do not tell apart.
+    """
+    from qrelease.data.counts import Counts, check_countable
     from qrelease.data.schema import load
     from qrelease.data.structural_zeros import narrowed
 
     counts, domain = Counts.load(arguments.counts), load(arguments.schema)
     names = arguments.columns or [name for name in counts.domain.names if name in domain.names]
-    if narrowed(domain, names).attributes != counts.domain.attributes:
+    asked = narrowed(domain, names)
+    check_countable(asked)
+    if asked.attributes != counts.domain.attributes:
         raise InvalidInput(
             f"{arguments.counts} was counted with another schema, or other columns, than {arguments.schema}"
         )

@@ -84,6 +84,17 @@ def test_what_does_not_fit_is_refused_in_a_line(arguments, said, shards, capsys)
     assert not (shards / "a").exists()
 
 
+def test_counts_of_records_are_not_released_as_those_of_persons(shards, capsys):
+    """They do not tell persons apart: each record would be protected, and the schema says that each person is."""
+    assert main(["count", "people.csv", *ASKED, "--out", "counts"]) == 0
+    person = '\n[person]\ncolumn = "who"\nat_most = 3\n'
+    (shards / "people.toml").write_text((shards / "people.toml").read_text() + person)
+    assert released("--counts", "counts", "--dataset", "people", "--ledger", "people.ledger", out="a") == 2
+    assert "here the unit is a person" in capsys.readouterr().err
+    assert not (shards / "people.ledger").exists()
+    assert not (shards / "a").exists()
+
+
 def test_a_shard_is_counted_once(shards, capsys):
     assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 0
     assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 2
