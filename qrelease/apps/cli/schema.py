@@ -82,7 +82,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.costs import cost_of
-    from qrelease.release.curator import Curator
+    from qrelease.release.curator import Curator, check_relation
 
     cost = cost_of(arguments.epsilon, arguments.delta)
     check_weak(cost, arguments.weak)
@@ -92,6 +92,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     learning.check_learning(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
     table = table_of(arguments, undecided=True)
     neighbours = Neighbours.parse(arguments.neighbours)
+    check_relation(table, neighbours)  # before there is a ledger
     with (
         written(arguments.out) as file,
         ledger_of(arguments, cost, neighbours, table.person_column) as ledger,
