@@ -76,11 +76,13 @@ def test_two_hosts_are_one_service(hosts, postgres, capsys, tmp_path):
     postgres.stop()
     assert second.ask(queries[0], token, "key-4")[0] == 503
     postgres.start()
-    deadline = time.monotonic() + 60
-    while second.ask(queries[0], token, "key-1")[0] != 200:
+    deadline, in_a_row = time.monotonic() + 60, 0
+    while in_a_row < 10:  # each of its two workers finds its own connection lost, and says so once
         assert time.monotonic() < deadline
-        time.sleep(0.2)
-    assert second.ask(queries[0], token, "key-1") == (200, answer)
+        status, said = second.ask(queries[0], token, "key-1")
+        assert (status, said) == (200, answer) or status == 503
+        in_a_row = in_a_row + 1 if status == 200 else 0
+        time.sleep(0.0 if status == 200 else 0.2)
     said = second.stop()
     assert postgres.password not in said
     assert "fault" not in said
