@@ -64,6 +64,8 @@ class Table:
     has_parents
         Whether records have the columns of their parents, or are derived from such: a parent table may name persons who
         have no record here.
+    filtered
+        Whether a query that filters or joins gave the records: how many it gives depends on what rows say.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class Table:
     points: tuple[Codes | None, ...] = ()
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     has_parents: bool = False
+    filtered: bool = False
     _known: KnownCounts = field(default_factory=KnownCounts, init=False)
 
     def __post_init__(self) -> None:
@@ -140,7 +143,8 @@ class Table:
                 columns[axis] = _of_texts(after, texts, columns[axis])
             elif before.undecided and has_points(after):
                 points[axis], columns[axis] = columns[axis], binned(after, columns[axis])
-        return Table(domain, tuple(columns), self.persons, any_of(points), has_parents=self.has_parents)
+        found = any_of(points)
+        return Table(domain, tuple(columns), self.persons, found, {}, self.has_parents, self.filtered)
 
     def _points_or_none(self) -> list[Codes | None]:
         """For each column its points, where the table has any beside its codes."""
@@ -398,7 +402,8 @@ class Table:
         domain = selected_columns(schema, columns, reader)
         derives = domain.person is not None and domain.person.derive
         read = encoded(reader, domain_of_records(domain) if derives else domain)
-        table = cls(read.domain, read.columns, read.persons, read.points, read.texts)
+        filtered = getattr(reader, "filtered", False)
+        table = cls(read.domain, read.columns, read.persons, read.points, read.texts, filtered=filtered)
         return cls.of_derived(table, domain) if derives else table
 
     def joined(self, parents: Table) -> Table:
@@ -455,7 +460,7 @@ class Table:
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
         texts = {**parents.texts, **self.texts}
-        return Table(domain, tuple(columns), self.persons, any_of(points), texts, has_parents=True)
+        return Table(domain, tuple(columns), self.persons, any_of(points), texts, True, self.filtered)
 
     def ordered(self, domain: Domain) -> Table:
         """The same records with the columns in another order.
@@ -480,7 +485,7 @@ class Table:
         axes, points = [self.domain.axis(name) for name in domain.names], self._points_or_none()
         columns = tuple(self.columns[axis] for axis in axes)
         found = any_of([points[axis] for axis in axes])
-        return Table(domain, columns, self.persons, found, self.texts, self.has_parents)
+        return Table(domain, columns, self.persons, found, self.texts, self.has_parents, self.filtered)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
@@ -499,7 +504,8 @@ class Table:
             Over that domain; it is protected as a table of records is, of which each person has one.
         """
         table.domain.check_decided()
-        return cls(domain, tuple(derived(table, domain)), has_parents=table.has_parents)
+        columns = tuple(derived(table, domain))
+        return cls(domain, columns, has_parents=table.has_parents, filtered=table.filtered)
 
     @property
     def keeps_records(self) -> bool:

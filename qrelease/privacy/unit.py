@@ -31,7 +31,8 @@ There a person of a table has at least one record in it: for one without, p woul
 public number. So where a table is part of what is promised, and another one may name persons who have no record in it,
 replace-one is refused: where both tables are released (`apps.two_tables`), and where records have the columns of their
 parents (`release.curator`). So it is where columns are derived from such records (`data.derivation`): each person with
-children has one record then, and their number would be public.
+children has one record then, and their number would be public. And so it is for a query that filters or joins: how
+many records, or persons with some, it gives depends on what the rows say.
 
 That the records are chosen by a key that is drawn at random changes nothing: the claim holds for each key, and the key
 does not depend on the table, so it holds for the mixture, of which no divergence here is larger than the largest.

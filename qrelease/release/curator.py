@@ -641,6 +641,11 @@ def check_relation(table: Source, neighbours: Neighbours) -> None:
             "records with the columns of their parents under replace-one: how many parents have children is"
             f" private, and where each parent counts once it would be told; take add-remove{otherwise}"
         )
+    if getattr(table, "filtered", False) and unit.public_records:
+        raise InvalidInput(
+            "records of a query that filters or joins under replace-one: how many it gives is private, and would be"
+            " told; take add-remove"
+        )
 
 
 def _promise(

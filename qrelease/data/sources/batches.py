@@ -48,6 +48,7 @@ class BatchReader:
     files    the files that it reads
     header   the names of its columns
     batches  gives all rows, in order, in the columns named
+    filtered whether a query that filters or joins gives them
     """
 
     keyed = False
@@ -58,8 +59,10 @@ class BatchReader:
         files: tuple[Path, ...],
         header: Sequence[str],
         batches: Callable[[Sequence[str]], Iterator[Any]],
+        *,
+        filtered: bool = False,
     ) -> None:
-        self.path, self.files, self.header = path, files, tuple(header)
+        self.path, self.files, self.header, self.filtered = path, files, tuple(header), filtered
         self._batches = batches
 
     def check_header(self, known: Collection[str] = ()) -> None:
@@ -122,7 +125,7 @@ def query_reader(path: Path, query: str) -> BatchReader:
     """
 
     @contextmanager
-    def asked() -> Iterator[Any]:
+    def asked() -> Iterator[tuple[Any, bool]]:
         try:
             import duckdb
         except ImportError:
@@ -138,19 +141,19 @@ def query_reader(path: Path, query: str) -> BatchReader:
                 statements = connection.extract_statements(query)
                 if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                     raise InvalidInput(f"{path}: --query takes one select")
-                check_row_by_row(connection, query, str(path))
+                filtered = check_row_by_row(connection, query, str(path))
                 _check_plan(connection, query, str(path))
-                yield connection.sql(query)
+                yield connection.sql(query), filtered
         except duckdb.Error as error:
             raise InvalidInput(f"{path}: {_line(error)}") from None
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
-        with asked() as rows:
+        with asked() as (rows, _):
             yield from _arrow_batches(rows.to_arrow_reader(BATCH), columns)
 
-    with asked() as rows:
+    with asked() as (rows, filtered):
         header = rows.columns
-    return BatchReader(path, (path,), header, batches)
+    return BatchReader(path, (path,), header, batches, filtered=filtered)
 
 
 def _check_plan(connection: Any, query: str, path: str) -> None:

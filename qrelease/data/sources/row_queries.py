@@ -45,8 +45,10 @@ _ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualif
 """Parts of a select that have to be empty."""
 
 
-def check_row_by_row(connection: Any, query: str, path: str) -> None:
-    """Raise `InvalidInput` for a query that is not known to make each row of one row of every table.
+def check_row_by_row(connection: Any, query: str, path: str) -> bool:
+    """Whether a query filters or joins, so that what rows say decides how many it gives.
+
+    Raises `InvalidInput` for one that is not known to make each row of one row of every table.
 
     connection  DuckDB's, of the file
     path        what errors call it
@@ -65,6 +67,7 @@ def check_row_by_row(connection: Any, query: str, path: str) -> None:
                 " persons, [person.derive] of the schema counts and sums"
             )
     _check_names(connection, nodes, path)
+    return any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes)
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:

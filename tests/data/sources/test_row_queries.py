@@ -1,11 +1,19 @@
 """Which queries of a DuckDB file are accepted."""
 
+from pathlib import Path
+
 import pytest
 
+from qrelease.apps.cli import main
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Person
+from qrelease.data.schema import to_toml
 from qrelease.data.sources.batches import query_reader
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.privacy import PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 
 REFUSED = [
     ("select count(*) as n from visits", "one record may change others"),
@@ -94,3 +102,47 @@ def test_an_error_names_the_row_and_a_database_needs_a_query(database):
         Table.read("t.csv", domain, query="select 1")
     with pytest.raises(InvalidInput, match="no such file"):
         Table.read("nowhere.duckdb", domain, query="select 1")
+
+
+FILTERED = [
+    "select id, ward from visits where age > 20",
+    "select id, ward from (select * from visits where age > 20) v",
+    "select id, ward from visits union all select id, ward from visits where age > 20",
+    "select id, ward from visits join places using (ward)",
+    "select id, ward from visits, (select floor from places) p",
+]
+PERSONS = [None, Person("id", 2, weights="persons")]
+
+
+@pytest.mark.parametrize("person", PERSONS)
+@pytest.mark.parametrize("query", FILTERED)
+def test_how_many_rows_a_filter_or_a_join_gives_is_not_made_public(query, person, database, capsys):
+    """One row that is replaced, so that it passes or does not, changes their number, which replace-one publishes."""
+    wards = Domain((Attribute("ward", "category", categories=("north", "south", "east")),), person=person)
+    table, whole = (Table.read(database, wards, query=asked) for asked in (query, "select id, ward from visits"))
+    unit = {"person": None if person is None else "id"}
+    with Ledger.open(None, PureDP(1.0), **unit) as ledger:
+        Curator(table, ledger)
+    with Ledger.open(None, PureDP(1.0), neighbours="replace-one", **unit) as ledger:
+        Curator(whole, ledger)
+        for viewed in (table, table.viewed(wards), table.ordered(wards)):
+            with pytest.raises(InvalidInput, match="filters or joins under replace-one"):
+                Curator(viewed, ledger)
+    Path("wards.toml").write_text(to_toml(wards))
+    command = ["--query", query, "--schema", "wards.toml", "--epsilon", "1", "--neighbours", "replace-one"]
+    assert main(["release", str(database), *command, "--mechanism", "laplace"]) == 2
+    assert "filters or joins" in capsys.readouterr().err
+    assert not list(Path().glob("*.ledger"))
+
+
+def test_columns_derived_from_a_filtered_query_are_not_replaced(database):
+    Path("derived.toml").write_text(
+        '[[attribute]]\nname = "ward"\nkind = "category"\ncategories = ["north", "south", "east"]\n'
+        '[person]\ncolumn = "id"\n[person.derive]\nvisits = { take = "count", bins = [0, 1, 9] }\n'
+    )
+    table = Table.read(database, "derived.toml", query=FILTERED[0])
+    with (
+        Ledger.open(None, PureDP(1.0), neighbours="replace-one", person="id") as ledger,
+        pytest.raises(InvalidInput, match="filters or joins under replace-one"),
+    ):
+        Curator(table, ledger)
