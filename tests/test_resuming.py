@@ -186,7 +186,13 @@ def folder(in_folder: Path) -> Path:
 def cut_off(draws: int, name: str, *, before: bool = False) -> subprocess.CompletedProcess[str]:
     """A run that is ended at its n-th draw, or after it is drawn and before it is kept."""
     program = KILLED.format(before=before, draws=draws, name=name, command=COMMAND)
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
+    )
 
 
 def charges(folder: Path) -> int:
