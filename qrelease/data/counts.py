@@ -55,6 +55,8 @@ class Counts:
     origins
         A digest of where each shard was read from, or nothing where that is not known. Two shards of equal records are
         one that was counted twice, unless they are known to come from two places. Private, and never released.
+    private_size
+        Why the number of records is private under every relation; empty where the relation decides.
 
     Raises
     ------
@@ -85,6 +87,7 @@ class Counts:
     sums: tuple[int, int]
     parts: tuple[tuple[int, int], ...]
     origins: tuple[str, ...]
+    private_size: str = ""
 
     def __post_init__(self) -> None:
         check_countable(self.domain)
@@ -102,7 +105,7 @@ class Counts:
         sums = record_sums(table.columns, _KEY)
         place = "" if origin is None else digest_of(_KEY, os.path.realpath(origin))
         tables = dict(zip(asked, table.counts(asked), strict=True))
-        return cls(table.domain, tables, len(table), sums, (sums,), (place,))
+        return cls(table.domain, tables, len(table), sums, (sums,), (place,), table.private_size)
 
     def __add__(self, other: Counts) -> Counts:
         """Those of two disjoint sets of records.
@@ -118,7 +121,8 @@ class Counts:
         first, second = ((mine + theirs) % 2**64 for mine, theirs in zip(self.sums, other.sums, strict=True))
         tables = {axes: table + other.tables[axes] for axes, table in self.tables.items()}
         parts, origins = self.parts + other.parts, self.origins + other.origins
-        return Counts(self.domain, tables, self.records + other.records, (first, second), parts, origins)
+        why = self.private_size or other.private_size
+        return Counts(self.domain, tables, self.records + other.records, (first, second), parts, origins, why)
 
     @property
     def equal_shards(self) -> int:
@@ -148,6 +152,7 @@ class Counts:
             "records": self.records,
             "shards": self.parts,
             "origins": self.origins,
+            "private_size": self.private_size,
         }
         try:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -257,6 +262,7 @@ def _loaded(path: Path) -> Counts:
         tables = {s: flat[a:b] for s, (a, b) in zip(axes, pairwise(ends), strict=True)}
         records, parts = int(head["records"]), tuple((int(one), int(two)) for one, two in head["shards"])
         origins = tuple(map(str, head.get("origins", [""] * len(parts))))  # earlier versions did not write them
+        private_size = str(head.get("private_size", ""))
         if len(origins) != len(parts):
             raise ValueError
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, BadZipFile) as error:
@@ -264,4 +270,4 @@ def _loaded(path: Path) -> Counts:
     if any(int(table.sum()) != records or (table < 0).any() for table in tables.values()):
         raise InvalidInput(f"{path} has counts that do not sum to its number of records")
     first, second = (sum(lane) % 2**64 for lane in zip(*parts, strict=True))
-    return Counts(domain, tables, records, (first, second), parts, origins)
+    return Counts(domain, tables, records, (first, second), parts, origins, private_size)

@@ -56,6 +56,8 @@ class FractionalRecords:
         One array (n,) for each attribute: its codes.
     parts
         The fraction of each record, (n,) integers in multiples of 2^-`weight_bits`; those of a person sum to 1.
+    private_size
+        Why the number of persons is private under every relation; empty where the relation decides.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class FractionalRecords:
     domain: Domain
     columns: tuple[Codes, ...]
     parts: Ints
+    private_size: str = ""
 
     @property
     def weight_bits(self) -> int:

@@ -41,6 +41,10 @@ class Source(Protocol):
         """The column that says whose records they are, where a person is the unit; public."""
 
     @property
+    def private_size(self) -> str:
+        """Why the number of records is private under every relation; empty where the relation decides. Public."""
+
+    @property
     def texts(self) -> Mapping[str, Sequence[str]]:
         """For each column whose categories are to be learned, the text that each of its codes stands for. Private."""
 

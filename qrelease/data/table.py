@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput, OutOfMemory
+
+JOINED: Final = "how many parents have children is private"
+"""`Table.private_size` of records that are joined with their parents: these may name persons without a record."""
 
 _CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
 
@@ -61,11 +64,8 @@ class Table:
         bins of these. Empty where no column has any. See `grid`.
     texts
         For each column whose categories are to be learned, the text that each of its codes stands for.
-    has_parents
-        Whether records have the columns of their parents, or are derived from such: a parent table may name persons who
-        have no record here.
-    filtered
-        Whether a query that filters or joins gave the records: how many it gives depends on what rows say.
+    private_size
+        Why the number of records is private under every relation, such as `JOINED`; empty where the relation decides.
 
     Raises
     ------
@@ -88,8 +88,7 @@ class Table:
     persons: Persons | None = None
     points: tuple[Codes | None, ...] = ()
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    has_parents: bool = False
-    filtered: bool = False
+    private_size: str = ""
     _known: KnownCounts = field(default_factory=KnownCounts, init=False)
 
     def __post_init__(self) -> None:
@@ -144,7 +143,7 @@ class Table:
             elif before.undecided and has_points(after):
                 points[axis], columns[axis] = columns[axis], binned(after, columns[axis])
         found = any_of(points)
-        return Table(domain, tuple(columns), self.persons, found, {}, self.has_parents, self.filtered)
+        return Table(domain, tuple(columns), self.persons, found, {}, self.private_size)
 
     def _points_or_none(self) -> list[Codes | None]:
         """For each column its points, where the table has any beside its codes."""
@@ -402,8 +401,7 @@ class Table:
         domain = selected_columns(schema, columns, reader)
         derives = domain.person is not None and domain.person.derive
         read = encoded(reader, domain_of_records(domain) if derives else domain)
-        filtered = getattr(reader, "filtered", False)
-        table = cls(read.domain, read.columns, read.persons, read.points, read.texts, filtered=filtered)
+        table = cls(read.domain, read.columns, read.persons, read.points, read.texts, reader.private_size)
         return cls.of_derived(table, domain) if derives else table
 
     def joined(self, parents: Table) -> Table:
@@ -460,7 +458,7 @@ class Table:
         rules = (*self.domain.impossible, *parents.domain.impossible)
         domain = Domain(attributes, rules, person=self.domain.person)
         texts = {**parents.texts, **self.texts}
-        return Table(domain, tuple(columns), self.persons, any_of(points), texts, True, self.filtered)
+        return Table(domain, tuple(columns), self.persons, any_of(points), texts, self.private_size or JOINED)
 
     def ordered(self, domain: Domain) -> Table:
         """The same records with the columns in another order.
@@ -485,7 +483,7 @@ class Table:
         axes, points = [self.domain.axis(name) for name in domain.names], self._points_or_none()
         columns = tuple(self.columns[axis] for axis in axes)
         found = any_of([points[axis] for axis in axes])
-        return Table(domain, columns, self.persons, found, self.texts, self.has_parents, self.filtered)
+        return Table(domain, columns, self.persons, found, self.texts, self.private_size)
 
     @classmethod
     def of_derived(cls, table: Table, domain: Domain) -> Table:
@@ -505,7 +503,7 @@ class Table:
         """
         table.domain.check_decided()
         columns = tuple(derived(table, domain))
-        return cls(domain, columns, has_parents=table.has_parents, filtered=table.filtered)
+        return cls(domain, columns, private_size=table.private_size)
 
     @property
     def keeps_records(self) -> bool:
@@ -671,12 +669,13 @@ class Table:
         named = list(zip(self.domain.names, finest, strict=True))
         if self.domain.counts_once and not self.domain.undecided:
             chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
-            return FractionalRecords(self.domain, tuple(column[chosen] for column in self.columns), counted)
+            columns = tuple(column[chosen] for column in self.columns)
+            return FractionalRecords(self.domain, columns, counted, self.private_size)
         distinct = [self.columns[axis] for axis in self.domain.distinct]
         chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)
         left = any_of([None if p is None else p[chosen] for p in points])
-        return Table(self.domain, columns, None, left, self.texts)
+        return Table(self.domain, columns, None, left, self.texts, self.private_size)
 
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""

@@ -635,16 +635,10 @@ def check_relation(table: Source, neighbours: Neighbours) -> None:
         The relation that they are to be released under.
     """
     unit = Unit.of(neighbours, table.domain)
-    if getattr(table, "has_parents", False) and unit.public_records:
+    if table.private_size and unit.public_records:
         otherwise = ', or weights = "records" in [person]' if unit.counts_once else ""
         raise InvalidInput(
-            "records with the columns of their parents under replace-one: how many parents have children is"
-            f" private, and where each parent counts once it would be told; take add-remove{otherwise}"
-        )
-    if getattr(table, "filtered", False) and unit.public_records:
-        raise InvalidInput(
-            "records of a query that filters or joins under replace-one: how many it gives is private, and would be"
-            " told; take add-remove"
+            f"replace-one makes the number of records public, but {table.private_size}: take add-remove{otherwise}"
         )
 
 

@@ -11,6 +11,7 @@ import qrelease as qr
 from qrelease.data.counts import Counts
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
+from qrelease.data.sources.row_queries import FILTERED
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -178,3 +179,20 @@ def test_changed_counts_are_noticed(tmp_path):
         np.savez_compressed(file, head=head, counts=counts)
     with pytest.raises(InvalidInput, match="do not sum"):
         Counts.load(tmp_path / "b.counts")
+
+
+def test_counts_of_records_whose_number_is_private_are_not_replaced(tmp_path):
+    """What makes the number of records private goes with the counts, through sums and files."""
+    first, second = (
+        Table(PEOPLE, part.columns, private_size=why) for part, why in ((shard(0, 9), ""), (shard(9, 20), FILTERED))
+    )
+    counts = Counts.of(first, PAIRS.sets) + Counts.of(second, PAIRS.sets)
+    counts.save(tmp_path / "some.counts")
+    for source in (counts, Counts.load(tmp_path / "some.counts"), Counts.of(second, PAIRS.sets) + counted((20, 300))):
+        with (
+            qr.Ledger.open(None, qr.ApproxDP(1.0, 1e-3), neighbours="replace-one") as ledger,
+            pytest.raises(InvalidInput, match="filters or joins gives is private"),
+        ):
+            qr.Curator(source, ledger)
+    with qr.Ledger.open(None, qr.ApproxDP(1.0, 1e-3), neighbours="replace-one") as ledger:
+        qr.Curator(Counts.of(first, PAIRS.sets), ledger)

@@ -21,14 +21,7 @@ RECORDS = (
     Attribute("ward", "category", categories=("north", "south"), missing=("",)),
     Attribute("age", "number", edges=(18, 30, 50, 80), integer=True, missing=("",)),
 )
-DERIVED = """
-[person]
-column = "id"
-
-[person.derive]
-visits = { take = "count", bins = [0, 1, 5, 20] }
-oldest = { take = "max", of = "age" }
-
+VISITS_SCHEMA = """
 [[attribute]]
 name = "ward"
 kind = "category"
@@ -42,6 +35,14 @@ integer = true
 bins = [18, 30, 50, 80]
 missing = [""]
 """
+DERIVED = f"""
+[person]
+column = "id"
+
+[person.derive]
+visits = {{ take = "count", bins = [0, 1, 5, 20] }}
+oldest = {{ take = "max", of = "age" }}
+{VISITS_SCHEMA}"""
 
 
 def codes(table):

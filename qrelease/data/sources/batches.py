@@ -48,7 +48,7 @@ class BatchReader:
     files    the files that it reads
     header   the names of its columns
     batches  gives all rows, in order, in the columns named
-    filtered whether a query that filters or joins gives them
+    private_size why their number is private under every relation, as `Source.private_size`
     """
 
     keyed = False
@@ -60,9 +60,9 @@ class BatchReader:
         header: Sequence[str],
         batches: Callable[[Sequence[str]], Iterator[Any]],
         *,
-        filtered: bool = False,
+        private_size: str = "",
     ) -> None:
-        self.path, self.files, self.header, self.filtered = path, files, tuple(header), filtered
+        self.path, self.files, self.header, self.private_size = path, files, tuple(header), private_size
         self._batches = batches
 
     def check_header(self, known: Collection[str] = ()) -> None:
@@ -125,7 +125,7 @@ def query_reader(path: Path, query: str) -> BatchReader:
     """
 
     @contextmanager
-    def asked() -> Iterator[tuple[Any, bool]]:
+    def asked() -> Iterator[tuple[Any, str]]:
         try:
             import duckdb
         except ImportError:
@@ -141,9 +141,9 @@ def query_reader(path: Path, query: str) -> BatchReader:
                 statements = connection.extract_statements(query)
                 if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                     raise InvalidInput(f"{path}: --query takes one select")
-                filtered = check_row_by_row(connection, query, str(path))
+                private_size = check_row_by_row(connection, query, str(path))
                 _check_plan(connection, query, str(path))
-                yield connection.sql(query), filtered
+                yield connection.sql(query), private_size
         except duckdb.Error as error:
             raise InvalidInput(f"{path}: {_line(error)}") from None
 
@@ -151,9 +151,9 @@ def query_reader(path: Path, query: str) -> BatchReader:
         with asked() as (rows, _):
             yield from _arrow_batches(rows.to_arrow_reader(BATCH), columns)
 
-    with asked() as (rows, filtered):
+    with asked() as (rows, private_size):
         header = rows.columns
-    return BatchReader(path, (path,), header, batches, filtered=filtered)
+    return BatchReader(path, (path,), header, batches, private_size=private_size)
 
 
 def _check_plan(connection: Any, query: str, path: str) -> None:

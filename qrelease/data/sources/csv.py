@@ -61,6 +61,7 @@ class CsvReader:
     """
 
     keyed = False
+    private_size = ""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect = PLAIN) -> None:
         self.path, self.dialect = Path(path), dialect

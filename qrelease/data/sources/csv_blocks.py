@@ -43,6 +43,7 @@ class BlockCsvReader:
     """A CSV file as `CsvReader` reads it, sooner."""
 
     keyed = False
+    private_size = ""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect = PLAIN, block: int = BLOCK) -> None:
         self._plain = CsvReader(path, dialect)

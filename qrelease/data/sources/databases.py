@@ -48,6 +48,7 @@ class RowReader:
     """
 
     keyed = False
+    private_size = ""
 
     def __init__(self, path: Path, files: tuple[Path, ...], header: Sequence[str], rows: ReadRows) -> None:
         self.path, self.files, self.header = path, files, tuple(header)

@@ -89,9 +89,12 @@ class Reader(Protocol):
         The names of its columns.
     keyed
         Whether each record names its own columns: then the header is of the records, and private.
+    private_size
+        Why the number of records is private under every relation, as `Source.private_size`.
     """
 
     keyed: bool
+    private_size: str
     path: Path
     files: tuple[Path, ...]
     header: tuple[str, ...]

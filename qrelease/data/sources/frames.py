@@ -180,6 +180,7 @@ class FrameReader:
     files: tuple[Path, ...] = ()
 
     keyed = False
+    private_size = ""
 
     def __init__(self, frame: Any) -> None:
         try:

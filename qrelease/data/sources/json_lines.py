@@ -42,6 +42,7 @@ class JsonLinesReader:
     """
 
     keyed = True
+    private_size = ""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -27,6 +27,7 @@ class ManyReader:
         self._readers = list(readers)
         self.files: tuple[Path, ...] = tuple(file for reader in readers for file in reader.files)
         self.keyed = any(reader.keyed for reader in self._readers)
+        self.private_size = next((reader.private_size for reader in readers if reader.private_size), "")
         self.header = tuple(name.strip() for name in self._readers[0].header)
         if self.keyed:
             self.header = tuple(sorted({name.strip() for reader in self._readers for name in reader.header}))

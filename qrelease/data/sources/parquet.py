@@ -25,6 +25,7 @@ class ParquetReader:
     """
 
     keyed = False
+    private_size = ""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

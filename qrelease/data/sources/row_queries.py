@@ -15,6 +15,9 @@ from typing import Any, Final
 
 from qrelease.errors import InvalidInput
 
+FILTERED: Final = "how many rows a query that filters or joins gives is private"
+"""`Source.private_size` of the rows of a query whose number depends on what rows say."""
+
 _EXPRESSIONS: Final = frozenset(
     {
         *("COLUMN_REF", "CONSTANT", "FUNCTION", "CASE", "COMPARISON", "CONJUNCTION", "CAST", "OPERATOR"),
@@ -45,8 +48,8 @@ _ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualif
 """Parts of a select that have to be empty."""
 
 
-def check_row_by_row(connection: Any, query: str, path: str) -> bool:
-    """Whether a query filters or joins, so that what rows say decides how many it gives.
+def check_row_by_row(connection: Any, query: str, path: str) -> str:
+    """Why the number of rows that a query gives is private under every relation: `FILTERED`, or nothing.
 
     Raises `InvalidInput` for one that is not known to make each row of one row of every table.
 
@@ -67,7 +70,7 @@ def check_row_by_row(connection: Any, query: str, path: str) -> bool:
                 " persons, [person.derive] of the schema counts and sums"
             )
     _check_names(connection, nodes, path)
-    return any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes)
+    return FILTERED if any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes) else ""
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:

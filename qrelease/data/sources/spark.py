@@ -55,6 +55,8 @@ class SparkSource:
 
     keeps_records: ClassVar[bool] = False
     """Whether there are codes of single records: no."""
+    private_size: ClassVar[str] = ""
+    """Why the number of records is private under every relation: the relation decides."""
     texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
     """Of columns whose categories are to be learned: there are none."""
     points: ClassVar[tuple[Codes | None, ...]] = ()
@@ -273,6 +275,7 @@ class _Reader:
     path = Path("the frame")
     files: tuple[Path, ...] = ()
     keyed = False
+    private_size = ""
 
     def __init__(self, frame: DataFrame) -> None:
         try:

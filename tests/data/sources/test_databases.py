@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from sources import DERIVED, RECORDS, ROWS
+from sources import DERIVED, RECORDS, ROWS, VISITS_SCHEMA
 
 from qrelease.apps.cli import main
 from qrelease.data.domain import Attribute, Domain
@@ -199,25 +199,11 @@ kind = "category"
 categories = { learn = true, at_most = 4 }
 missing = [""]
 """
-WARD_SCHEMA = """
-[[attribute]]
-name = "ward"
-kind = "category"
-categories = ["north", "south"]
-missing = [""]
-
-[[attribute]]
-name = "age"
-kind = "number"
-integer = true
-bins = [18, 30, 50, 80]
-missing = [""]
-"""
 
 
 def test_every_command_that_reads_a_table_takes_a_query(file, in_folder, capsys):
     (file.parent / "learned.toml").write_text(LEARNED)
-    (file.parent / "wards.toml").write_text(WARD_SCHEMA)
+    (file.parent / "wards.toml").write_text(VISITS_SCHEMA)
     data = [str(file), "--query", "visits"]
     budget = ["--epsilon", "1", "--delta", "1e-9", "--ledger", "people.ledger", "--insecure-seed", "1"]
     total = ["--total-epsilon", "10", "--total-delta", "1e-6"]
@@ -367,7 +353,7 @@ def test_a_release_from_a_server_names_its_dataset_and_its_ledger(server, tmp_pa
 
 
 def test_a_server_is_drafted_from_and_estimated_from(server, in_folder, tmp_path, capsys):
-    (tmp_path / "wards.toml").write_text(WARD_SCHEMA)
+    (tmp_path / "wards.toml").write_text(VISITS_SCHEMA)
     data = [address(server), "--query", "clinic.visits"]
     assert main(["schema", "draft", *data]) == 0
     drafted = capsys.readouterr().out

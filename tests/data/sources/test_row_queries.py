@@ -126,7 +126,7 @@ def test_how_many_rows_a_filter_or_a_join_gives_is_not_made_public(query, person
     with Ledger.open(None, PureDP(1.0), neighbours="replace-one", **unit) as ledger:
         Curator(whole, ledger)
         for viewed in (table, table.viewed(wards), table.ordered(wards)):
-            with pytest.raises(InvalidInput, match="filters or joins under replace-one"):
+            with pytest.raises(InvalidInput, match="a query that filters or joins gives is private"):
                 Curator(viewed, ledger)
     Path("wards.toml").write_text(to_toml(wards))
     command = ["--query", query, "--schema", "wards.toml", "--epsilon", "1", "--neighbours", "replace-one"]
@@ -143,6 +143,6 @@ def test_columns_derived_from_a_filtered_query_are_not_replaced(database):
     table = Table.read(database, "derived.toml", query=FILTERED[0])
     with (
         Ledger.open(None, PureDP(1.0), neighbours="replace-one", person="id") as ledger,
-        pytest.raises(InvalidInput, match="filters or joins under replace-one"),
+        pytest.raises(InvalidInput, match="a query that filters or joins gives is private"),
     ):
         Curator(table, ledger)
