@@ -33,7 +33,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -51,7 +51,7 @@ QUICK = {"nltcs": (16,), "br2000": (5,), "adult": (3, 5)}
 RECORDS = 1 << 16  # weighted records of releases here
 CONTENDERS: dict[str, Mechanism] = {
     "maxent": MaxEnt(),
-    "records": Records(weighted_records=RECORDS),
+    "records": FittedRecords(weighted_records=RECORDS),
     "mwem": MWEM(),
     "gaussian": Gaussian(),
     "laplace": Laplace(),

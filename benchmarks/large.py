@@ -47,7 +47,7 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.evaluate import peak_mb
 from qrelease.evaluation.results import check_picture
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP
 from qrelease.privacy.ledger import Ledger
@@ -150,7 +150,7 @@ def release(job: Job) -> Row:
     table = _taken(whole, np.setdiff1d(order, back)) if job.held_back else whole
     asked = Workload.marginals(table.domain, 3)
     truth = np.concatenate([c.reshape(-1) for c in table.counts(asked.sets)]) / len(table)
-    mechanism = MaxEnt() if job.mechanism == "maxent" else Records(weighted_records=job.records or None)
+    mechanism = MaxEnt() if job.mechanism == "maxent" else FittedRecords(weighted_records=job.records or None)
     cost = ApproxDP(job.epsilon, DELTA)
     with Ledger.open(None, cost) as ledger:
         begin = time.perf_counter()
@@ -161,7 +161,7 @@ def release(job: Job) -> Row:
     l1 = float(np.add.reduceat(gaps, asked.bounds[:-1]).mean())
     worst = float(gaps.max())
     told = (float("nan"), float("nan"))
-    if isinstance(mechanism, Records):
+    if isinstance(mechanism, FittedRecords):
         told = mechanism.seconds(asked, cost, len(table)), mechanism.memory(asked) / 2**20
     found: dict[str, float] = {}
     if job.dataset == "adult" and job.mechanism == "records" and not job.records:

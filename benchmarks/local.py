@@ -45,8 +45,8 @@ from qrelease.local import (
     Hadamard,
     Hybrid,
     KAry,
-    Laplace,
     LocalHashing,
+    LocalLaplace,
     Marginals,
     OneOf,
     OptimisedUnary,
@@ -137,7 +137,7 @@ class People:
         """Squared errors of each mechanism, (numbers, m)."""
         found = {}
         people = np.array(self.numbers)[:, None]
-        for client in (Laplace(epsilon), Piecewise(epsilon), Hybrid(epsilon), Coin(epsilon)):
+        for client in (LocalLaplace(epsilon), Piecewise(epsilon), Hybrid(epsilon), Coin(epsilon)):
             sums, server = self.sums(client)
             step = float(server.step)
             found[client.name] = step * sums / self.counts
@@ -216,7 +216,7 @@ def wire(client: Client, n: int) -> bytes:
 def speed(n: int) -> Iterator[dict[str, Any]]:
     """One row a mechanism: seconds for reading and for estimating n reports."""
     clients: list[Client] = [KAry(1.0, 64), Unary(1.0, 64), OptimisedUnary(1.0, 64), LocalHashing(1.0, 64)]
-    clients += [Hadamard(1.0, 64), Coin(1.0), Piecewise(1.0), SquareWave(1.0), Hybrid(1.0), Laplace(1.0)]
+    clients += [Hadamard(1.0, 64), Coin(1.0), Piecewise(1.0), SquareWave(1.0), Hybrid(1.0), LocalLaplace(1.0)]
     clients += [OneOf(1.0, (Coin(1.0),) * ATTRIBUTES), Marginals(1.0, (5, 5, 5), ((0, 1), (0, 2), (1, 2)))]
     for client in [*clients, *(Text(epsilon, ascii_lowercase, 8, step) for epsilon in (1.0, 3.0) for step in (1, 2))]:
         octets, server = wire(client, n), serve(client)

@@ -37,7 +37,7 @@ from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, Neighbours, PureDP
 from qrelease.privacy.journals import Journal
@@ -89,7 +89,7 @@ def contenders() -> list[Contender]:
         Contender(Matrix(), gaussian, 1600, 200, 400, 200),
         Contender(MaxEnt(), gaussian, 640, 40, 320, 120),
         Contender(MWEM(rounds=3), pure, 1600, 80, 1200, 480),
-        Contender(Records(weighted_records=1 << 10), gaussian, 320, 40, 240, 120),
+        Contender(FittedRecords(weighted_records=1 << 10), gaussian, 320, 40, 240, 120),
         Contender(Auto(), pure, 400, 40, 320, 120),
         Contender(Auto(), gaussian, 320, 0, 320, 0),
     ]

@@ -42,7 +42,7 @@ from qrelease.evaluation.evaluate import peak_mb
 from qrelease.inference.log_linear import LogLinear
 from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms import record_selection as mechanism
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP
 from qrelease.privacy.ledger import Ledger
@@ -82,7 +82,7 @@ class Job:
 
 
 def released(
-    table: Table, workload: Workload, kind: Records, epsilon: float, delta: float = DELTA
+    table: Table, workload: Workload, kind: FittedRecords, epsilon: float, delta: float = DELTA
 ) -> tuple[Release, Line]:
     """With its seconds, of clocks and of cores."""
     cost = ApproxDP(epsilon, delta)
@@ -130,7 +130,7 @@ def going_on(table: Table, workload: Workload, records: int, epsilon: float, see
         return finish(estimates, count, **options)
 
     with patch.object(mechanism, "fit_records", watched), patch.object(mechanism, "finish", finished):
-        _, taken = released(table, workload, Records(weighted_records=records), epsilon)
+        _, taken = released(table, workload, FittedRecords(weighted_records=records), epsilon)
     ((few, settling, stopped),), ((everybody, closing),) = fits, last
     truth = normalised(table, workload)
     more = max(stopped.rounds // 2, 1)
@@ -178,7 +178,7 @@ def wide(job: Job) -> Line:
 
 def measured(table: Table, records: int, epsilon: float) -> Line:
     """Seconds and memory beside what was foretold; the errors of weights, rows, and independent columns."""
-    domain, kind = table.domain, Records(weighted_records=records)
+    domain, kind = table.domain, FittedRecords(weighted_records=records)
     workload = Workload.marginals(domain, 3)
     before = peak_mb()
     made, taken = released(table, workload, kind, epsilon)
@@ -218,7 +218,7 @@ def broken(table: Table, rules: Sequence[str], records: int, epsilon: float, row
     """
     domain = replace(table.domain, impossible=tuple(rules))
     table, workload = Table(domain, table.columns), Workload.marginals(domain, 3)
-    made, taken = released(table, workload, Records(weighted_records=records), epsilon)
+    made, taken = released(table, workload, FittedRecords(weighted_records=records), epsilon)
     forbidden = masks(domain, rules)
 
     def breaking(found: Table) -> int:
@@ -259,7 +259,7 @@ def many(job: Job) -> Line:
     table = districts(job.rows)
     sets = [(0, 1), (0, 3), (2, 4), (3, 4, 5), (1, 4)]
     workload = Workload(table.domain, tuple(Group(s, Cells(table.domain.cells(s))) for s in sets))
-    made, taken = released(table, workload, Records(), job.epsilon, delta=1e-10)
+    made, taken = released(table, workload, FittedRecords(), job.epsilon, delta=1e-10)
     true = np.concatenate([c.reshape(-1) for c in table.counts(sets)])
     off, noisy = np.abs(made.answers() - true), np.abs(made.error_bars()[0] - true)
     given = ~np.isnan(noisy)

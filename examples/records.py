@@ -2,8 +2,8 @@
 
     python examples/records.py
 
-No memory holds the histogram of such a universe. `Records` selects marginals on which its records are off, measures
-them, and moves and weighs the records until they agree with all that was measured.
+No memory holds the histogram of such a universe. `FittedRecords` selects marginals on which its records are off,
+measures them, and moves and weighs the records until they agree with all that was measured.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def main() -> None:
     rule = f"age = {YOUNG} and income = {RICH}"
     table = made_up(rule)
     workload = qr.Workload.marginals(table.domain, 2)
-    mechanism, cost = qr.Records(order=2, weighted_records=1 << 14), qr.ApproxDP(1.0, 1e-9)
+    mechanism, cost = qr.FittedRecords(order=2, weighted_records=1 << 14), qr.ApproxDP(1.0, 1e-9)
     print(f"{len(workload.sets)} marginals over 2^{np.log2(np.array(table.domain.shape, float)).sum():.0f} cells")
     print(f"about {mechanism.seconds(workload, cost, ROWS):.0f} s, {mechanism.memory(workload) / 2**20:.0f} MiB")
 

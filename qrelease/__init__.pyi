@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 
 from qrelease import data as data
-from qrelease.apps.client import Client as Client
-from qrelease.apps.client import connect as connect
+from qrelease.apps.analyst_client import AnalystClient as AnalystClient
+from qrelease.apps.analyst_client import connect as connect
 from qrelease.apps.synthesizer import Synthesizer as Synthesizer
 from qrelease.apps.two_tables import release_linked as release_linked
 from qrelease.data.attribute import Attribute as Attribute
@@ -45,7 +45,7 @@ from qrelease.mechanisms.online.session import Online as Online
 from qrelease.mechanisms.private_data import Private as Private
 from qrelease.mechanisms.small_db.net import Net as Net
 from qrelease.mechanisms.small_db.small_db import SmallDB as SmallDB
-from qrelease.mechanisms.weighted_records import Records as Records
+from qrelease.mechanisms.weighted_records import FittedRecords as FittedRecords
 from qrelease.noise.entropy import Entropy as Entropy
 from qrelease.privacy import ZCDP as ZCDP
 from qrelease.privacy import ApproxDP as ApproxDP

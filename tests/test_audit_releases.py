@@ -33,7 +33,7 @@ from qrelease.mechanisms.iterative.distinguishers import Select
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.private_data import Private
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.workload import Workload
@@ -160,7 +160,7 @@ def test_whole_releases_are_acquitted_and_overspending_ones_convicted(name, neig
 
 @pytest.fixture
 def _hardly_fitted(monkeypatch):
-    """Few rounds of the fit to what `Records` measured: post-processing, which an audit runs for every release."""
+    """Few rounds of the fit to what `FittedRecords` measured: post-processing, which every release of an audit runs."""
     sizes = replace(record_selection.SIZES, first_rounds=1, refit_rounds=1, last_rounds=1)
     monkeypatch.setattr(record_selection, "SIZES", sizes)
     monkeypatch.setattr(weighted_records, "SIZES", sizes)
@@ -176,7 +176,7 @@ WEIGHTED, RUNS = ApproxDP(2.0, 1e-3), 200
 @pytest.mark.usefixtures("_hardly_fitted")
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weighted_records_are_acquitted_where_they_show_most(at_once):
-    mechanism = Records(weighted_records=16, at_once=at_once)
+    mechanism = FittedRecords(weighted_records=16, at_once=at_once)
     found = audit_mechanism(mechanism, ApproxDP(4.0, 1e-3), SWAP, samples=1_000, entropy=Entropy.insecure(9))
     assert not found.convicted
 
@@ -187,7 +187,7 @@ def test_weighted_records_are_acquitted_where_they_show_most(at_once):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once, neighbours):
     """Of two columns, and from few runs, as each takes long: so twenty times ε, to be seen in what has many parts."""
-    mechanism = Records(weighted_records=16, at_once=at_once)
+    mechanism = FittedRecords(weighted_records=16, at_once=at_once)
     assert not audited(mechanism, WEIGHTED, neighbours, RUNS, DOMAIN).convicted
     assert audited(broken.Overspending(mechanism, 20), WEIGHTED, neighbours, RUNS, DOMAIN).convicted
 
@@ -196,7 +196,7 @@ def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once,
 @pytest.mark.usefixtures("_hardly_fitted")
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weights_that_were_fitted_do_not_hide_whose_records_they_are(at_once):
-    wrong = broken.PrivateSupport(Records(weighted_records=16, at_once=at_once))
+    wrong = broken.PrivateSupport(FittedRecords(weighted_records=16, at_once=at_once))
     assert audited(wrong, WEIGHTED, SWAP, RUNS, DOMAIN).convicted
 
 

@@ -19,7 +19,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -122,7 +122,7 @@ def test_none_and_one_are_alike_and_telling_them_apart_is_convicted(name: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mechanism", "cost", "times"), [(Records(weighted_records=4), ApproxDP(2.0, 1e-3), 64), (Auto(), PURE, 16)]
+    ("mechanism", "cost", "times"), [(FittedRecords(weighted_records=4), ApproxDP(2.0, 1e-3), 64), (Auto(), PURE, 16)]
 )
 def test_what_takes_long_is_audited_on_two_columns(mechanism, cost, times: int):
     """As above, with fewer runs and less to answer."""

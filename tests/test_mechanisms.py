@@ -30,7 +30,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -43,8 +43,8 @@ MECHANISMS = [
     (Laplace(), [PURE, APPROX, ApproxDP(1.0, 0.0)]),
     (Gaussian(), [APPROX, CONCENTRATED]),
     (MaxEnt(), [PURE, APPROX, ApproxDP(1.0, 0.0), CONCENTRATED]),
-    (Records(weighted_records=500), [APPROX, CONCENTRATED]),
-    (Records(weighted_records=500, at_once=False), [APPROX, CONCENTRATED]),
+    (FittedRecords(weighted_records=500), [APPROX, CONCENTRATED]),
+    (FittedRecords(weighted_records=500, at_once=False), [APPROX, CONCENTRATED]),
     (MWEM(), [PURE, APPROX, CONCENTRATED]),
     (MWEM(rounds=3, choice="query", sweeps=1), [PURE, APPROX, CONCENTRATED]),
     (MWEM(rounds=2, rule="exponential", singles=0), [PURE, CONCENTRATED]),
@@ -76,7 +76,9 @@ def test_spends_add_up_to_no_more_than_the_cost_and_hardly_less(mechanism, cost,
     for spend in door.spends:
         again.spend(spend.cost)
     kinds = {type(spend.cost) for spend in door.spends}
-    assert kinds in ({PureDP}, {ZCDP}) or (ApproxDP in kinds and isinstance(mechanism, Gaussian | MaxEnt | Records))
+    assert kinds in ({PureDP}, {ZCDP}) or (
+        ApproxDP in kinds and isinstance(mechanism, Gaussian | MaxEnt | FittedRecords)
+    )
     if kinds == {ZCDP} and isinstance(cost, ApproxDP):
         assert again.spent.epsilon <= cost.epsilon
         assert again.spent.epsilon >= 0.95 * cost.epsilon
@@ -116,7 +118,7 @@ def test_every_measurement_was_paid_for(mechanism, cost, relation):
         residuals = {(0,), (1,), (2,), (0, 1), (0, 2)} | ({()} if counts else set())
         assert {m.group.axes for m in result.measurements if isinstance(m.group.queries, Residuals)} == residuals
         assert drawn == len(residuals) + counts
-    elif isinstance(mechanism, Records):
+    elif isinstance(mechanism, FittedRecords):
         selected = result.choices["selected"]
         counts = relation is Neighbours.ADD_REMOVE
         assert sum(s.what.startswith("select") for s in door.spends) == len(selected)
@@ -227,7 +229,7 @@ def test_no_table_is_too_small(mechanism, cost, relation, records):
 def test_small_and_long_domains(mechanism, cost, relation, sizes):
     domain = coded(*sizes)
     asked = Workload.marginals(domain, 1) + Workload.prefixes(domain, "a")
-    if isinstance(mechanism, Records) and domain.size == 1:
+    if isinstance(mechanism, FittedRecords) and domain.size == 1:
         with pytest.raises(InvalidInput, match="one cell"):
             mechanism.check(asked, cost, relation)
         return

@@ -24,7 +24,7 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -61,7 +61,7 @@ def kept(path: Path) -> list[bytes]:
     ("mechanism", "cost"),
     [
         (MWEM(rounds=3), COST),
-        (Records(weighted_records=2000), ApproxDP(0.5, 1e-9)),
+        (FittedRecords(weighted_records=2000), ApproxDP(0.5, 1e-9)),
         (MaxEnt(), ApproxDP(0.5, 1e-9)),
         (Laplace(), COST),
         (SmallDB(size=3), COST),

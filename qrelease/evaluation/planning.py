@@ -38,7 +38,7 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.simulation import STAND_IN, Simulation, Trial
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
@@ -470,7 +470,7 @@ class Setting:
         fitted = isinstance(found, MaxEnt) and cells > LIMITS.maxent_cells and found.no_table(self.workload) is None
         if fitted or (
             cells > LIMITS.histogram_cells
-            and not isinstance(found, (Laplace, Gaussian, MaxEnt, matrix.Matrix, Records))
+            and not isinstance(found, (Laplace, Gaussian, MaxEnt, matrix.Matrix, FittedRecords))
         ):
             return f"its fit to {readable(cells)} cells is not simulated, which may take minutes"
         return ""
@@ -566,7 +566,7 @@ CONTENDERS: Final[dict[str, Callable[[Setting, Cost], Trial]]] = {
     "mwem": lambda setting, cost: MWEM(),
     "maxent": lambda setting, cost: MaxEnt(),
     "matrix": lambda setting, cost: matrix.Matrix(),
-    "records": lambda setting, cost: Records(),
+    "records": lambda setting, cost: FittedRecords(),
     "iterative": lambda setting, cost: IterativeConstruction(beta=setting.beta),
     "smalldb": lambda setting, cost: SmallDB(),
     "net": _net,

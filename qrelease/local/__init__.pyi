@@ -24,7 +24,7 @@ from qrelease.local.means import PiecewiseServer as PiecewiseServer
 from qrelease.local.means import SquareWaveServer as SquareWaveServer
 from qrelease.local.numeric import Coin as Coin
 from qrelease.local.numeric import Hybrid as Hybrid
-from qrelease.local.numeric import Laplace as Laplace
+from qrelease.local.numeric import LocalLaplace as LocalLaplace
 from qrelease.local.numeric import Piecewise as Piecewise
 from qrelease.local.numeric import SquareWave as SquareWave
 from qrelease.local.planning import Choice as Choice

@@ -19,7 +19,7 @@ from qrelease.errors import InvalidInput
 from qrelease.local.categories import Hadamard, KAry, LocalHashing
 from qrelease.local.client import Client
 from qrelease.local.draws import checked_epsilon
-from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, WindowClient
+from qrelease.local.numeric import Coin, Hybrid, LocalLaplace, NumberClient, WindowClient
 
 
 @singledispatch
@@ -129,7 +129,7 @@ def _of_hybrid(client: Hybrid, places: Ints, rng: np.random.Generator) -> Ints:
 
 
 @insecure_reports.register
-def _of_laplace(client: Laplace, places: Ints, rng: np.random.Generator) -> Ints:
+def _of_laplace(client: LocalLaplace, places: Ints, rng: np.random.Generator) -> Ints:
     """Two-sided geometric noise is the difference of two geometric numbers of the same rate."""
     gamma = float(checked_epsilon(client.epsilon) / client.steps)
     n = len(places)

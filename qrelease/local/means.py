@@ -21,7 +21,7 @@ from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import whole
 from qrelease.errors import InvalidInput
 from qrelease.local.draws import checked_epsilon
-from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, Piecewise, SquareWave, WindowClient
+from qrelease.local.numeric import Coin, Hybrid, LocalLaplace, NumberClient, Piecewise, SquareWave, WindowClient
 from qrelease.local.server import Batch, LocalEstimate, Server, normal_estimate, proportion_interval
 
 N = TypeVar("N", bound=NumberClient)
@@ -299,7 +299,7 @@ class HybridServer(MeanServer[Hybrid]):
 
 
 @final
-class LaplaceServer(MeanServer[Laplace]):
+class LaplaceServer(MeanServer[LocalLaplace]):
     """A report is worth its own place."""
 
     @property

@@ -211,7 +211,7 @@ class Hybrid(NumberClient):
 
 @final
 @dataclass(frozen=True)
-class Laplace(NumberClient):
+class LocalLaplace(NumberClient):
     """The value's place plus discrete Laplace noise of ε for the whole range, cut off 64 ranges over ε outside.
 
     The noise has P(y) ∝ e^(-ε|y|/G) exactly. What falls beyond the cut counts as its end, which is post-processing and

@@ -17,7 +17,7 @@ from qrelease.local.categories import MAX_BITS, CategoryClient, Hadamard, KAry, 
 from qrelease.local.client import Client
 from qrelease.local.draws import checked_epsilon
 from qrelease.local.means import MeanServer
-from qrelease.local.numeric import Coin, Hybrid, Laplace, NumberClient, Piecewise
+from qrelease.local.numeric import Coin, Hybrid, LocalLaplace, NumberClient, Piecewise
 from qrelease.local.serving import serve
 from qrelease.local.several import MAX_QUESTIONS, OneOf, even_share
 
@@ -25,7 +25,7 @@ MAX_PEOPLE = 1 << 40
 """More than there are; the exact mean of 1/nⱼ is a sum over all nⱼ that are likely."""
 
 _CATEGORIES: tuple[type[CategoryClient], ...] = (KAry, Unary, OptimisedUnary, LocalHashing, Hadamard)
-_NUMBERS: tuple[type[NumberClient], ...] = (Coin, Piecewise, Hybrid, Laplace)
+_NUMBERS: tuple[type[NumberClient], ...] = (Coin, Piecewise, Hybrid, LocalLaplace)
 
 
 @final

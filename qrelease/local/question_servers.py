@@ -8,7 +8,7 @@ from qrelease.errors import InvalidInput
 from qrelease.local import frequencies, hitters, means
 from qrelease.local.categories import Hadamard, KAry, LocalHashing, OptimisedUnary, Unary
 from qrelease.local.client import Client
-from qrelease.local.numeric import Coin, Hybrid, Laplace, Piecewise, SquareWave
+from qrelease.local.numeric import Coin, Hybrid, LocalLaplace, Piecewise, SquareWave
 from qrelease.local.server import Server
 from qrelease.local.texts import Text
 
@@ -22,7 +22,7 @@ _SERVERS: dict[type[Client], type[Server[Any]]] = {
     Piecewise: means.PiecewiseServer,
     SquareWave: means.SquareWaveServer,
     Hybrid: means.HybridServer,
-    Laplace: means.LaplaceServer,
+    LocalLaplace: means.LaplaceServer,
     Text: hitters.TextServer,
 }
 

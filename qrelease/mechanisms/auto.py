@@ -42,7 +42,7 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.calibration import counting_first
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.workload import Workload
@@ -300,7 +300,7 @@ def candidate_mechanisms(records: int) -> dict[str, Mechanism]:
     """The mechanisms, in the order of what they give: error bars and a table, a table, a few records, answers alone."""
     return {
         "maxent": MaxEnt(records),
-        "records": Records(),
+        "records": FittedRecords(),
         "mwem": MWEM(records=records),
         "smalldb": SmallDB(),
         "matrix": matrix.Matrix(),
@@ -371,7 +371,7 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
             found = mechanism.expected(workload, cost, neighbours, records)
             return _of(name, found, "of its plan and the fit" if fitted else "of its linear answers, without a fit")
         case "records":
-            able = Records()
+            able = FittedRecords()
             try:
                 variances = selected_variances(workload, able.order, cost, neighbours, records)
             except TooLarge as why:

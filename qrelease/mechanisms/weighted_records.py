@@ -108,7 +108,7 @@ FORECAST: Final = ForecastSettings()
 
 @final
 @dataclass(frozen=True)
-class Records:
+class FittedRecords:
     """Measures marginals, all at once or selected one after another, and fits weighted synthetic records to them.
 
     No synthetic record breaks a rule of the domain (`Domain.impossible`), and answers about such records are exactly 0.
@@ -135,7 +135,7 @@ class Records:
     >>> table = qr.Table(domain, (np.arange(500) % 2, np.arange(500) % 10))
     >>> cost = qr.ApproxDP(1, 1e-6)
     >>> curator = qr.Curator(table, qr.Ledger.open(None, cost), qr.Entropy.insecure(1))  # no seed for real records
-    >>> release = curator.release(qr.Records(weighted_records=1_000), qr.Workload.marginals(domain, 2), cost)
+    >>> release = curator.release(qr.FittedRecords(weighted_records=1_000), qr.Workload.marginals(domain, 2), cost)
     >>> release.synthetic(3)["age"].shape
     (3,)
     """

@@ -47,8 +47,8 @@ MECHANISMS = [
     qr.MaxEnt(),
     qr.MWEM(rounds=2),
     qr.MWEM(rounds=2, choice="query", sweeps=1),
-    qr.Records(weighted_records=200),
-    qr.Records(weighted_records=200, at_once=False),
+    qr.FittedRecords(weighted_records=200),
+    qr.FittedRecords(weighted_records=200, at_once=False),
     qr.SmallDB(size=3),
     qr.Auto(),
 ]

@@ -24,7 +24,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db import small_db
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -287,10 +287,10 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     records, cost = forecasts["records"], ApproxDP(1.0, 1e-9)
     assert (
         records.seconds
-        == Records().seconds(wide, cost, 200_000)
+        == FittedRecords().seconds(wide, cost, 200_000)
         != plan(wide, 2_000, epsilon=1.0, delta=1e-9, trials=0).forecasts[list(forecasts).index("records")].seconds
     )
-    assert records.memory == Records().memory(wide)
+    assert records.memory == FittedRecords().memory(wide)
     assert records.typical is None  # it is not tried three times for minutes
     assert f"3 simulations would take about {rough(3 * records.seconds)} s" in records.note
     for name in ("mwem", "iterative", "smalldb", "net", "pmw"):
@@ -315,13 +315,13 @@ def test_what_cannot_run_has_a_memory_but_no_seconds(free_memory):
     assert "give --delta" in pure.note
     free_memory(160 << 20)
     small = {q.mechanism: q for q in plan(PAIRS, 1_000, epsilon=1.0, delta=1e-9, trials=0).forecasts}["records"]
-    assert small.memory == Records().memory(PAIRS) > 32 << 20
+    assert small.memory == FittedRecords().memory(PAIRS) > 32 << 20
     assert small.seconds is None
     assert "weighted records: about" in small.note
 
 
 def test_what_is_quick_is_simulated(monkeypatch):
-    monkeypatch.setattr(planning, "Records", lambda: Records(weighted_records=1_000))
+    monkeypatch.setattr(planning, "FittedRecords", lambda: FittedRecords(weighted_records=1_000))
     (quote,) = plan(PAIRS, 1_000, epsilon=5.0, delta=1e-6, trials=1, mechanisms=["records"]).forecasts
     assert 0 < quote.typical < 0.2
     assert "simulations" not in quote.note

@@ -12,7 +12,7 @@ from qrelease import local
 from qrelease.inference.nets import quantiles
 from qrelease.inference.update_rules import Hedge
 from qrelease.mechanisms.iterative.distinguishers import Select
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 
 PURE, APPROX = qr.PureDP(1.0), qr.ApproxDP(1.0, 1e-9)
 WIDE, SMALL, LINE = coded(*[4] * 8), coded(3, 2), coded(5)
@@ -21,7 +21,7 @@ RELEASES = [
     (WIDE, qr.MaxEnt(), APPROX),
     (WIDE, qr.Laplace(), PURE),
     (WIDE, qr.Gaussian(), APPROX),
-    (WIDE, Records(weighted_records=1 << 16), APPROX),
+    (WIDE, FittedRecords(weighted_records=1 << 16), APPROX),
     (SMALL, qr.Matrix(), APPROX),
     (SMALL, qr.SmallDB(size=4), PURE),
     (SMALL, qr.IterativeConstruction(Hedge(0.2), Select("query")), APPROX),

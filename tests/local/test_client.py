@@ -20,8 +20,8 @@ from qrelease.local import (
     Hadamard,
     Hybrid,
     KAry,
-    Laplace,
     LocalHashing,
+    LocalLaplace,
     Marginals,
     OneOf,
     OptimisedUnary,
@@ -44,7 +44,7 @@ CLIENTS = [
     Piecewise(2.0, -1, 1),
     SquareWave(1.0),
     Hybrid(3.0),
-    Laplace(0.1, 10, 20),
+    LocalLaplace(0.1, 10, 20),
 ]
 
 
@@ -273,7 +273,7 @@ for name in ("numpy", "scipy", "qrelease.data.table"):
 from qrelease.local import *
 for client in (KAry(1.0, 9), Unary(1.0, 9), OptimisedUnary(1.0, 9), LocalHashing(1.0, 9), Hadamard(1.0, 9)):
     client.read_json(client.report(8, DeviceEntropy()).to_json())
-for client in (Coin(1.0), Piecewise(1.0), SquareWave(1.0), Hybrid(1.0), Laplace(1.0)):
+for client in (Coin(1.0), Piecewise(1.0), SquareWave(1.0), Hybrid(1.0), LocalLaplace(1.0)):
     client.read_bytes(client.report(0.1, DeviceEntropy()).to_bytes())
 both = OneOf(1.0, (Coin(1.0), KAry(0.5, 3)))
 marginals = Marginals(1.0, (2, 3), ((0,), (0, 1)))

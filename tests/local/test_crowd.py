@@ -7,7 +7,7 @@ import pytest
 from enumerated import client_id, laplace_law, p_value
 from paths import law
 
-from qrelease.local import Coin, Hadamard, Hybrid, KAry, Laplace, LocalHashing, Piecewise, SquareWave
+from qrelease.local import Coin, Hadamard, Hybrid, KAry, LocalHashing, LocalLaplace, Piecewise, SquareWave
 from qrelease.local.crowd import insecure_reports
 
 SIMULATED = [
@@ -19,7 +19,7 @@ SIMULATED = [
     Piecewise(2.0, 0, 1, 6),
     SquareWave(1.0, 0, 1, 6),
     Hybrid(2.0, 0, 1, 6),
-    Laplace(8.0, 0, 1, 4),
+    LocalLaplace(8.0, 0, 1, 4),
 ]
 
 
@@ -30,7 +30,7 @@ def test_simulated_reports_have_the_clients_law_and_thirty_per_cent_of_epsilon_w
     p_values, wrong = [], []
     for place in {0, client.inputs // 2, client.inputs - 1}:
         codes = insecure_reports(client, np.full(n, place), rng)
-        exact = (laplace_law if isinstance(client, Laplace) else law)(client, place)
+        exact = (laplace_law if isinstance(client, LocalLaplace) else law)(client, place)
         p_values.append(p_value(codes, exact))
         if louder.size == client.size:
             wrong.append(p_value(codes, law(louder, place)))

@@ -8,7 +8,7 @@ from enumerated import NUMBERS, client_id
 from paths import law
 
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.local import Coin, Hybrid, Laplace, Piecewise, SquareWave, serve
+from qrelease.local import Coin, Hybrid, LocalLaplace, Piecewise, SquareWave, serve
 from qrelease.local.crowd import insecure_reports, places_of_values
 
 
@@ -39,12 +39,12 @@ def test_the_published_optima_for_numbers_are_reached():
         assert piecewise.variance(1) == pytest.approx(1 / (half - 1) + published, rel=1e-3)
         assert serve(Coin(epsilon, -1, 1)).variance(0) == pytest.approx(b**2, rel=1e-6)
         assert serve(Coin(epsilon, -1, 1)).variance(1) == pytest.approx(b**2 - 1, rel=1e-6)
-        assert serve(Laplace(epsilon, -1, 1)).variance(0.3) == pytest.approx(8 / epsilon**2, rel=1e-6)
+        assert serve(LocalLaplace(epsilon, -1, 1)).variance(0.3) == pytest.approx(8 / epsilon**2, rel=1e-6)
         hybrid = serve(Hybrid(epsilon, -1, 1)).largest_variance
         assert hybrid <= min(piecewise.largest_variance, serve(Coin(epsilon, -1, 1)).largest_variance) + 1e-9
 
 
-@pytest.mark.parametrize("kind", [Coin, Piecewise, SquareWave, Hybrid, Laplace])
+@pytest.mark.parametrize("kind", [Coin, Piecewise, SquareWave, Hybrid, LocalLaplace])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_means_are_unbiased_and_intervals_cover(kind, epsilon):
     client = kind(epsilon, -5, 15)

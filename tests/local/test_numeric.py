@@ -10,7 +10,7 @@ import pytest
 from enumerated import laplace_law, p_value
 from paths import law, law_in_powers, nonzero, worst_ratio
 
-from qrelease.local import Coin, Laplace, Piecewise
+from qrelease.local import Coin, LocalLaplace, Piecewise
 from qrelease.local.numeric import WindowClient
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.exact_reals import exp_negative
@@ -37,7 +37,7 @@ def test_a_window_starts_at_the_place_and_only_its_odds_depend_on_it():
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
 def test_laplace_reports_are_private_for_every_ratio_of_a_step(q):
     """The law is a rational function of q = e^(-ε/G); with any q in (0, 1) no ratio exceeds q^-G."""
-    client = Laplace(16.0, 0, 1, 4)  # a margin of 16 steps
+    client = LocalLaplace(16.0, 0, 1, 4)  # a margin of 16 steps
 
     def closed(place, code):
         d = abs(code - client.margin - place)
@@ -74,7 +74,7 @@ def above(client, claimed):
 @pytest.mark.parametrize(("epsilon", "steps"), [(Fraction(32), 3), (Fraction(20), 5)])
 def test_every_path_of_laplace_reports_on_a_coarse_grid(epsilon, steps):
     """No ratio of two places is above e^ε, whatever is reported, and all that can be reported can be from any place."""
-    client = Laplace(epsilon, 0, 1, steps)
+    client = LocalLaplace(epsilon, 0, 1, steps)
     laws = laws_in_powers(client)
     assert len({tuple(sorted(kept.items())) for _, kept in laws}) == 1
     assert all(set(one) == set(range(client.size)) for one, _ in laws)
@@ -83,7 +83,7 @@ def test_every_path_of_laplace_reports_on_a_coarse_grid(epsilon, steps):
 
 
 def test_laplace_reports_have_that_law():
-    client, entropy = Laplace(2.0, 0, 1, 4), Entropy.insecure(5)
+    client, entropy = LocalLaplace(2.0, 0, 1, 4), Entropy.insecure(5)
     codes = np.array([client.report(0.25, entropy).code for _ in range(6_000)])
     assert p_value(codes, laplace_law(client, 1)) > 1e-3
     assert p_value(codes, laplace_law(client, 1, 1.3)) < 1e-6

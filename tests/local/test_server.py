@@ -10,8 +10,8 @@ from qrelease.local import (
     Hadamard,
     Hybrid,
     KAry,
-    Laplace,
     LocalHashing,
+    LocalLaplace,
     OneOf,
     OptimisedUnary,
     Piecewise,
@@ -50,7 +50,7 @@ def worths(client, server):
 LIED_TO = [
     *(kind(e, 5) for kind in (KAry, Unary, OptimisedUnary, LocalHashing, Hadamard) for e in (0.3, 1.0, 3.0)),
     *(kind(e, -1, 3, 9) for kind in (Coin, Piecewise, SquareWave, Hybrid) for e in (0.3, 1.0, 3.0)),
-    Laplace(16.0, -1, 3, 9),
+    LocalLaplace(16.0, -1, 3, 9),
 ]
 
 

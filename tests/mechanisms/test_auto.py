@@ -11,7 +11,7 @@ from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms import auto
 from qrelease.mechanisms.auto import Auto, choose, explained
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
@@ -189,7 +189,7 @@ def test_where_no_table_can_be_had_nothing_is_charged_for_one():
 @pytest.fixture
 def _few_records(candidates):
     """It takes as few weighted records as make a quick fit."""
-    candidates(lambda every: {**every, "records": Records(weighted_records=500)})
+    candidates(lambda every: {**every, "records": FittedRecords(weighted_records=500)})
 
 
 @pytest.mark.usefixtures("_few_records")

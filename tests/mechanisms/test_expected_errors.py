@@ -13,7 +13,7 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.simulation import Simulation
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP, PureDP
 from qrelease.queries.workload import Workload
 from tests.mechanisms.chosen import ADD, DELTA, PAIRS, RANGES, released
@@ -49,7 +49,7 @@ def test_the_prediction_of_records_is_what_their_releases_do():
     asked, cost = Workload.marginals(coded(*[4] * 8), 2), ApproxDP(1.0, DELTA)
     stage = Simulation.of(asked, 20_000)
     for at_once, weighted in ((None, None), (False, 2_000)):
-        found = released(Records(weighted_records=2_000, at_once=at_once), stage.table, asked, cost)
+        found = released(FittedRecords(weighted_records=2_000, at_once=at_once), stage.table, asked, cost)
         told = of_fit(asked, selected_variances(asked, 3, cost, ADD, 20_000), 20_000, weighted).l1
         real = np.add.reduceat(np.abs(found.answers() - stage.answers), asked.bounds[:-1]).mean() / 2e4
         assert 1 / 3 < real / told < 2  # answers follow the measurements, so that few records scatter less than is told

@@ -5,14 +5,14 @@ from worlds import coded
 from qrelease._util import memory
 from qrelease.mechanisms.forecasts import Forecasting, forecast, rough
 from qrelease.mechanisms.iterative.mwem import MWEM
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP
 from qrelease.queries.workload import Workload
 from tests.mechanisms.chosen import PAIRS
 
 
 def test_a_forecast_is_one_line():
-    records, cost = Records(), ApproxDP(1.0, 1e-9)
+    records, cost = FittedRecords(), ApproxDP(1.0, 1e-9)
     size = memory.size(records.memory(PAIRS))
     assert forecast(records, PAIRS, cost, 50_000) == (
         f"records takes about {rough(records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"

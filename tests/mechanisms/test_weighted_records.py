@@ -16,7 +16,7 @@ from qrelease.evaluation.audit import audit_sensitivity, table_pairs
 from qrelease.inference.measurement import noise_for
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.record_plan import agreements
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -99,7 +99,7 @@ def test_signs_move_as_far_as_their_noise_is_made_for_and_half_is_convicted(monk
 
 def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):
     ledger = Ledger.open(None, cost, neighbours=relation)
-    made = mechanism or Records(weighted_records=4_000)
+    made = mechanism or FittedRecords(weighted_records=4_000)
     return Curator(table, ledger, Entropy.insecure(seed)).release(made, workload, cost)
 
 
@@ -110,7 +110,7 @@ def test_a_release(relation, at_once, cost):
     table = random_table(coded(4, 3, 1, 5, 2), 3_000, 5)
     workload = Workload.marginals(table.domain, 3)
     release = partial(
-        released, table, workload, cost, relation, mechanism=Records(weighted_records=4_000, at_once=at_once)
+        released, table, workload, cost, relation, mechanism=FittedRecords(weighted_records=4_000, at_once=at_once)
     )
     made = release()
     true = true_answers(workload, table)
@@ -131,7 +131,7 @@ def test_at_once_is_measured_what_the_histogram_of_maximum_entropy_is_fitted_to(
     table = random_table(coded(4, 3, 5, 2), 3_000, 5)
     workload = Workload.marginals(table.domain, 3)
     dense = released(table, workload, cost, relation, mechanism=MaxEnt())
-    made = released(table, workload, cost, relation, mechanism=Records(weighted_records=40_000))
+    made = released(table, workload, cost, relation, mechanism=FittedRecords(weighted_records=40_000))
     assert [s.cost for s in made.spends] == [s.cost for s in dense.spends]
     assert [m.group for m in made.measurements] == [m.group for m in dense.measurements]
     for mine, other in zip(made.measurements, dense.measurements, strict=True):
@@ -148,20 +148,20 @@ def test_at_once_are_measured_marginals_up_to_the_order_and_every_column():
     measured = {m.group.axes for m in made.measurements if isinstance(m.group.queries, Residuals)}
     assert measured == {(), (0,), (1,), (2,), (4,), (0, 1), (1, 2)}
     wide = Workload.marginals(coded(*[2] * 24), 3)  # 24 + 276 + 2024 coordinates
-    assert Records(at_once=False).memory(wide) == Records().memory(wide)
-    for refused in (Records(at_once=True), Records(order=2, at_once=True)):
+    assert FittedRecords(at_once=False).memory(wide) == FittedRecords().memory(wide)
+    for refused in (FittedRecords(at_once=True), FittedRecords(order=2, at_once=True)):
         with pytest.raises(InvalidInput, match="leave at_once out"):
             refused.check(wide, COST, ADD)
     with pytest.raises(InvalidInput, match="at most 2 columns"):
-        Records(order=2, at_once=True).check(Workload.marginals(coded(2, 2, 2), 3), COST, ADD)
-    Records(at_once=True).check(Workload.marginals(coded(*[2] * 23), 3), COST, ADD)
+        FittedRecords(order=2, at_once=True).check(Workload.marginals(coded(2, 2, 2), 3), COST, ADD)
+    FittedRecords(at_once=True).check(Workload.marginals(coded(*[2] * 23), 3), COST, ADD)
 
 
 def test_marginals_that_have_more_structure_are_selected():
     rng = np.random.default_rng(0)
     a, b = rng.integers(5, size=(2, 5_000))
     domain = coded(5, 5, 5)
-    asked, mechanism = Workload.marginals(domain, 2), Records(weighted_records=4_000, at_once=False)
+    asked, mechanism = Workload.marginals(domain, 2), FittedRecords(weighted_records=4_000, at_once=False)
     made = released(Table(domain, (a, b, a)), asked, ApproxDP(0.5, 1e-6), mechanism=mechanism)
     assert ["a", "c"] in made.parameters["selected"]
 
@@ -181,7 +181,7 @@ def test_refused_before_any_charge(domain, cost, error, why):
     table = random_table(domain, 5, 0)
     ledger = Ledger.open(None, cost)
     with pytest.raises(error, match=why):
-        Curator(table, ledger, Entropy.insecure(0)).release(Records(), Workload.marginals(domain, 2), cost)
+        Curator(table, ledger, Entropy.insecure(0)).release(FittedRecords(), Workload.marginals(domain, 2), cost)
     assert [entry.kind for entry in ledger.history()] == ["total"]
 
 
@@ -191,17 +191,17 @@ def test_refused_before_any_charge(domain, cost, error, why):
 )
 def test_parameters_that_are_none(field, value):
     with pytest.raises(InvalidInput, match=field):
-        Records(**{field: value})
+        FittedRecords(**{field: value})
 
 
 def test_more_records_than_memory():
     with pytest.raises(TooLarge, match="weighted records"):
-        Records(weighted_records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
+        FittedRecords(weighted_records=1 << 45).check(Workload.marginals(coded(2, 2), 2), COST, Neighbours.ADD_REMOVE)
 
 
 def test_what_a_release_takes_is_known_beforehand():
     workload = Workload.marginals(coded(9, 9, 9, 9), 3)
-    few, many = Records(weighted_records=1_000), Records(weighted_records=100_000)
+    few, many = FittedRecords(weighted_records=1_000), FittedRecords(weighted_records=100_000)
     assert few.memory(workload) < many.memory(workload) < 100 << 20
     assert few.seconds(workload, COST, 50_000) < many.seconds(workload, COST, 50_000)
     assert many.seconds(workload, COST, 500) < many.seconds(workload, COST, 50_000)
@@ -213,7 +213,7 @@ def test_what_a_release_takes_is_known_beforehand():
 
 def test_columns_alone_get_the_whole_budget():
     table = random_table(coded(6, 2), 2_000, 3)
-    mechanism = Records(weighted_records=4_000, at_once=False)
+    mechanism = FittedRecords(weighted_records=4_000, at_once=False)
     made = released(table, Workload.marginals(table.domain, 1), mechanism=mechanism)
     assert len(made.spends) == 1
     assert made.parameters["selected"] == []
@@ -224,7 +224,7 @@ def test_columns_alone_get_the_whole_budget():
 @pytest.mark.parametrize("at_once", [True, False])
 def test_all_that_is_spent_is_within_the_cost(relation, at_once):
     table = random_table(coded(4, 3, 5, 2), 20_000, 5)
-    mechanism = Records(weighted_records=4_000, at_once=at_once)
+    mechanism = FittedRecords(weighted_records=4_000, at_once=at_once)
     made = released(table, Workload.marginals(table.domain, 3), ZCDP(0.1), relation, mechanism=mechanism)
     spent = sum(Fraction(s.cost.rho) for s in made.spends)
     assert Fraction(0.0999) < spent <= Fraction(0.1)
@@ -236,7 +236,7 @@ def test_what_is_impossible_is_in_no_answer_and_in_no_row(at_once):
     rules = ("a = 0 and b = 1", "a in 1..2 and c > 3", "a = 3 and b = 2 and c = 0")
     table = random_table(replace(coded(4, 3, 5), impossible=rules), 2_000, 5)
     workload = Workload.marginals(table.domain, 2)
-    mechanism = Records(weighted_records=4_000, at_once=at_once)
+    mechanism = FittedRecords(weighted_records=4_000, at_once=at_once)
     made = released(table, workload, mechanism=mechanism)
     a, b, c = (np.asarray(column) for column in made.codes(1_000_000, np.random.default_rng(0)))
     assert not ((a == 0) & (b == 1)).any()
@@ -253,7 +253,10 @@ def test_columns_that_follow_from_each_other():
     table = Table(follow(*sizes), tuple(cells * n // 64 for n in sizes))
     workload = Workload.marginals(table.domain, 1)
     made = released(
-        table, Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-9), mechanism=Records(weighted_records=16_384)
+        table,
+        Workload.marginals(table.domain, 2),
+        ApproxDP(1.0, 1e-9),
+        mechanism=FittedRecords(weighted_records=16_384),
     )
     assert all(float(made.answer(rule)) == 0 for rule in table.domain.impossible)
     off = made.synopsis.answer(workload) / made.synopsis.total - true_answers(workload, table) / 20_000
@@ -265,7 +268,7 @@ def test_what_was_charged_is_released_however_few_records_look_for_a_possible_on
     domain = follow(*[3] * 20, excluded=["a = 2"])
     column = np.arange(1_000) % 2
     for seed in range(3):
-        mechanism = Records(weighted_records=1, at_once=at_once)
+        mechanism = FittedRecords(weighted_records=1, at_once=at_once)
         made = released(Table(domain, (column,) * 20), Workload.marginals(domain, 1), seed=seed, mechanism=mechanism)
         assert all(float(made.answer(rule)) == 0 for rule in domain.impossible)
 
@@ -280,4 +283,4 @@ def test_what_was_charged_is_released_however_few_records_look_for_a_possible_on
 )
 def test_constraints_that_leave_nothing(impossible, why):
     with pytest.raises(InvalidInput, match=why):
-        Records().check(Workload.marginals(replace(coded(2, 2), impossible=impossible), 2), COST, ADD)
+        FittedRecords().check(Workload.marginals(replace(coded(2, 2), impossible=impossible), 2), COST, ADD)

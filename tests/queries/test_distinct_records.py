@@ -20,7 +20,7 @@ from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.private_data import Private
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
@@ -198,7 +198,7 @@ def test_each_record_is_kept_as_often_as_any_other_of_its_month():
 # --- through the doors
 
 
-@pytest.mark.parametrize("mechanism", [Gaussian(), MaxEnt(), Records()], ids=lambda m: m.name)
+@pytest.mark.parametrize("mechanism", [Gaussian(), MaxEnt(), FittedRecords()], ids=lambda m: m.name)
 def test_a_release_has_less_noise_and_is_verified(mechanism, tmp_path):
     scales = {}
     for distinct in ((), ("month",)):

@@ -24,7 +24,7 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -72,11 +72,11 @@ class Failing:
 EXTREMES = [0, -1, 0.5, 1e308, 5e-324, 10**400, -(10**400), 2**63, math.nan, math.inf, -math.inf, True, "many", []]
 NUMBERS = {
     "records": (Auto, MaxEnt, MWEM),
-    "weighted_records": (Records,),
+    "weighted_records": (FittedRecords,),
     "rounds": (MWEM,),
     "sweeps": (MWEM,),
     "selection": (MWEM,),
-    "order": (Records,),
+    "order": (FittedRecords,),
     "size": (SmallDB,),
     "alpha": (SmallDB, Hedge, Projection, Perceptron),
     "beta": (IterativeConstruction,),

@@ -29,7 +29,7 @@ from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -236,7 +236,7 @@ def made(domain=DOMAIN, n=4_000, persons=500, seed=0):
 
 TABLE = made()
 PERSONS = len(TABLE.persons.digests)
-ALL = [Laplace(), Gaussian(), MaxEnt(), Records(), Records(at_once=False), Matrix(), Auto()]
+ALL = [Laplace(), Gaussian(), MaxEnt(), FittedRecords(), FittedRecords(at_once=False), Matrix(), Auto()]
 
 
 def truth(table):

@@ -19,7 +19,7 @@ from qrelease.inference.noisy_answers import Answers
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.distributions import CONFIDENCE, Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
@@ -158,7 +158,7 @@ TYPED = Domain(
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize(
-    "mechanism", [MWEM(rounds=2), MWEM(rounds=4, choice="query"), Records(order=2, weighted_records=200)]
+    "mechanism", [MWEM(rounds=2), MWEM(rounds=4, choice="query"), FittedRecords(order=2, weighted_records=200)]
 )
 def test_every_answer_has_an_error_bar_that_holds(mechanism, neighbours):
     """Measured or not: 19 times out of 20 the truth lies within; those that nothing measured are bounded by margins."""

@@ -9,7 +9,7 @@ import pytest
 from archives import released
 
 from qrelease.errors import InvalidInput
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.release import reader
 from qrelease.release.manifest import LISTED, put_back, set_apart
 from qrelease.release.manifest import manifest as described
@@ -17,7 +17,7 @@ from qrelease.release.manifest import manifest as described
 
 def test_long_lists_of_numbers_are_beside_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qrelease.release.manifest.LISTED", 10)
-    release = released(Records(weighted_records=3000))
+    release = released(FittedRecords(weighted_records=3000))
     release.save(tmp_path / "out")
     files = sorted(f.name for f in (tmp_path / "out").iterdir())
     assert files == ["SHA256SUMS", "answers.csv", "release.json", "report.html", "synopsis.npz", "synthetic.csv"]

@@ -27,7 +27,7 @@ from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.small_db.small_db import SmallDB
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
@@ -98,7 +98,7 @@ STORED = {
     "maximum entropy": (DOMAIN, MaxEnt()),
     "residuals": (LARGE, MaxEnt()),
     "least squares": (LINE, Matrix()),
-    "weighted codes": (DOMAIN, Records(weighted_records=20)),
+    "weighted codes": (DOMAIN, FittedRecords(weighted_records=20)),
     "weighted records": (LINE, SmallDB(size=3)),
     "dual": (LINE, IterativeConstruction(Projection(0.25), Select("query"))),
     "medians": (

@@ -17,7 +17,7 @@ MECHANISMS = {
     "mwem": "qrelease.mechanisms.iterative.mwem:MWEM",
     "maxent": "qrelease.mechanisms.maxent:MaxEnt",
     "matrix": "qrelease.mechanisms.matrix:Matrix",
-    "records": "qrelease.mechanisms.weighted_records:Records",
+    "records": "qrelease.mechanisms.weighted_records:FittedRecords",
     "laplace": "qrelease.mechanisms.laplace:Laplace",
     "gaussian": "qrelease.mechanisms.gaussian:Gaussian",
     "iterative": "qrelease.mechanisms.iterative.construction:IterativeConstruction",

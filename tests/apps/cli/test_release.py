@@ -18,7 +18,7 @@ from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.forecasts import forecast
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
@@ -458,7 +458,7 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
         assert line.count("\n") == 1
     table = Table.read_csv(folder / "people.csv", folder / "people.toml")
     told = len(table) if neighbours == "replace-one" else None
-    line = forecast(Records(), Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-6), told)
+    line = forecast(FittedRecords(), Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-6), told)
     assert said[1] == f"qrelease: {line}\n"
     assert neighbours == "replace-one" or said[0] == said[1]
     assert release("--mechanism", "records", "--neighbours", neighbours, out="none") == 2  # without a delta
@@ -478,7 +478,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     for more in ([], ["--weighted-records", "2000", "--order", "2"]):
         with pytest.raises(ZeroDivisionError):
             release(*options, *more)
-    assert [mechanism for mechanism, *_ in taken] == [Records(), Records(weighted_records=2000, order=2)]
+    assert [mechanism for mechanism, *_ in taken] == [FittedRecords(), FittedRecords(weighted_records=2000, order=2)]
     assert {workload.domain.impossible for _, workload, _ in taken} == {("sex = F and city = Rom",)}
     assert "impossible" not in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):
@@ -488,7 +488,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    default = Records()
+    default = FittedRecords()
     assert default.weighted_records is None
     assert "more are slower and more accurate (default: by the noisy number of records and the cost)" in said
     assert f"measure marginals of at most K columns (default: {default.order})" in said

@@ -24,7 +24,7 @@ from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.private_data import Private
-from qrelease.mechanisms.weighted_records import Records
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.queries.workload import Workload
@@ -41,7 +41,7 @@ def cost_of(name):
 
 
 def made(name):
-    return Records(weighted_records=500) if name == "records" else mechanism_of(name)
+    return FittedRecords(weighted_records=500) if name == "records" else mechanism_of(name)
 
 
 # --- what the package has
@@ -125,7 +125,9 @@ def of_the_draws(mechanism, cost, neighbours, table, kept):
 
 
 @pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
-@pytest.mark.parametrize("mechanism", [Records(weighted_records=500), Records(weighted_records=500, at_once=False)])
+@pytest.mark.parametrize(
+    "mechanism", [FittedRecords(weighted_records=500), FittedRecords(weighted_records=500, at_once=False)]
+)
 def test_a_release_of_records_is_a_function_of_its_draws(mechanism, cost):
     """Its rounds, selections and lists too: with other records, and as many others, they stay as they are."""
     for neighbours in (ADD, SWAP):
@@ -146,7 +148,7 @@ def test_a_release_that_is_no_function_of_its_draws_is_noticed():
 @pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
 def test_of_records_with_selected_marginals_only_what_is_noisy_differs(neighbours, cost):
-    door = curator_door(Records(weighted_records=500, at_once=False), cost)
+    door = curator_door(FittedRecords(weighted_records=500, at_once=False), cost)
     found = differences("Curator", "records", door, neighbours, seeds=1)
     assert not found.convicted, str(found)
 

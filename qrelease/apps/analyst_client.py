@@ -106,7 +106,7 @@ class ServedSchema:
 
 @dataclass(frozen=True, slots=True)
 class ServedRequest:
-    """One request of an analyst's history; `Client.answered` has what it was answered."""
+    """One request of an analyst's history; `AnalystClient.answered` has what it was answered."""
 
     number: int
     key: str
@@ -121,7 +121,7 @@ def connect(
     timeout: float = 30.0,
     patience: float = 60.0,
     ca: str | os.PathLike[str] | None = None,
-) -> Client:
+) -> AnalystClient:
     """A client of the service at a URL, with an analyst's token. Nothing is sent before the first question.
 
     Parameters
@@ -139,7 +139,7 @@ def connect(
 
     Returns
     -------
-    Client
+    AnalystClient
         For one thread at a time; others wait.
 
     Raises
@@ -151,16 +151,16 @@ def connect(
     --------
     >>> import qrelease as qr
     >>> qr.connect("https://data.example.org/people", "some-token")
-    <Client of https://data.example.org:443/people>
+    <AnalystClient of https://data.example.org:443/people>
     >>> qr.connect("http://data.example.org", "some-token")
     Traceback (most recent call last):
     ...
     qrelease.errors.InvalidInput: url must be https: to data.example.org the token would travel in the clear
     """
-    return Client(Wire(Address.of(url), token, timeout, patience, ca))
+    return AnalystClient(Wire(Address.of(url), token, timeout, patience, ca))
 
 
-class Client:
+class AnalystClient:
     """A connection to a service, for one analyst; `connect` makes it.
 
     A question is sent under a key. Where the connection breaks, or the service has no time (429, 5xx), it is sent again
@@ -186,7 +186,7 @@ class Client:
         self._wire = wire
 
     def __repr__(self) -> str:
-        return f"<Client of {self._wire.address}>"
+        return f"<AnalystClient of {self._wire.address}>"
 
     def __enter__(self) -> Self:
         return self

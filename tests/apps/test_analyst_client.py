@@ -10,7 +10,7 @@ from serving import TABLE, admit, spent, worker
 from wire import Line, listening_server, scripted
 
 import qrelease as qr
-from qrelease.apps.client import ServedRequest
+from qrelease.apps.analyst_client import ServedRequest
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
