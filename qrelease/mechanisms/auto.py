@@ -48,7 +48,7 @@ from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cos
 from qrelease.queries.workload import Workload
 
 MAX_SIMULATED: Final = 1 << 14
-"""Cells of the largest universe over which queries other than marginals are rehearsed: most take a second or two."""
+"""Cells of the largest universe over which queries other than marginals are simulated: most take a second or two."""
 
 COUNTING: Final = 0.01
 """The share of the budget that buys the number of records, where it is neither public nor given."""
@@ -217,7 +217,7 @@ def choose(
 @final
 @dataclass(frozen=True)
 class Foretold:
-    """What `Auto` would take, before a charge: nothing of what is rehearsed, which takes a while.
+    """What `Auto` would take, before a charge: nothing of what is simulated, which takes a while.
 
     lines  what would be chosen, how far off, with what table, and what a δ would gain
     brief  one short line, or none
@@ -235,7 +235,7 @@ def foretold(
     records  how many there are, where that is public; None: for some powers of ten
     """
     able, _ = _able(workload, cost, neighbours, records or 1, table=table)
-    if _rehearsed(able, workload):
+    if _simulated(able, workload):
         return Foretold()
     found: dict[str, list[tuple[int, Prediction]]] = {}
     for n in MAGNITUDES if records is None else (max(records, 1),):
@@ -347,7 +347,7 @@ def _predicted(
     able: Mapping[str, Mechanism], workload: Workload, records: int, cost: Cost, neighbours: Neighbours
 ) -> list[Prediction]:
     """The predictions: of marginals, and over large universes, in closed form; of other queries by simulation."""
-    if _rehearsed(able, workload):
+    if _simulated(able, workload):
         try:
             return _simulated(able, Simulation.of(workload, records), cost, neighbours)
         except TooLarge:
@@ -358,7 +358,7 @@ def _predicted(
     return found
 
 
-def _rehearsed(able: Mapping[str, Mechanism], workload: Workload) -> bool:
+def _simulated(able: Mapping[str, Mechanism], workload: Workload) -> bool:
     return len(able) > 1 and not marginals_alone(workload) and workload.domain.size <= MAX_SIMULATED
 
 
@@ -406,16 +406,16 @@ def _simulated(
     found = []
     for name, mechanism in able.items():
         if name == "records" and _fitted(able, stage.workload):
-            found.append(Prediction(name, None, "not rehearsed: maxent fits a histogram, which has no scatter"))
+            found.append(Prediction(name, None, "not simulated: maxent fits a histogram, which has no scatter"))
             continue
         try:
             squares = [_squares(mechanism, stage, cost, neighbours, seed) for seed in range(trials)]
         except OutOfMemory:  # a private table takes memory, and which mechanism is chosen shall not tell how much
             raise
         except QReleaseError as error:
-            found.append(Prediction(name, None, f"failed in rehearsal: {error}"))
+            found.append(Prediction(name, None, f"failed in the simulation: {error}"))
         else:
-            found.append(Prediction(name, math.sqrt(sum(squares) / trials), "rehearsed on records that are made up"))
+            found.append(Prediction(name, math.sqrt(sum(squares) / trials), "simulated on records that are made up"))
     return found
 
 

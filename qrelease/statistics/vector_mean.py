@@ -138,7 +138,7 @@ SHARES: Final = Shares()
 
 _UNIT: Final = 1 << 20  # the half width of each column on the common scale of a ball
 _SHELLS: Final = 64  # radii of a ball, each 2^(1/4) of the next: down to 1/55 000 of the largest
-_SHORTER: Final = 1 - 2.0**-40  # so that roundings leave a vector inside its ball
+_ROUNDING_MARGIN: Final = 1 - 2.0**-40  # so that roundings leave a vector inside its ball
 
 
 @final
@@ -286,7 +286,7 @@ class _Plan:
 def shortened(vectors: Ints, radius: int) -> Ints:
     """Vectors cut back to a length of at most `radius`, (m, d): in whole numbers, and each for itself."""
     squares = (vectors * vectors).sum(axis=1)
-    factors = np.minimum(1.0, radius * _SHORTER / np.sqrt(np.maximum(squares, 1)))
+    factors = np.minimum(1.0, radius * _ROUNDING_MARGIN / np.sqrt(np.maximum(squares, 1)))
     short = np.where((squares <= radius * radius)[:, None], vectors, np.trunc(vectors * factors[:, None])).astype(
         np.int64
     )

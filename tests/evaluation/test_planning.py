@@ -42,7 +42,7 @@ PAIRS = Workload.marginals(coded(2, 3, 2), 2)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """No search is rehearsed: that takes seconds."""
+    """No search is simulated: that takes seconds."""
     monkeypatch.setattr(small_db, "largest_searchable", lambda workload, most, work: 6)
 
 

@@ -19,7 +19,7 @@ from qrelease.release.curator import Curator
 from qrelease.release.reader import load
 from tests.mechanisms.chosen import ADD, DELTA, DOMAIN, PAIRS, RANGES, SWAP, released
 
-LARGE = Workload.marginals(coded(*[4] * 8), 2)  # 65 536 cells: nothing is rehearsed
+LARGE = Workload.marginals(coded(*[4] * 8), 2)  # 65 536 cells: nothing is simulated
 HUGE = Workload.marginals(coded(*[10] * 40), 1)
 
 
@@ -206,7 +206,7 @@ def test_a_table_is_wanted_or_not(table):
 
 
 def test_the_memory_that_is_left_decides_no_choice(monkeypatch):
-    """A rehearsal that fails for want of it ends the release: only the data holder sees that."""
+    """A simulation that fails for want of it ends the release: only the data holder sees that."""
 
     def full(*_):
         raise OutOfMemory("48 cells: 128 MiB are needed and 7 MiB are free")

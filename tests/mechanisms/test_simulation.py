@@ -20,11 +20,11 @@ def test_the_stand_in_is_public_and_always_the_same():
         stand_in(PEOPLE, 1 << 24)
 
 
-def test_a_rehearsal_measures_the_worst_error():
-    rehearsal = Simulation.of(PAIRS, 2000)
-    truth = true_answers(PAIRS, rehearsal.table)
-    np.testing.assert_array_equal(rehearsal.answers, truth)
-    found = errors(Laplace(), rehearsal.table, PAIRS, PureDP(1.0), SWAP, 3)
-    assert rehearsal.error(Laplace(), PureDP(1.0), SWAP, 3) == np.median(found)
-    session = rehearsal.error(qr.PrivateMultiplicativeWeights(queries=16), PureDP(100.0), SWAP, 1)
+def test_a_simulation_measures_the_worst_error():
+    simulation = Simulation.of(PAIRS, 2000)
+    truth = true_answers(PAIRS, simulation.table)
+    np.testing.assert_array_equal(simulation.answers, truth)
+    found = errors(Laplace(), simulation.table, PAIRS, PureDP(1.0), SWAP, 3)
+    assert simulation.error(Laplace(), PureDP(1.0), SWAP, 3) == np.median(found)
+    session = simulation.error(qr.PrivateMultiplicativeWeights(queries=16), PureDP(100.0), SWAP, 1)
     assert 0 < session < 0.5

@@ -54,7 +54,7 @@ MAX_PEOPLE: Final = 10**10
 """More people than there are: no table has so many records."""
 
 MIN_SIMULATED_ALPHA: Final = 1e-3
-"""The least alpha of a rehearsal, which makes up records in inverse proportion: a million."""
+"""The least alpha of a trial run, which makes up records in inverse proportion: a million."""
 
 GRACE_SECONDS: Final = 10
 """Seconds for requests that are being answered when the server is told to stop."""
@@ -201,10 +201,10 @@ class _Loaded:
             terms = mechanism.alpha, mechanism.beta, declared, None
             SessionState(table.domain, unit.relation, of_a_record, *terms).count()
         loaded = cls(settings, table, mechanism, cost)
-        loaded.rehearse(neighbours)
+        loaded.try_out(neighbours)
         return loaded
 
-    def rehearse(self, neighbours: Neighbours) -> None:
+    def try_out(self, neighbours: Neighbours) -> None:
         """No analyst shall wait while kernels and prices are loaded, nor while a fork makes the pages its own."""
         import numpy as np
 
@@ -308,7 +308,7 @@ def _office(
     from qrelease.release.curator import Curator
 
     settings = loaded.settings
-    loaded.rehearse(Neighbours.parse(settings.neighbours))
+    loaded.try_out(Neighbours.parse(settings.neighbours))
     table, mechanism, cost = loaded.table, loaded.mechanism, loaded.cost
     path = settings.ledger
     total = None if Ledger.exists(path) else cost

@@ -30,7 +30,7 @@ def predicted(workload: Workload, records: int, cost: Cost, unit: Unit) -> dict[
     answer's root mean squared error; None where it has no closed form.
     """
     if not marginals_alone(workload):
-        why = "not predicted beforehand: this workload is more than tables, so the choice is made by rehearsal"
+        why = "not predicted beforehand: this workload is more than tables, so the choice is made by simulation"
         return {"mechanism": None, "off": None, "error": None, "table": None, "why": why}
     with unit.explained():
         found = choose(workload, records, unit.of_a_record(cost), unit.relation)

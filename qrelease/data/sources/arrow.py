@@ -23,7 +23,7 @@ _DISTINCT_TEXTS = 64
 """Distinct texts of a piece from which on those of numbers are read all at once."""
 
 _ROWS = 1 << 14  # texts that are looked at at a time
-_MOST = 1 << 31  # bytes of a column whose places are told by 32 bits
+_MAX_COLUMN_BYTES = 1 << 31  # bytes of a column whose places are told by 32 bits
 
 _NUMERAL = r"^-?[0-9]{1,300}(\.[0-9]{1,300})?$"
 
@@ -77,7 +77,7 @@ def distinct_codes(encoder: Encoder, column: Any) -> Codes:
     """
     import pyarrow as pa
 
-    if _is_texts(column.type) and not column.null_count and column.nbytes < _MOST:
+    if _is_texts(column.type) and not column.null_count and column.nbytes < _MAX_COLUMN_BYTES:
         return _spelled(encoder, column)
     known = _days(encoder, column) if pa.types.is_date32(column.type) else _known(encoder, column)
     if known is not None:

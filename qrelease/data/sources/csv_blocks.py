@@ -34,7 +34,7 @@ from qrelease.errors import InvalidInput
 BLOCK = 1 << 18
 """Bytes that are read at a time: with the places of their cells they stay in a core's cache."""
 
-_MOST = 1 << 26  # bytes of a record
+_MAX_RECORD_BYTES = 1 << 26  # bytes of a record
 _MARK = codecs.BOM_UTF8
 
 
@@ -110,12 +110,12 @@ class BlockCsvReader:
                     raise _UnsureError
                 return
             size = max(self._block, len(left))  # of a long record more each time
-            if len(left) > _MOST:
+            if len(left) > _MAX_RECORD_BYTES:
                 raise _UnsureError
 
     def _after_header(self, raw: Any) -> bool:
         """Whether the file was read to the end of a header that is one plain line."""
-        line = raw.readline(_MOST)
+        line = raw.readline(_MAX_RECORD_BYTES)
         if not line.endswith(b"\n") or b"\r" in line[:-2]:
             return False
         text = line.removeprefix(_MARK).decode()

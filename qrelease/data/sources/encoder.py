@@ -33,7 +33,7 @@ _LONGEST = 1 << 8
 """Bytes of a spelling that is remembered, at most."""
 
 _ROWS = 1 << 8  # of the table to begin with; at most half of them are taken
-_FEW = 1 << 7  # cells that are looked up as texts before it is seen which others are like them
+_LOOKED_UP_FIRST = 1 << 7  # cells that are looked up as texts before it is seen which others are like them
 _MOST_CODE = 2**31 - 1
 
 
@@ -255,7 +255,7 @@ class Spellings:
             near, plain = plain_codes(self.encoder, numbers)
             codes[places[plain]] = near[plain]
             places = places[~plain]
-        few = _FEW
+        few = _LOOKED_UP_FIRST
         while len(places):  # a few by their texts, which the others may have too, and so on
             first, places = places[:few], places[few:]
             codes[first] = self._looked_up(block, starts, ends, first)

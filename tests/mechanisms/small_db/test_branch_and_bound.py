@@ -219,7 +219,7 @@ def test_a_range_beyond_listing_is_searched_in_a_small_part(n):
     assert error < (0.5 if n == 100 else 0.15)
 
 
-def test_a_rehearsal_tells_what_would_not_end():
+def test_a_simulation_tells_what_would_not_end():
     rng = np.random.default_rng(0)
     table = rng.multinomial(1000, rng.dirichlet(np.full(64, 0.3)))
 

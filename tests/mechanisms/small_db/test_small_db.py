@@ -124,7 +124,7 @@ def test_ranges_that_cannot_be_searched_are_refused(free_memory):
     SmallDB(size=2).check(asked, ONE, ADD)
 
 
-def test_a_refusal_names_a_size_that_was_rehearsed_and_takes_little_time_to_find_it(monkeypatch):
+def test_a_refusal_names_a_size_that_was_simulated_and_takes_little_time_to_find_it(monkeypatch):
     table, tried = random_table(coded(*[2] * 6), 50, 0), []
     asked = Workload.marginals(table.domain, 2)
 
