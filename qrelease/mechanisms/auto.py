@@ -235,7 +235,7 @@ def foretold(
     records  how many there are, where that is public; None: for some powers of ten
     """
     able, _ = _able(workload, cost, neighbours, records or 1, table=table)
-    if _simulated(able, workload):
+    if _needs_simulation(able, workload):
         return Foretold()
     found: dict[str, list[tuple[int, Prediction]]] = {}
     for n in MAGNITUDES if records is None else (max(records, 1),):
@@ -347,7 +347,7 @@ def _predicted(
     able: Mapping[str, Mechanism], workload: Workload, records: int, cost: Cost, neighbours: Neighbours
 ) -> list[Prediction]:
     """The predictions: of marginals, and over large universes, in closed form; of other queries by simulation."""
-    if _simulated(able, workload):
+    if _needs_simulation(able, workload):
         try:
             return _simulated(able, Simulation.of(workload, records), cost, neighbours)
         except TooLarge:
@@ -358,7 +358,7 @@ def _predicted(
     return found
 
 
-def _simulated(able: Mapping[str, Mechanism], workload: Workload) -> bool:
+def _needs_simulation(able: Mapping[str, Mechanism], workload: Workload) -> bool:
     return len(able) > 1 and not marginals_alone(workload) and workload.domain.size <= MAX_SIMULATED
 
 
