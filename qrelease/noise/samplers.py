@@ -103,8 +103,7 @@ def discrete_laplace(scale: float | Fraction, size: int, entropy: WordSource) ->
     >>> discrete_laplace(2.0, 5, Entropy.insecure(0))
     array([ 5,  3, -8, -4,  1])
     """
-    sampler = laplace_sampler(_checked("scale", scale, MAX_SCALE), signed=True)
-    return _int64(draw(sampler, size, entropy))
+    return _int64(unreduced("discrete Laplace", scale, size, entropy))
 
 
 def geometric(scale: float | Fraction, size: int, entropy: WordSource) -> Ints:
@@ -140,8 +139,7 @@ def discrete_gaussian(variance: float | Fraction, size: int, entropy: WordSource
     >>> discrete_gaussian(4.0, 5, Entropy.insecure(0))
     array([ 3,  3, -5, -3,  1])
     """
-    sampler = gaussian_sampler(_checked("variance", variance, MAX_VARIANCE))
-    return _int64(draw(sampler, size, entropy))
+    return _int64(unreduced("discrete Gaussian", variance, size, entropy))
 
 
 def rounded_gaussian(variance: float | Fraction, size: int, entropy: WordSource) -> Ints:
@@ -163,10 +161,45 @@ def rounded_gaussian(variance: float | Fraction, size: int, entropy: WordSource)
     >>> rounded_gaussian(4.0, 5, Entropy.insecure(0))
     array([-3, -1,  3, -1,  1])
     """
-    exact = _checked("variance", variance, MAX_VARIANCE)
-    if exact * MAX_VARIANCE < 1:
-        raise InvalidInput(f"variance must be at least 2^-80 for rounded noise, got {variance}")
-    return _int64(draw(rounded_sampler(exact), size, entropy))
+    return _int64(unreduced("rounded Gaussian", variance, size, entropy))
+
+
+def unreduced(law: NoiseLaw, parameter: float | Fraction, size: int, entropy: WordSource) -> Integers:
+    """The draws of `SAMPLERS`, exact however large: for sums that do not wrap around.
+
+    Parameters
+    ----------
+    law
+        The name of the distribution.
+    parameter
+        The scale b of a Laplace distribution, or the variance σ² of a Gaussian, in the range of its own sampler.
+    size, entropy
+        As those of `discrete_laplace`.
+
+    Returns
+    -------
+    ndarray
+        (size,), int64, or Python's integers where a draw is outside int64.
+
+    Raises
+    ------
+    InvalidInput
+        Before anything is drawn, for numbers out of range.
+
+    Examples
+    --------
+    >>> from qrelease.noise.entropy import Entropy
+    >>> unreduced("discrete Laplace", 2.0, 5, Entropy.insecure(0)).tolist()
+    [5, 3, -8, -4, 1]
+    """
+    if law == "discrete Laplace":
+        return draw(laplace_sampler(_checked("scale", parameter, MAX_SCALE), signed=True), size, entropy)
+    variance = _checked("variance", parameter, MAX_VARIANCE)
+    if law == "discrete Gaussian":
+        return draw(gaussian_sampler(variance), size, entropy)
+    if variance * MAX_VARIANCE < 1:
+        raise InvalidInput(f"variance must be at least 2^-80 for rounded noise, got {parameter}")
+    return draw(rounded_sampler(variance), size, entropy)
 
 
 @dataclass(frozen=True, eq=False)

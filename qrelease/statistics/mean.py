@@ -279,7 +279,7 @@ class TextbookMean:
         parts = split(cost, [1, 1])
         exact = 2 * found.total(low, high) - middle * found.n
         sums, law = private.measure(
-            "sum around the origin", np.array([exact]), _sensitivity(most, parts[0], private.neighbours), parts[0]
+            "sum around the origin", [exact], _sensitivity(most, parts[0], private.neighbours), parts[0]
         )
         counts, counting = private.measure(
             "count", np.array([found.n]), _sensitivity(1, parts[1], private.neighbours), parts[1]

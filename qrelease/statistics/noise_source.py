@@ -14,7 +14,7 @@ from qrelease.noise.calibration import Rule
 from qrelease.noise.cauchy import discrete_cauchy
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import WordSource
-from qrelease.noise.samplers import SAMPLERS
+from qrelease.noise.samplers import unreduced
 
 Kind = TypeVar("Kind")
 
@@ -37,7 +37,7 @@ class NoiseSource(Protocol):
         Returns
         -------
         ndarray of int, shape (size,)
-            The draws.
+            The draws; Python's integers where one is beyond 64 bits.
         """
 
     def cauchy(self, scale: Fraction) -> int:
@@ -118,7 +118,7 @@ class ExactNoise:
 
     def noise(self, law: Noise, parameter: Fraction, size: int) -> Ints:
         """See `NoiseSource`."""
-        return SAMPLERS[law.law](parameter, size, self.entropy)
+        return unreduced(law.law, parameter, size, self.entropy)
 
     def cauchy(self, scale: Fraction) -> int:
         """See `NoiseSource`."""

@@ -27,6 +27,9 @@ Kind = TypeVar("Kind")
 _BLOCK: Final = 1 << 20
 """Records whose values are counted at once."""
 
+_SAFE: Final = 1 << 62
+"""Two numbers below it have a sum of 64 bits."""
+
 
 def domain_of(table: Source) -> Domain:
     """The domain of a table as statistics see it.
@@ -230,15 +233,16 @@ class PrivateColumns:
         self.filter.spend(cost)
         self.spends.append(Spend(what, cost))
 
-    def measure(self, what: str, exact: Ints, sensitivity: int, cost: Cost) -> tuple[Ints, Noise]:
+    def measure(self, what: str, exact: Ints | Sequence[int], sensitivity: int, cost: Cost) -> tuple[Ints, Noise]:
         """Add independent noise to whole numbers, under one cost.
 
         Parameters
         ----------
         what : str
             What is measured, in words; public.
-        exact : ndarray of int, shape (k,)
-            Private whole numbers.
+        exact : ndarray of int, shape (k,), or sequence of int
+            Private whole numbers. Those that may be beyond 64 bits are given in a list: an array would be of another
+            type for one table than for its neighbour.
         sensitivity : int
             How far all of them move between neighbours: Δ₁ for a `PureDP`, else Δ₂².
         cost : Cost
@@ -247,7 +251,7 @@ class PrivateColumns:
         Returns
         -------
         tuple of ndarray of int, shape (k,), and Noise
-            The noisy numbers, and the distribution of their noise.
+            The noisy numbers, Python's own where some are beyond 64 bits, and the distribution of their noise.
 
         Raises
         ------
@@ -256,7 +260,7 @@ class PrivateColumns:
         """
         law, parameter = calibrated(sensitivity, cost)
         self.spend(what, cost)
-        return exact + self.noise.noise(law, parameter, len(exact)), law
+        return _plus(exact, self.noise.noise(law, parameter, len(exact))), law
 
     def perturb(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
         """A whole number with discrete Laplace noise of a scale that may be private: the caller proves the cost.
@@ -397,6 +401,22 @@ class PrivateColumns:
         """
         self.spend(what, cost)
         return self.noise.stream(kind, cost, *arguments, **options)
+
+
+def _plus(exact: Ints | Sequence[int], noise: Ints) -> Ints:
+    """The sums, exact however large they are: of which type depends on the sums alone, and not on either part.
+
+    Else what is rounded, or wraps around, on one side of 2^63 would tell a table from its neighbour on the other.
+    """
+    if isinstance(exact, np.ndarray) and _small(exact) and _small(noise):
+        return np.asarray(exact + noise)
+    sums = [int(a) + int(b) for a, b in zip(exact, noise, strict=True)]
+    fit = all(-2 * _SAFE <= total < 2 * _SAFE for total in sums)
+    return np.array(sums, np.int64 if fit else object)
+
+
+def _small(numbers: Ints) -> bool:
+    return not len(numbers) or bool(numbers.min() > -_SAFE and numbers.max() < _SAFE)
 
 
 def moves(neighbours: Neighbours) -> Literal[1, 2]:

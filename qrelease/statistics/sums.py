@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import numpy as np
-
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import calibrated, sensitivity_of_one
@@ -71,7 +69,7 @@ class Sum:
         grid, found = Grid.of(private.domain, self.column), private.numbers(self.column)
         low, high = grid.codes(self.low, self.high)
         law, moved, zero = self._law(grid, cost, private.neighbours)
-        noisy, _ = private.measure("sum", np.array([found.total(low, high) - zero * found.n]), moved, cost)
+        noisy, _ = private.measure("sum", [found.total(low, high) - zero * found.n], moved, cost)
         steps, reach = int(noisy[0]), law.largest_of(1, BETA)
         return EstimateResult(
             steps * grid.step,

@@ -2,12 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import ZCDP, Neighbours, PureDP
+from qrelease.statistics.mean import TextbookMean
 from qrelease.statistics.sums import Sum
+from tests.statistics.doors import door
 from tests.statistics.means import BOTH, NEIGHBOURS, ONE, TABLE, found, misses
 
 
@@ -39,3 +43,28 @@ def test_zero_has_to_be_a_step_of_the_grid():
     off = Domain((Attribute("x", "number", edges=(0.5, 1.5, 2.5, 3.5), integer=False),))
     with pytest.raises(InvalidInput):
         Sum("x").check(off, ONE, Neighbours.ADD_REMOVE)
+
+
+FAR = 10**15
+
+
+def far_from_zero(sign, records):
+    """So many records of one value at the end of a grid that is far from 0."""
+    within = tuple(sorted((sign * FAR, sign * (FAR - 100))))
+    domain = Domain((Attribute("x", "number", within=within, step=1, edges=(within[0], within[1] + 1)),))
+    return Table(domain, (np.zeros(records, np.int64),), None, (np.full(records, 100 if sign > 0 else 0),))
+
+
+@pytest.mark.parametrize("statistic", [Sum("x"), TextbookMean("x", origin="zero")], ids=str)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("bits", [62, 63, 64])
+def test_a_record_that_takes_a_sum_past_64_bits_moves_it_as_any_other(statistic, sign, bits):
+    """Under the same noise by its value, to the last digit: nothing is rounded, or wraps around, on one side alone."""
+    unit = FAR if statistic.name == "sum" else 2 * FAR  # half steps
+    last = (1 << bits) // unit
+    for seed in range(4):
+        sums = [
+            statistic.estimate(door(far_from_zero(sign, n), PureDP(5.0), noise=seed), PureDP(5.0)).measured[0].value
+            for n in (last, last + 1)
+        ]
+        assert sums[1] - sums[0] == sign * unit
