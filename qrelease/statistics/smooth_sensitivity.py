@@ -152,8 +152,15 @@ class SmoothSensitivity:
         check_part("the function", self.of, LocallyStable, "Median()")
         grid = Grid.of(domain, self.column)
         self.of.check(grid, neighbours)
+        self._check_widest(grid, cost, _MAX_RECORDS)
+
+    def _check_widest(self, grid: Grid, cost: Cost, records: int) -> None:
+        """Raise where the noise of some table of so many records is beyond the samplers: then that of all is refused.
+
+        Else whether there is an estimate would tell how wide it is, which is private.
+        """
         smoothing = Smoothing.of(_shares(cost)[0])
-        if smoothing.scale(float(grid.cells * self.of.units(_MAX_RECORDS))) > MAX_SCALE:
+        if smoothing.scale(float(grid.cells * self.of.units(records))) > MAX_SCALE:
             raise InvalidInput(f"column {self.column!r} has too many values for noise at epsilon {smoothing.epsilon:g}")
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
@@ -193,7 +200,9 @@ class SmoothSensitivity:
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> None:
-        """See `Statistic`: there is none."""
+        """See `Statistic`: there is none, and `InvalidInput` where n is public, and too large for any noise."""
+        if neighbours is Neighbours.REPLACE_ONE and math.isfinite(records):
+            self._check_widest(Grid.of(domain, self.column), cost, max(int(records), 0))
 
 
 def _shares(cost: Cost) -> tuple[PureDP | ApproxDP, PureDP | None]:

@@ -1,13 +1,18 @@
 """Noise of smooth sensitivity: its scale is smooth, and its cost is listed exactly."""
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import Distribution, compare, laplace_distribution
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import ApproxDP, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 from qrelease.statistics.grid import Numbers
 from qrelease.statistics.local_sensitivity import Median
 from qrelease.statistics.smooth_sensitivity import Smoothing, SmoothSensitivity, smooth_sensitivity
@@ -82,3 +87,35 @@ def test_an_interval_of_a_smooth_median_holds():
 
 def test_a_listed_law_is_a_law():
     assert isinstance(smooth_law((0, 3), Smoothing.of(ApproxDP(1.0, 1e-3))), Distribution)
+
+
+@dataclass(frozen=True)
+class InParts:
+    """A median in parts of a step that are finer the fewer records there are, for tables of 2^25 are not for tests."""
+
+    name = "fine median"
+
+    def check(self, grid, neighbours):
+        pass
+
+    def units(self, records):
+        return 1 << max(59 - records, 0)
+
+    def value(self, found, neighbours):
+        return Median().value(found, neighbours) * self.units(found.n)
+
+    def sensitivities(self, found, most, neighbours):
+        return Median().sensitivities(found, most, neighbours) * self.units(found.n)
+
+
+@pytest.mark.parametrize("values", [[7] * 15, [*[0] * 7, 49, *[99] * 7]], ids=["narrow", "wide"])
+def test_noise_that_some_table_of_as_many_records_takes_too_much_of_is_refused_for_all(values):
+    """Before the charge: after it a refusal would say how wide the noise is, which is private."""
+    domain, cost = column([], 100).domain, PureDP(1.0)
+    statistic = SmoothSensitivity("x", InParts())
+    statistic.check(domain, cost, REPLACE)
+    with Ledger.open(None, cost, neighbours=REPLACE) as ledger:
+        curator = Curator(column(values, 100), ledger, Entropy.insecure(1))
+        with pytest.raises(InvalidInput, match="too many values"):
+            curator.estimate(statistic, cost)
+        assert ledger.spent is None
