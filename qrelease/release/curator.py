@@ -226,8 +226,8 @@ class Curator:
         cost : PureDP or ApproxDP
             What it may cost: as much for each column that is to be learned. Categories need a δ.
         again : bool
-            A new charge in any case. By default the same schema, learned from the same records at the same cost, is
-            what was learned before, for free.
+            A new charge in any case. By default the same schema at the same cost is what was learned before, for free,
+            of these records or of what they were then: that it was charged again would tell that some record changed.
         changed_rows : bool
             As in `release`.
 
@@ -272,7 +272,7 @@ class Curator:
             key = self._learning_key(cost, again=again)
         parts = learning.column_costs(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
-        charge = self._ledger.charge(cost, label, key, rows=rows)
+        charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
         private = self._private(charge.key, cost, unit=unit)
 
         def draw() -> bytes:
@@ -301,7 +301,7 @@ class Curator:
         return self._ledger.knows(self._learning_key(cost))
 
     def _learning_key(self, cost: Cost, *, again: bool = False) -> str:
-        asked = [domain_to_json(self.domain), cost.to_json(), *self._fingerprint()]
+        asked = [domain_to_json(self.domain), cost.to_json()]
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again, kind="schema")
 
     def release(

@@ -17,6 +17,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.resuming import public_part
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
@@ -149,6 +150,19 @@ def test_what_was_learned_is_free_the_second_time(tmp_path):
     with made.ledger:
         assert made.learn(COST, again=True).charge.id != first.charge.id
         assert made.ledger.spent == ApproxDP(4.0, 2e-6)
+
+
+@pytest.mark.parametrize("records", [300, 301], ids=["the same records", "one more"])
+def test_what_is_public_does_not_tell_whether_the_records_changed(records, tmp_path):
+    """One more record since then makes no other entry in a ledger that is given away, and no other bins."""
+    made, _ = curator(tmp_path / "towns.ledger", table=Table.from_frame(frame(300), OPEN))
+    with made.ledger as ledger:
+        first = made.learn(COST)
+        more = pd.concat([frame(300), frame(300)[:1]], ignore_index=True)[:records]
+        learned = Curator(Table.from_frame(more, OPEN), ledger).learn(COST, changed_rows=True)
+        entries = [(entry["label"], entry["cost"]) for entry in public_part(ledger)["entries"]]
+    assert learned.domain == first.domain
+    assert entries == [("created", TOTAL.to_json()), ("schema: hours, town", COST.to_json())]
 
 
 def test_one_cost_is_divided():
