@@ -1,4 +1,4 @@
-"""Prices: quotes are what is charged, and synopses are bought when they are the cheaper way."""
+"""Prices: quotes are what is charged, and what a synopsis costs is that of the tails of its noise."""
 
 import itertools
 import math
