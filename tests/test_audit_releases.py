@@ -11,14 +11,12 @@ from audits import DOMAIN, SINGLES, SWAP, TIPPED, audited, listed, table
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
     audit,
     audit_mechanism,
     audit_sensitivity,
     compare,
     enumerated,
-    released,
     table_pairs,
 )
 from qrelease.inference import dense_fit, log_linear, maxent
@@ -27,11 +25,8 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.multiplicative_weights import MultiplicativeWeights
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.mechanisms import record_selection, weighted_records
-from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.construction import Round, iterate
 from qrelease.mechanisms.iterative.distinguishers import Select
-from qrelease.mechanisms.iterative.mwem import MWEM
-from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
@@ -131,33 +126,6 @@ def test_measurements_that_replay_their_noise_are_convicted_from_runs():
     assert found(broken.SameNoise).epsilon > 4
 
 
-RELEASES = {
-    "laplace": (Laplace(), PureDP(2.0)),
-    "gaussian": (Gaussian(), ApproxDP(2.0, 1e-3)),
-    "mwem": (MWEM(rounds=1), PureDP(2.0)),
-    "mwem in zCDP": (MWEM(rounds=2), ApproxDP(2.0, 1e-3)),
-    "mwem by queries": (MWEM(rounds=2, choice="query"), PureDP(2.0)),
-    "mwem as in 2012": (MWEM(rounds=2, choice="query", singles=0.0, rule="exponential"), PureDP(2.0)),
-}
-
-
-@pytest.mark.parametrize("name", ["laplace", "gaussian"])
-def test_whole_releases_are_acquitted(name):
-    mechanism, cost = RELEASES[name]
-    found = audit_mechanism(mechanism, cost, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(9))
-    assert not found.convicted
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
-@pytest.mark.parametrize("name", RELEASES)
-def test_whole_releases_are_acquitted_and_overspending_ones_convicted(name, neighbours):
-    """Eight times ε: of what is spent in many parts each tells little, and an ε from 500 runs is at most some 3."""
-    mechanism, cost = RELEASES[name]
-    assert not audited(mechanism, cost, neighbours, 500).convicted
-    assert audited(broken.Overspending(mechanism, 8), cost, neighbours, 500).convicted
-
-
 @pytest.fixture
 def _hardly_fitted(monkeypatch):
     """Few rounds of the fit to what `FittedRecords` measured: post-processing, which every release of an audit runs."""
@@ -198,31 +166,6 @@ def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once,
 def test_weights_that_were_fitted_do_not_hide_whose_records_they_are(at_once):
     wrong = broken.PrivateSupport(FittedRecords(weighted_records=16, at_once=at_once))
     assert audited(wrong, WEIGHTED, SWAP, RUNS, DOMAIN).convicted
-
-
-@pytest.mark.parametrize(
-    ("neighbours", "samples"),
-    [(Neighbours.ADD_REMOVE, 2_000), pytest.param(Neighbours.REPLACE_ONE, 10_000, marks=pytest.mark.slow)],
-)
-def test_a_release_that_draws_for_twice_its_cost_is_convicted(neighbours, samples):
-    wrong = broken.Overspending(Laplace())
-    found = audit_mechanism(wrong, PureDP(1.5), neighbours, samples=samples, entropy=Entropy.insecure(11))
-    assert found.convicted
-
-
-def test_an_audit_of_a_release_needs_enough_runs():
-    with pytest.raises(InvalidInput, match="samples must be an integer of at least 1000, got 999"):
-        audit_mechanism(Laplace(), ONE, Neighbours.ADD_REMOVE, samples=999)
-
-
-def test_a_release_is_read_as_all_its_numbers():
-    run = released(MWEM(rounds=2, choice="query"), BOTH, PureDP(4.0), Neighbours.ADD_REMOVE)
-    values = run(table((0, 0), (1, 1)), Entropy.insecure(12))
-    # The total; the marginal and both columns; the count of records and one or two queries by name; the four answers.
-    assert len(values) in (1 + 6 + 2 * 4 + n * 4 + 4 for n in (2, 3))
-    assert np.isnan(values[1:7]).all()
-    assert not np.isnan(values[7:]).any()
-    assert values[-4:].sum() == pytest.approx(values[0])
 
 
 # --- declared against actual sensitivity -------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -25,7 +24,7 @@ from worlds import (
 
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.inference.measurement import RECORDS
-from qrelease.mechanisms.base import MechanismResult, parameters, plain
+from qrelease.mechanisms.base import MechanismResult, parameters
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
@@ -338,19 +337,3 @@ def test_neighbours_are_not_told_apart_beyond_epsilon(mechanism, cost, relation)
 @pytest.mark.parametrize(("mechanism", "cost"), AUDITED, ids=str)
 def test_the_audit_convicts_a_mechanism_that_spends_more_than_it_says(mechanism, cost, relation):
     assert epsilon_found(Broken(mechanism), cost, relation) > cost.epsilon
-
-
-@dataclass(frozen=True)
-class RenamedRule:
-    stored_name = "Rule of old"
-    alpha: float
-
-
-class RenamedOracle:
-    stored_name = "Oracle of old"
-
-
-def test_a_class_that_is_renamed_keeps_its_name_in_manifests():
-    assert plain(RenamedRule(0.5)) == {"type": "Rule of old", "alpha": 0.5}
-    assert plain(RenamedOracle()) == plain(RenamedOracle) == "Oracle of old"
-    assert plain(MWEM) == "qrelease.mechanisms.iterative.mwem.MWEM"

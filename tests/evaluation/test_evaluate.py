@@ -1,10 +1,7 @@
 """Error against the truth: the metrics by a second route, the notice on every output, nothing near a release."""
 
-import json
 import math
-import re
 from dataclasses import astuple
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.evaluation.evaluate import Truth, evaluate, score, unbiased
-from qrelease.evaluation.results import NOTICE, Errors, Evaluation, Run
+from qrelease.evaluation.results import NOTICE
 from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
@@ -26,16 +23,7 @@ from qrelease.privacy.costs import cost_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
-
-DOMAIN = coded(3, 4, 2, 5)
-TABLE = random_table(DOMAIN, 500, seed=3)
-PAIRS = Workload.marginals(DOMAIN, 2)
-
-
-def small(**changes):
-    """A comparison that takes a fraction of a second."""
-    options = {"delta": 1e-6, "trials": 2, "entropy": Entropy.insecure(1), "dataset": "small", **changes}
-    return evaluate(TABLE, PAIRS, {"mwem": MWEM(rounds=2)}, [0.5, 5], **options)
+from tests.evaluation.comparisons import DOMAIN, PAIRS, TABLE, small
 
 
 def marginal_distances(table, other, workload):
@@ -179,22 +167,6 @@ def test_what_a_mechanism_refuses_is_found_before_the_first_run():
         evaluate(table, Workload.marginals(wide, 1), {"mwem": MWEM()}, [1])
 
 
-def test_the_text_is_a_table_under_the_notice():
-    notice, subject, header, *lines, floor = str(small()).splitlines()
-    assert notice == NOTICE
-    assert subject == (
-        "small: 500 records, 71 queries on 6 marginals of 4 columns; add-remove, delta=1e-06; means of 2 trials"
-    )
-    assert header.split("  ")[0] == "epsilon"
-    lines = [line for line in lines if not line.startswith("unbiased")]
-    assert len(lines) == 6
-    assert len({len(line) for line in [header, *lines]}) == 1
-    assert lines[1].split()[:2] == ["0.5", "laplace"]
-    assert lines[1].split()[5] == "1.000"
-    assert floor.startswith("as many rows drawn again from the table itself: avg L1 0.")
-    assert repr(small(trials=1)).startswith(NOTICE)
-
-
 def test_the_bound_is_shown_where_nothing_is_below_it_and_only_there():
     found = small(trials=1)
     best = {e: min(found.error(m, e) for m in found.mechanisms) for e in found.epsilons}
@@ -214,86 +186,6 @@ def test_a_mechanism_that_cannot_be_run_is_left_out_by_name():
     assert f"skipped: smalldb: {found.skipped['smalldb']}" in str(found)
     with pytest.raises(QReleaseError):
         evaluate(table, Workload.marginals(domain, 1), {"smalldb": SmallDB(size=10**6)}, [1])
-
-
-def test_means_are_over_trials_and_what_is_unknown_is_a_dash():
-    rows = [
-        Run("a", 1.0, 0.0, i, Errors(value, value, value), seconds=value, peak_mb=float("nan"))
-        for i, value in enumerate((0.25, 0.75))
-    ]
-    text = str(Evaluation("t", "subject", tuple(rows)))
-    assert text.splitlines()[-1].split() == ["1", "a", "0.5000", "0.5000", "0.500000", "-", "-", "0.50", "-"]
-
-
-def test_json_lines_have_the_fields_of_a_benchmark_and_the_notice():
-    found = small()
-    lines = [json.loads(line) for line in found.to_json_lines("error").splitlines()]
-    assert len(lines) == 3 * len(found.rows)
-    assert lines[0] == {
-        "name": "error",
-        "dataset": "small",
-        "epsilon": 0.5,
-        "delta": 1e-6,
-        "mechanism": "mwem",
-        "metric": "avg_l1",
-        "value": found.rows[0].errors.avg_l1,
-        "seconds": found.rows[0].seconds,
-        "peak_mb": found.rows[0].peak_mb,
-        "trial": 0,
-        "notice": NOTICE,
-    }
-
-
-def test_unknown_memory_is_null_in_json():
-    found = Evaluation("t", "s", (Run("a", 1.0, 0.0, 0, Errors(0.1, 0.1, 0.1), 1.0, float("nan")),))
-    assert json.loads(found.to_json_lines().splitlines()[0])["peak_mb"] is None
-
-
-def test_the_picture_says_that_it_is_not_private_and_is_the_same_each_time(tmp_path):
-    found = small(dataset="costs $5 and $6 <b>")
-    for name in ("one.svg", "two.svg", "one.png", "two.png"):
-        found.plot(tmp_path / name)
-    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
-    assert NOTICE in drawn
-    assert "costs $5 and $6 &lt;b&gt;" in drawn
-    assert all(name in drawn for name in ("mwem", "laplace", "gaussian"))
-    assert "<dc:date>" not in drawn
-    assert drawn == (tmp_path / "two.svg").read_text(encoding="utf-8")
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
-
-
-def test_one_epsilon_and_an_error_of_nothing_can_be_drawn(tmp_path):
-    runs = (
-        Run("a", 1.0, 0.0, 0, Errors(0.0, 0.0, 0.0), 1.0, 1.0),
-        Run("b", 1.0, 0.0, 0, Errors(0.3, 0.3, 0.3), 1.0, 1.0),
-    )
-    Evaluation("t", "s", runs).plot(tmp_path / "one.svg")
-    text = (tmp_path / "one.svg").read_text()
-    assert ElementTree.fromstring(text).tag.endswith("svg")
-    assert text.count("<use ") > 2  # the marks of both
-    assert not re.search(r"\b(nan|inf)\b", text)
-
-
-def test_no_picture_goes_near_a_release(tmp_path):
-    folder = tmp_path / "out"
-    (folder / "deep").mkdir(parents=True)
-    (folder / "release.json").write_text("{}")
-    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
-    for path in (folder / "e.svg", folder / "deep" / "e.svg", tmp_path / "link" / "e.svg"):
-        with pytest.raises(InvalidInput, match="holds a release, and this picture is not private"):
-            small(trials=1).plot(path)
-    assert sorted(p.name for p in folder.rglob("*")) == ["deep", "release.json"]
-
-
-def test_a_picture_needs_a_suffix_and_a_folder(tmp_path):
-    found = small(trials=1)
-    with pytest.raises(InvalidInput, match=r"a picture is written as .svg or .png, got 'e.pdf'"):
-        found.plot(tmp_path / "e.pdf")
-    with pytest.raises(InvalidInput, match="there is no folder"):
-        found.plot(tmp_path / "absent" / "e.svg")
-    (tmp_path / "e.svg").mkdir()
-    with pytest.raises(InvalidInput, match=r"e.svg cannot be written: Is a directory"):
-        found.plot(tmp_path / "e.svg")
 
 
 def test_a_release_and_its_synthetic_records_are_scored():

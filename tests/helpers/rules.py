@@ -83,6 +83,22 @@ DISTINGUISHERS = [
 ]
 
 
+EXACT = Noise("discrete Gaussian", 1e-3)
+
+
+def measured(workload, answers, noise):
+    """One measurement a group with the given answers (k,)."""
+    parts = np.split(np.asarray(answers, float), workload.bounds[1:-1])
+    return [Measurement(g, v, noise) for g, v in zip(workload.groups, parts, strict=True)]
+
+
+def divergence(truth, state):
+    """KL(truth ‖ state) of the two as distributions."""
+    p, q = truth / truth.sum(), state.values / state.total
+    where = p > 0
+    return float((p[where] * np.log(p[where] / q[where])).sum())
+
+
 # --- adversaries: they see the table x and the hypothesis, (|X|,) fractions ---------------------------------------
 
 

@@ -55,3 +55,8 @@ def state_of(session):
 def ledger_of(session):
     """The ledger that a session is charged to."""
     return session._journal._ledger
+
+
+EXACT = TABLE.histogram().reshape(DOMAIN.shape)
+BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
+"""All conjunctions of sets of codes, each as a workload and its row."""

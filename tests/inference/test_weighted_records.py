@@ -1,4 +1,4 @@
-"""Weighted records, and a synopsis made to another scale."""
+"""Weighted records: answers, how often each comes, and what is no distribution."""
 
 import json
 
@@ -10,7 +10,6 @@ from worlds import PEOPLE, PROPERTY, coded, full_matrix, mixed
 
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS
-from qrelease.inference.synopsis import Scaled
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.queries.workload import Workload
 
@@ -76,12 +75,3 @@ def test_what_is_no_distribution_is_refused(cells, weights, why):
 def test_another_domain_is_refused():
     with pytest.raises(InvalidInput, match="another domain"):
         records(0).answer(Workload.marginals(coded(2, 4, 3), 1))
-
-
-def test_a_scaled_one_stands_for_more_records():
-    made = records(1)
-    scaled = Scaled(made, 90.0)
-    np.testing.assert_allclose(scaled.answer(mixed()), 3 * made.answer(mixed()))
-    assert (scaled.total, scaled.domain, scaled.has_table) == (90.0, PEOPLE, True)
-    drawn = (s.sample(7, np.random.default_rng(0)) for s in (scaled, made))
-    assert all((a == b).all() for a, b in zip(*drawn, strict=True))

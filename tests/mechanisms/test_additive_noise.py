@@ -13,13 +13,12 @@ from worlds import (
     run,
 )
 
-from qrelease.errors import InvalidInput, TooLarge
-from qrelease.inference.noisy_answers import Answers
+from qrelease.errors import TooLarge
 from qrelease.mechanisms.additive_noise import project
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
-from qrelease.queries.workload import Group, Workload
+from qrelease.queries.workload import Workload
 
 PURE, APPROX, CONCENTRATED = PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.1)
 TABLE = random_table(PEOPLE, 200, 0)
@@ -51,36 +50,6 @@ def test_project_survives_noise_beyond_all_records(values):
     found = project(np.array(values), 1.0)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1.0)
-
-
-def test_answers_are_read_from_the_narrowest_marginal_that_holds_them():
-    asked = Workload.marginals(PEOPLE, [["sex", "age"], ["age"], ["sex", "grade"]])
-    values = np.concatenate([np.arange(8.0), np.full(4, 100.0), np.arange(6.0)])
-    held = Answers(asked, values, 28.0, ())
-    assert held.answer(Workload.marginals(PEOPLE, [["age"]])).tolist() == [100.0] * 4
-    assert held.answer(Workload.predicates(PEOPLE, "age in 0..39")).tolist() == [200.0]
-    assert held.answer(Workload.marginals(PEOPLE, [["grade"]])).tolist() == [3.0, 5.0, 7.0]
-    assert held.answer(Workload.predicates(PEOPLE, "sex = M and age is missing")).tolist() == [7.0]
-    for wrong in (
-        Workload.marginals(PEOPLE, [["age", "grade"]]),
-        Workload.predicates(PEOPLE, "age in 0..19 or grade = 1"),
-    ):
-        with pytest.raises(InvalidInput, match="no released marginal contains the columns age, grade"):
-            held.answer(wrong)
-
-
-def test_answers_of_another_domain_are_refused():
-    """Codes of equal sizes but other meanings: the number would be right, and the answer wrong."""
-    held = Answers(Workload.marginals(coded(2, 3), 1), np.arange(5.0), 10.0, ())
-    with pytest.raises(InvalidInput, match="another domain"):
-        held.answer(Workload.marginals(PEOPLE, [["sex"]]))
-
-
-def test_a_group_need_not_be_in_the_order_of_the_workload():
-    asked = Workload.marginals(PEOPLE, 1)
-    held = Answers(asked, np.arange(9.0), 10.0, ())
-    turned = Workload(PEOPLE, tuple(Group(g.axes, g.queries) for g in reversed(asked.groups)))
-    assert held.answer(turned).tolist() == [6, 7, 8, 2, 3, 4, 5, 0, 1]
 
 
 @pytest.mark.parametrize(("cost", "kind"), [(ApproxDP(1.0, 1e-9), PureDP), (ApproxDP(1.0, 0.0), PureDP)])

@@ -1,21 +1,17 @@
-"""The mechanism of weighted records: its signs, what it releases, spends and refuses."""
+"""The mechanism of weighted records: what it releases, spends and refuses."""
 
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 import pytest
 from fits import follow
-from worlds import BOTH, coded, full_matrix, private, random_table, true_answers
+from worlds import BOTH, coded, random_table, true_answers
 
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluation.audit import audit_sensitivity, table_pairs
-from qrelease.inference.measurement import noise_for
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.record_plan import agreements
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -26,75 +22,6 @@ from qrelease.release.curator import Curator
 
 ADD, SWAP = BOTH
 COST = ApproxDP(1.0, 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("distribution", "signs"),
-    [
-        ([0.1, 0.5, 0.4], [-1, 1, -1]),
-        ([0.2, 0.2, 0.2, 0.2, 0.2], [1, 1, -1, -1, -1]),
-        ([0.3, 0.3, 0.1, 0.3], [1, 1, -1, -1]),
-        ([0.5, 0.5], [1, -1]),
-        ([0.05, 0.95], [-1, 1]),
-    ],
-)
-def test_signs_tell_the_heaviest_cell_or_the_first_half(distribution, signs):
-    (two,) = agreements(coded(len(distribution), 2), [(0, 1)], [np.array(distribution), np.array([0.9, 0.1])]).groups
-    assert two.queries.factors[0].rows.tolist() == [signs]
-    assert two.queries.adjoint(np.ones(1)).reshape(-1, 2)[:, 0].tolist() == signs
-
-
-def test_one_record_moves_each_sign_by_one():
-    domain = coded(4, 3, 5)
-    asked = agreements(domain, [(0, 1), (0, 2), (1, 2)], [np.full(n, 1 / n) for n in domain.shape])
-    rows = np.concatenate([full_matrix(Workload(domain, (g,))) for g in asked.groups])
-    assert set(np.unique(rows)) == {-1, 1}
-    norms = (rows**2).sum(axis=0)
-    assert asked.moved(2, replace=False) == norms.max() == 3
-    assert asked.moved(2, replace=True) == farthest(rows) == 8
-
-
-def farthest(rows):
-    """The largest squared distance of two columns."""
-    return max(((rows - rows[:, [i]]) ** 2).sum(axis=0).max() for i in range(rows.shape[1]))
-
-
-@pytest.mark.parametrize("sizes", [(2, 3), (2, 2, 3), (3, 2, 2, 3), (2, 2, 2, 3, 2), (2,) * 6])
-def test_a_replaced_record_moves_all_pairs_of_signs_as_far_as_is_said(sizes):
-    domain, pairs = coded(*sizes), [*combinations(range(len(sizes)), 2)]
-    uneven = [np.arange(1, n + 1) / np.arange(1, n + 1).sum() for n in sizes]
-    asked = agreements(domain, pairs, uneven)
-    rows = {g.axes: full_matrix(Workload(domain, (g,))) for g in asked.groups}
-    assert asked.moved(2, replace=True) == farthest(np.concatenate([*rows.values()]))
-    rng = np.random.default_rng(0)
-    for _ in range(10):  # where some pairs are not there, no more than is said
-        some_pairs = [pairs[i] for i in rng.permutation(len(pairs))[: rng.integers(1, len(pairs) + 1)]]
-        part = Workload(domain, tuple(g for g in asked.groups if g.axes in some_pairs))
-        assert farthest(np.concatenate([rows[s] for s in some_pairs])) <= part.moved(2, replace=True)
-        assert part.moved(2, replace=True) <= asked.moved(2, replace=True)
-
-
-@pytest.mark.parametrize("relation", BOTH)
-@pytest.mark.parametrize("halved", [False, True])
-def test_signs_move_as_far_as_their_noise_is_made_for_and_half_is_convicted(monkeypatch, relation, halved):
-    domain = coded(2, 3, 4)
-    asked = agreements(domain, [(0, 1), (0, 2), (1, 2)], [np.full(n, 1 / n) for n in domain.shape])
-    if halved:
-        whole = Workload.moved
-        monkeypatch.setattr(Workload, "moved", lambda w, k, *, replace: max(whole(w, k, replace=replace) // 2**k, 1))
-    rng = np.random.default_rng(3)
-    pairs = [
-        pair
-        for size in (1, 5)
-        for pair in table_pairs(Table(domain, tuple(rng.integers(0, n, size) for n in domain.shape)), relation)
-    ]
-
-    def run(table, entropy):
-        made = private(table, ZCDP(0.5), relation, entropy)
-        return np.concatenate([m.values for m in made.measure(asked, ZCDP(0.5))])
-
-    variance = float(noise_for(asked, ZCDP(0.5), relation)[1])  # ρ = 1/2: it is the squared sensitivity
-    assert audit_sensitivity(run, pairs, variance**0.5, order=2).convicted == halved
 
 
 def released(table, workload, cost=COST, relation=ADD, seed=0, mechanism=None):

@@ -23,11 +23,9 @@ from scipy.special import logsumexp
 
 from qrelease.apps.cli import main
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
-from qrelease.privacy import ZCDP, ApproxDP, PureDP, analyst_store, zcdp_of
-from qrelease.privacy.analysts import Analysts
+from qrelease.privacy import ZCDP, ApproxDP, PureDP, zcdp_of
 from qrelease.privacy.filters import after
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.ledger_texts import tally_from_text
 
 
 def tally_of(ledger):
@@ -290,28 +288,6 @@ def test_a_ledger_that_was_raised_by_the_old_rule_says_what_holds(path: Path, ca
         ledger.raise_total(ApproxDP(math.nextafter(found.epsilon, 9) + 0.5, 1e-9))
         assert ledger.promised == ledger.total
         ledger.charge(PureDP(0.5), "more")
-
-
-def test_an_analyst_without_an_order_goes_on_with_that_of_the_budget():
-    budget = ApproxDP(0.5, 1e-10)
-    with Ledger.open(None, ApproxDP(1.0, 1e-9)) as ledger:
-        analysts = Analysts(ledger)
-        analysts.add("ada", budget)
-        with analysts.account("ada") as account:
-            account.spend(ZCDP(1e-3))
-        with ledger.store.writing():
-            row = analyst_store.by_name(ledger.store, "ada")
-            sums = json.loads(row.tally)
-            without = row._replace(tally=json.dumps([*sums[:3], sums[3][:2]]))
-            assert analyst_store.replace(ledger.store, row, without)
-        assert tally_from_text(row.tally, budget).account is not None
-        with analysts.account("ada") as account:
-            account.spend(ZCDP(1e-3))
-        with ledger.store.reading():
-            later = tally_from_text(analyst_store.by_name(ledger.store, "ada").tally, budget)
-        before = tally_from_text(row.tally, budget)
-        assert later.account.order == before.account.order
-        assert later == after(budget, before, ZCDP(1e-3))
 
 
 def test_an_account_that_no_charge_opened_is_refused():

@@ -10,7 +10,6 @@ from in_process import in_process
 
 from qrelease.evaluation.audit.commands import SCENES, Ran, estimated, release_command
 from qrelease.evaluation.audit.doors import audit_commands, command_door
-from qrelease.evaluation.audit.noisy import allowed
 from qrelease.evaluation.audit.observed import differences, neighbouring, neighbouring_persons
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.statistics.catalogue import STATISTICS
@@ -285,11 +284,3 @@ def test_a_release_on_persons_that_leaks_what_is_kept_is_convicted(how, leak, pa
 def test_an_audit_of_commands_has_one_finding_a_scene():
     found = audit_commands("learn", PureDP(1.0), SWAP, run=in_process)
     assert [(door.mechanism, door.convicted) for door in found] == [("learn", False)] * 2
-
-
-def test_words_that_are_printed_are_no_noisy_field():
-    for name in SCENES:
-        for number in range(3):
-            for path in ("stdout/0", "stdout/1", "stderr/0", "stderr/length", "exit", "log/0"):
-                at = f"{number} {'schema' if name == 'learn' else name}/{path}"
-                assert not any(allowed(at, name, way) for way in Neighbours)

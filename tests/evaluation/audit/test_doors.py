@@ -3,9 +3,7 @@
 import json
 import logging
 import sys
-import warnings
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pytest
 from in_process import in_process as command_in_process
@@ -13,16 +11,12 @@ from in_process import in_process as command_in_process
 from qrelease.apps.cli import main
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
 from qrelease.apps.server.in_process import in_process
-from qrelease.apps.server.service import Service
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit.commands import release_command, started
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
-from qrelease.evaluation.audit.noisy import NOISY_FIELDS, allowed
-from qrelease.evaluation.audit.observed import SMALLEST_TABLE, differences, flat, listening, neighbouring
-from qrelease.evaluation.audit.session import server_door
+from qrelease.evaluation.audit.observed import differences, neighbouring
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
@@ -68,24 +62,6 @@ def test_on_the_command_line_only_what_is_noisy_differs():
     found = differences(
         "command line", "laplace", command_door(release_command("laplace"), ONE), ADD, seeds=1, pairs=FEW[ADD][:1]
     )
-    assert not found.convicted, str(found)
-
-
-@pytest.mark.parametrize(
-    ("neighbours", "cap", "fields"), [(ADD, PureDP(100.0), 300), (SWAP, ONE, 200), (ADD, ApproxDP(1.0, 1e-6), 5)]
-)
-def test_of_a_session_over_http_only_what_is_noisy_differs(neighbours, cap, fields):
-    """A cap that is spent in the middle, too, and one that does not even buy the number of so few records."""
-    (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process, seeds=1)
-    assert not found.convicted, str(found)
-    assert found.fields > fields
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", [ADD, SWAP])
-@pytest.mark.parametrize("cap", [PureDP(100.0), ONE, PureDP(1e-3), ApproxDP(50.0, 1e-6), ApproxDP(1.0, 1e-6)], ids=str)
-def test_whatever_the_cap_of_a_session_only_what_is_noisy_differs(neighbours, cap):
-    (found,) = audit_doors("online", Online(alpha=0.2, beta=0.05), cap, neighbours, in_process)
     assert not found.convicted, str(found)
 
 
@@ -267,80 +243,13 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
     assert expected in {d.path for d in found.differences}, str(found)
 
 
-class Leaking(Service):
-    """A service that tells the sum of the codes of the table, in one of three places."""
-
-    def __init__(self, session, analysts, where):
-        super().__init__(session, analysts)
-        self.where, table = where, session._draws._private._table
-        self.known = sum(int(column.sum()) for column in table.columns)
-        if where == "log":
-            logging.getLogger("qrelease.server").error("serving, with codes that sum to %d", self.known)
-
-    def budget(self, analyst):
-        if self.where == "detail":
-            raise InvalidInput(f"the codes of the table sum to {self.known}")
-        return super().budget(analyst)
-
-    def quote(self, *asked):
-        return [{"cost": self.known}] if self.where == "schema" else super().quote(*asked)
-
-
-@pytest.mark.parametrize("where", ["detail", "log", "schema"])
-def test_a_server_that_leaks_is_convicted(where):
-    leaking = partial(in_process, service_of=partial(Leaking, where=where))
-    door = server_door(Online(alpha=0.2, beta=0.05), PureDP(100.0), leaking)
-    found = differences("HTTP", "online", door, SWAP, seeds=1, pairs=neighbouring(SWAP)[-1:])
-    paths = " ".join(d.path for d in found.differences)
-    assert {"detail": "v1 budget/json/detail", "log": "log/0", "schema": "quotes/0/cost"}[where] in paths, str(found)
-
-
 # --- the comparison itself
-
-
-def test_a_field_is_suspicious_unless_it_is_listed_with_a_reason():
-    assert all(field.reason and field.path for field in NOISY_FIELDS)
-    for path in ("release.json/parameters/new", "release.json/new", "exit", "files", "stderr/0", "log/0", "error"):
-        assert not any(allowed(path, name, way) for name in [*NAMES, "online"] for way in Neighbours)
-    assert allowed("release.json/synopsis/total", "laplace", ADD)
-    assert not allowed("release.json/synopsis/total", "laplace", SWAP)  # where it is public
-
-
-def test_no_line_of_ours_is_taken_for_one_of_another_package():
-    seen = {}
-    with listening(seen):
-        logging.getLogger("qrelease.data").info("numba compiled for 7 records, asyncio too")
-        logging.getLogger("numba.core").debug("compiled")
-        logging.getLogger("asyncio").debug("Using selector")
-        warnings.warn("numba is slow for 7 records", UserWarning, stacklevel=1)
-    assert [v for k, v in seen.items() if k != "log/length"] == [
-        "INFO qrelease.data: numba compiled for 7 records, asyncio too",
-        "warning: numba is slow for 7 records",
-    ]
 
 
 def test_texts_are_alike_but_for_the_last_digits_of_fractions():
     assert alike("a,1.234567,2", "a,1.234568,2")
     for other in ("a,1.234567,3", "a,1.24,2", "b,1.234567,2", "a,1.234567", "a,1.234567,2,"):
         assert not alike("a,1.234567,2", other)
-
-
-def test_values_are_seen_leaf_by_leaf_with_the_lengths_of_lists():
-    assert dict(flat({"a": [1, {"b": None}]}, "x")) == {
-        "x/names": "a",
-        "x/a/length": 2,
-        "x/a/0": 1,
-        "x/a/1/names": "b",
-        "x/a/1/b": None,
-    }
-
-
-def test_pairs_are_neighbours_at_every_small_size():
-    sizes = [(len(a), len(b)) for a, b in neighbouring(ADD)]
-    assert sizes == [*((n, n + 1) for n in range(SMALLEST_TABLE, 4)), (39, 40)]
-    for a, b in neighbouring(SWAP):
-        rows = [[*zip(*(c.tolist() for c in side.columns), strict=True)] for side in (a, b)]
-        assert sum(x != y for x, y in zip(*rows, strict=True)) == 1
 
 
 def test_the_command_says_what_was_found(capsys, monkeypatch):

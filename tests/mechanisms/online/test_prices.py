@@ -1,22 +1,19 @@
-"""Prices: quotes are what is charged, and synopses are bought when they are the cheaper way."""
+"""Prices: quotes are what is charged, and what a synopsis costs is that of the tails of its noise."""
 
 import itertools
 import math
 from functools import partial
 
 import pytest
-from sessions import ADD, CAPS, DOMAIN, SWAP, box, curator, ledger_of, opened, spent, state_of, subsets
+from sessions import ADD, BOXES, CAPS, DOMAIN, SWAP, ledger_of, opened
 from worlds import BOTH, coded, random_table
 
 from qrelease.errors import TooLarge
 from qrelease.mechanisms.online.prices import ALONE, Prices
-from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.session import Online
-from qrelease.privacy import ZCDP, ApproxDP, zcdp_epsilon
+from qrelease.privacy import ZCDP, ApproxDP
 from qrelease.queries.classes import Conjunctions, Everything, Parities
 from qrelease.queries.workload import Workload
-
-BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
 
 
 @pytest.mark.parametrize("cap", CAPS)
@@ -34,67 +31,6 @@ def test_a_quote_is_what_is_charged(cap):
             ledger_costs += charged
             assert answer.source == quote.source or quote.source == "hypothesis"
     assert len(ledger_costs) > 3
-
-
-def test_a_synopsis_is_bought_when_the_rent_is_due():
-    with opened(neighbours=ADD) as session:
-        start, paid = spent(session), 0.0
-        for query, _ in BOXES:
-            answer = session.answer(query)
-            if answer.source == "synopsis":
-                break
-            paid += answer.cost.epsilon if answer.cost else 0.0
-        price = answer.cost.epsilon
-        assert POLICY.synopsis_share * price <= paid <= POLICY.synopsis_share * price + state_of(session).prices.alone
-        for query, _ in BOXES:
-            session.answer(query)
-        assert spent(session) == pytest.approx(start + paid + price)
-
-
-@pytest.mark.parametrize("cap", CAPS)
-def test_for_a_declared_class_it_is_bought_with_the_first_query(cap):
-    with opened(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
-        quote = session.quote("a = 0 and c = 1")
-        first = session.answer("a = 0 and c = 1")
-        assert (first.source, first.cost) == ("synopsis", quote.cost) == (quote.source, quote.cost)
-        assert session.answer("b = 0 and c = 1").cost is None
-        assert session.answer("a = 0 and b = 0 and c = 1").source == "measured"  # not of the class
-
-
-@pytest.mark.parametrize("neighbours", BOTH)
-def test_in_epsilon_and_delta_a_declared_synopsis_is_bought_outright(tmp_path, neighbours):
-    """Cheaper than by way of ρ; what is spent in ρ afterwards has the δ that is left."""
-    cap, domain = ApproxDP(40.0, 1e-6), coded(*[3] * 6)
-    table = random_table(domain, 4_000, seed=1)
-    mechanism = Online(0.1, 0.01, Conjunctions(2))
-    with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as session:
-        quote = session.quote("a = 0 and c = 1")
-        session.answer("a = 0 and c = 1")
-        bought = state_of(session).purchases[-1]
-        assert quote.cost == bought.cost == ApproxDP(bought.cost.epsilon, 0.875e-6)
-        state = state_of(session)
-        assert bought.cost.epsilon < state.prices.table(0, tuple(range(6)), Conjunctions(2)).cost.epsilon
-        by_rho = state.prices.residuals(0, tuple(range(6)), Conjunctions(2)).cost
-        assert bought.cost.epsilon < 0.95 * zcdp_epsilon(by_rho.rho, 1e-6)
-        more = session.answer("a = 0 and b = 0 and c = 1")
-        assert isinstance(more.cost, ZCDP)
-        after = session.spent
-        assert bought.cost.epsilon < after.epsilon < cap.epsilon
-        assert after.delta == cap.delta
-    with opened(mechanism, cap, neighbours, table, tmp_path / "l", key="s") as again:
-        assert again.spent == after
-        assert again.answer("b = 2 and f = 1").source == "synopsis"
-
-
-def test_where_something_was_spent_in_rho_a_declared_synopsis_is_too():
-    cap = ApproxDP(40.0, 1e-6)
-    source = curator(cap)
-    with source.open(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
-        assert isinstance(session.answer("a = 0 and b = 0 and c = 1").cost, ZCDP)
-        assert isinstance(session.answer("a = 0 and c = 1").cost, ZCDP)
-    source.ledger.charge(ZCDP(1e-6), "something else")
-    with source.open(Online(0.1, 0.01, Conjunctions(2)), cap) as session:
-        assert isinstance(session.answer("a = 0 and c = 1").cost, ZCDP)  # the ledger has no δ for more
 
 
 def test_a_quote_of_several_kinds_of_cost_is_what_they_come_to():
@@ -136,20 +72,6 @@ def test_a_synopsis_costs_no_less_than_one_for_some_of_its_columns_and_queries(g
     for (axes, i), price in numbers.items():
         least = i if nested[i] == Everything() else 0
         assert all(price >= 0.999 * p for (some, k), p in numbers.items() if least <= k <= i and {*some} <= {*axes})
-
-
-def test_few_synopses_have_to_be_priced(priced_synopses):
-    """Though most queries are on other columns than those before: without a bound, three prices for each union."""
-    priced = priced_synopses("table")
-    domain = coded(*[3] * 8)
-    with opened(table=random_table(domain, 4_000, seed=1)) as session:
-        for i in range(16):
-            names = {domain.names[i % 8], domain.names[i // 2]}
-            text = " and ".join(f"{name} = {i % 3}" for name in sorted(names))
-            assert session.quote(text).source in ("measured", "cached")
-            session.answer(text)
-        assert len(state_of(session).purchases) > 8
-    assert 1 <= len(priced) <= 6
 
 
 def test_what_noise_cannot_be_drawn_for_is_not_offered():

@@ -1,8 +1,6 @@
 """Online sessions that pay as they go: promises, prices, one journal for many processes, and what a crash leaves."""
 
 import contextlib
-import itertools
-import json
 import math
 import multiprocessing
 from collections import Counter
@@ -12,45 +10,38 @@ import numpy as np
 import pytest
 from sessions import (
     ADD,
+    BOXES,
     CAPS,
     DOMAIN,
+    EXACT,
     ONLINE,
     SWAP,
     TABLE,
-    box,
-    curator,
     ledger_of,
     mask,
     opened,
     spent,
     state_of,
-    subsets,
 )
 from worlds import BOTH, PEOPLE, coded, private, random_table, universe
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, TooLarge
-from qrelease.inference.histogram import Histogram
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online.canonical_group import QueryReader
 from qrelease.mechanisms.online.prices import ALONE, Prices
-from qrelease.mechanisms.online.purchased import PurchasedSynopsis
 from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.queries.canonical import CanonicalQuery, canonical_name
-from qrelease.queries.classes import Conjunctions, Everything
+from qrelease.queries.classes import Conjunctions
 from qrelease.queries.families import Cells
 from qrelease.queries.products import IntegerRows
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.curator import Curator
-
-EXACT = TABLE.histogram().reshape(DOMAIN.shape)
-BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
 
 
 def test_what_weighs_all_records_alike_is_free_where_it_is_known():
@@ -128,88 +119,6 @@ def test_an_answer_is_off_by_more_than_its_error_as_often_as_it_may_be(gaussian)
     assert np.mean(np.abs(noise) > 500 / 1.3) > 1.5 * ALONE * beta > 2 * np.mean(np.abs(noise) > 500 * 1.3)
 
 
-@pytest.mark.parametrize("kind", ["conjunctions", "everything", "residuals", "approximate"])
-@pytest.mark.parametrize("neighbours", BOTH)
-def test_an_adversary_who_knows_the_noise_finds_no_answer_off_by_more(kind, neighbours):
-    """All queries of the class at once, 300 times: seldom one is off; and with a scale 30 % larger it is often."""
-    prices = Prices(DOMAIN, neighbours, 300.0, 0.4, kind == "residuals")
-    if kind == "residuals":
-        offer = prices.residuals(0, (0, 1, 2), Conjunctions(3))
-    elif kind == "approximate":
-        offer = prices.approximate(0, (0, 1, 2), Conjunctions(3), 1e-6)
-    else:
-        offer = prices.table(0, (0, 1, 2), Conjunctions(3) if kind == "conjunctions" else Everything())
-    total = {"residuals": ZCDP(1e3), "approximate": ApproxDP(1e6, 1e-2)}.get(kind, PureDP(1e6))
-    door = private(TABLE, total, neighbours)
-    rows = np.array([row for _, row in BOXES])
-    worst = []
-    for _ in range(300):
-        bought = PurchasedSynopsis(
-            DOMAIN, offer, door.measure(offer.workload, offer.cost), 4_000.0 if neighbours is SWAP else None
-        )
-        noise = bought.marginal((0, 1, 2)) - EXACT.reshape(-1)
-        off = (
-            np.abs(rows @ noise).max() if kind != "everything" else max(noise[noise > 0].sum(), -noise[noise < 0].sum())
-        )
-        worst.append(off / 300)
-    share = prices.share(0)
-    assert np.mean(np.array(worst) > 1) <= share + 3 * math.sqrt(share / 300)
-    assert np.median(worst) > 0.4
-    assert np.mean(1.5 * np.array(worst) > 1) > share
-
-
-def test_a_sparse_vector_answers_where_the_hypothesis_is_right():
-    """Cells as if drawn at random, and queries that no table was bought for in time: most answers are free."""
-    domain = coded(16, 16)
-    rng = np.random.default_rng(3)
-    table = Table(domain, tuple(rng.integers(0, 16, (2, 20_000))))
-    exact = table.histogram()
-    session = opened(Online(0.1, 1e-4), table=table)
-    state_of(session).policy.synopsis_share = math.inf  # nobody lets a synopsis
-    sources = Counter()
-    for _ in range(250):
-        row = rng.integers(0, 2, domain.size)
-        answer = session.answer(mask(row, domain))
-        sources[answer.source] += 1
-        assert abs(answer.value - row @ exact) <= answer.error
-    assert sources["hypothesis"] > 150
-    kinds = Counter(p.kind for p in state_of(session).purchases)
-    assert kinds["sparse"] >= 1
-    assert spent(session) < 0.5 * 250 * state_of(session).prices.alone
-
-
-def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
-    """In the one that it is carried into, an open sparse vector is halted: it is dropped, and nothing fails."""
-    domain = coded(16, 16)
-    rng = np.random.default_rng(3)
-    session = opened(Online(0.1, 1e-4), table=Table(domain, tuple(rng.integers(0, 16, (2, 20_000)))))
-    state_of(session).policy.synopsis_share = math.inf
-
-    def vectors():
-        return sum(p.kind == "sparse" for p in state_of(session).purchases)
-
-    while not session.listening:
-        session.answer(mask(rng.integers(0, 2, domain.size), domain))
-    before = vectors()
-    monkeypatch.setattr("qrelease.noise.sparse_vector._forks", 1_000)  # as after a fork, in the child
-    assert not session.listening
-    while not session.listening:
-        query = mask(rng.integers(0, 2, domain.size), domain)
-        quote = session.quote(query)
-        answer = session.answer(query)
-        assert (answer.cost.epsilon if answer.cost else 0) <= (quote.cost.epsilon if quote.cost else 0)
-    assert vectors() > before
-
-
-def test_families_of_too_many_long_names_are_refused():
-    """The name of a cell is as long as there are cells."""
-    domain = coded(2, 25_000)
-    with opened(table=random_table(domain, 100, 0)) as session:
-        assert session.answers(Workload.marginals(domain, [["a"]]))
-        with pytest.raises(TooLarge, match="too many to ask at a time"):
-            session.answers(Workload.marginals(domain, 2))
-
-
 def test_an_error_that_rounding_may_reach_has_no_residuals():
     prices = Prices(DOMAIN, ADD, 1.0, 0.001, True)
     with pytest.raises(TooLarge, match="no room for the rounding"):
@@ -254,12 +163,6 @@ def test_the_budget_is_never_exceeded_and_free_answers_go_on(cap, where):
     assert all(session.answer(q).source in ("cached", "hypothesis") for q in known)
     size = [c.rho if isinstance(c, ZCDP) else c.epsilon for c in (ledger.spent, cap)]
     assert size[0] <= size[1]
-
-
-def test_a_synopsis_that_is_not_covered_leaves_direct_answers():
-    ledger = Ledger.open(None, PureDP(1.0), neighbours=ADD)
-    session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(0.1, 0.01, Conjunctions(3)), PureDP(0.05))
-    assert session.answer("a = 0").source == "measured"
 
 
 # --- journals
@@ -355,116 +258,6 @@ def test_what_was_charged_before_a_crash_is_delivered_after_it(tmp_path, declare
     session.catch_up()
     assert session.answer("a = 0 and c = 1").value == answer.value
     assert ledger.spent == total
-
-
-def _long(session, count):
-    """Append so many paid answers to the journal, as if they had been asked: what they say, and their steps."""
-    rng, state, ledger = np.random.default_rng(0), state_of(session), ledger_of(session)
-    (entry,) = (e for e in ledger.history() if e.kind == "session")
-    journal = Ledger.open(str(ledger.store.place)).session(entry.cost, entry.label, "s")
-    journal.read()
-    first = len(state.purchases)
-    rows = rng.integers(0, 1 << 24, count)
-    cost = state.prices.cost(state.prices.alone).to_json()
-    with journal.writing():
-        for i, row in enumerate(rows.tolist()):
-            number, name = first + i, CanonicalQuery((0, 1, 2), 1.0, row.to_bytes(3, "big")).to_text()
-            bought = {"buy": "answers", "cost": cost, "order": 5, "axes": [0, 1, 2], "asked": name}
-            due = sorted({number, *rng.integers(first, number + 1, 3).tolist()})
-            steps = [[at, [int(s)]] for at, s in zip(due, rng.integers(-1000, 1001, len(due)), strict=True)]
-            found = {"of": number, "values": [[int(rng.integers(0, 4_000))]], "steps": steps, "right": True}
-            lines = [json.dumps(entry).encode() for entry in (bought, found)]
-            for line in lines:
-                journal.append(line)
-    session.catch_up()
-
-
-@pytest.mark.parametrize("count", [2_000, pytest.param(30_000, marks=pytest.mark.slow)])
-def test_a_long_journal_is_gone_on_with_in_a_pass_and_with_the_same_hypothesis(tmp_path, monkeypatch, count):
-    """So many paid answers: whoever opens the session learns none of them again, before the first answer or in it."""
-    path, cap = tmp_path / "l", PureDP(1e6)
-    live = opened(cap=cap, path=path, key="s")
-    state_of(live).policy.synopsis_share = math.inf
-    for query, _ in BOXES[:20]:
-        live.answer(query)
-        live.synopsis  # noqa: B018  takes part in what comes
-    _long(live, count)
-    passes = Counter()
-
-    def counted(name, method):
-        monkeypatch.setattr(Histogram, name, lambda *arguments: (passes.update([name]), method(*arguments))[1])
-
-    for name in ("update", "multiply", "answer"):
-        counted(name, getattr(Histogram, name))
-    again = opened(cap=cap, path=path, key="s", seed=5)
-    state_of(again).policy.synopsis_share = math.inf
-    assert not passes
-    answer = again.answer(BOXES[100][0])
-    assert answer.source == "measured"
-    assert passes["multiply"] <= 2
-    assert passes["update"] <= 4
-    assert passes["answer"] <= 5
-    live.catch_up()
-    hypothesis = live.synopsis.values
-    assert np.ptp(hypothesis) > 100  # it has learned
-    np.testing.assert_array_equal(again.synopsis.values, hypothesis)
-    assert (again.spent, len(state_of(again))) == (live.spent, len(state_of(live)))
-    assert again.answer(BOXES[100][0]).value == answer.value
-
-
-@pytest.mark.parametrize("cap", CAPS[:2], ids=["pure", "rho"])
-def test_prices_that_were_foreseen_are_waited_for_no_more_and_change_nothing(cap, priced_synopses):
-    """The same is bought for the same stream, whether or not there is time to work prices out ahead."""
-    domain = coded(*[2] * 6)
-    priced = priced_synopses("residuals" if isinstance(cap, ZCDP) else "table")
-    texts = [f"{'abcdef'[i]} = 0 and {'abcdef'[i + 1 + j]} = 1" for i in range(5) for j in range(5 - i)]
-
-    def stream(*, idle):
-        waited = []
-        with opened(ONLINE, cap, table=random_table(domain, 4_000, 1)) as session:
-            for text in texts:
-                while idle and session.learn():
-                    pass
-                before = len(priced)
-                source = session.answer(text).source
-                waited.append((source, len(priced) - before))
-            return waited, session.spent
-
-    (idle, spent_idle), (busy, spent_busy) = stream(idle=True), stream(idle=False)
-    assert [source for source, _ in idle] == [source for source, _ in busy]
-    assert spent_idle == spent_busy
-    assert idle[1] == ("measured", 0)
-    assert busy[1][1] > 0
-
-
-def condition(domain, text):
-    """The canonical query of a condition."""
-    return canonical_name(domain, Workload.predicates(domain, text).groups[0])[0]
-
-
-@pytest.mark.parametrize("cap", CAPS)
-def test_counting_the_records_costs_little_more_than_the_last_count(cap):
-    """Doubling alone would cost from twice to four times as much as it must."""
-    paid = []
-    for seed in range(40):
-        with opened(Online(0.03, 0.01), cap, ADD, seed=seed) as session:
-            found = [p.entry["epsilon"] for p in state_of(session).purchases]
-            paid.append(sum(found) * 4_000 / state_of(session).precise_count)
-            assert found[-1] * session.records >= state_of(session).precise_count
-    assert np.mean(paid) < 2.3
-
-
-@pytest.mark.parametrize("declared", [None, Conjunctions(3)])
-def test_the_parts_of_beta_are_all_of_it(declared):
-    with opened(Online(0.1, 0.01, declared)) as session:
-        prices = state_of(session).prices
-        parts = ALONE * prices.beta + sum(prices.share(i) for i in range(100_000))
-        assert 0.999 * 0.01 < parts + (prices.share(None) if declared else 0) <= 0.01
-        if declared:
-            session.answer("a = 0")
-            (bought,) = state_of(session).purchases
-            assert bought.cost == prices.table(None, (0, 1, 2), declared).cost
-            assert bought.cost.epsilon < 0.97 * prices.table(0, (0, 1, 2), declared).cost.epsilon
 
 
 def test_a_crash_while_the_records_are_counted_costs_no_more(tmp_path):
@@ -690,23 +483,6 @@ def test_a_refused_purchase_undoes_nothing_of_the_session(tmp_path):
         for query, _ in BOXES:
             session.answer(query)
     assert session.answer("a = 0").value == first.value
-
-
-def test_too_few_records_are_refused_and_not_divided_by():
-    with pytest.raises(InvalidInput, match="too few records"):
-        for seed in range(60):
-            few = Table(DOMAIN, [np.zeros(6, np.uint8) for _ in DOMAIN])
-            session = opened(Online(alpha=0.1, beta=0.5), PureDP(50.0), ADD, few, seed=seed)
-            session.answer("a = 0")
-
-
-@pytest.mark.parametrize("cap", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)])
-def test_too_few_records_do_not_cost_the_whole_ledger(cap):
-    source = curator(cap, ADD, random_table(DOMAIN, 3, seed=1))
-    with pytest.raises(InvalidInput, match=r"too few records.*take a larger alpha"):
-        source.open(Online(0.001, 0.01), cap)
-    spent = source.ledger.spent
-    assert spent.epsilon < 0.7 * cap.epsilon if hasattr(cap, "epsilon") else spent.rho < 0.1 * cap.rho
 
 
 def test_unbounded_queries_are_refused():

@@ -1,0 +1,71 @@
+"""Audits of whole releases: what they read, and what they acquit and convict."""
+
+import broken
+import numpy as np
+import pytest
+from audits import DOMAIN, audited, table
+
+from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit import (
+    audit_mechanism,
+    released,
+)
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.queries.workload import Workload
+
+ONE = PureDP(1.0)
+BOTH = Workload.marginals(DOMAIN, 2)
+RELEASES = {
+    "laplace": (Laplace(), PureDP(2.0)),
+    "gaussian": (Gaussian(), ApproxDP(2.0, 1e-3)),
+    "mwem": (MWEM(rounds=1), PureDP(2.0)),
+    "mwem in zCDP": (MWEM(rounds=2), ApproxDP(2.0, 1e-3)),
+    "mwem by queries": (MWEM(rounds=2, choice="query"), PureDP(2.0)),
+    "mwem as in 2012": (MWEM(rounds=2, choice="query", singles=0.0, rule="exponential"), PureDP(2.0)),
+}
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_whole_releases_are_acquitted(name):
+    mechanism, cost = RELEASES[name]
+    found = audit_mechanism(mechanism, cost, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(9))
+    assert not found.convicted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("name", RELEASES)
+def test_whole_releases_are_acquitted_and_overspending_ones_convicted(name, neighbours):
+    """Eight times ε: of what is spent in many parts each tells little, and an ε from 500 runs is at most some 3."""
+    mechanism, cost = RELEASES[name]
+    assert not audited(mechanism, cost, neighbours, 500).convicted
+    assert audited(broken.Overspending(mechanism, 8), cost, neighbours, 500).convicted
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "samples"),
+    [(Neighbours.ADD_REMOVE, 2_000), pytest.param(Neighbours.REPLACE_ONE, 10_000, marks=pytest.mark.slow)],
+)
+def test_a_release_that_draws_for_twice_its_cost_is_convicted(neighbours, samples):
+    wrong = broken.Overspending(Laplace())
+    found = audit_mechanism(wrong, PureDP(1.5), neighbours, samples=samples, entropy=Entropy.insecure(11))
+    assert found.convicted
+
+
+def test_an_audit_of_a_release_needs_enough_runs():
+    with pytest.raises(InvalidInput, match="samples must be an integer of at least 1000, got 999"):
+        audit_mechanism(Laplace(), ONE, Neighbours.ADD_REMOVE, samples=999)
+
+
+def test_a_release_is_read_as_all_its_numbers():
+    run = released(MWEM(rounds=2, choice="query"), BOTH, PureDP(4.0), Neighbours.ADD_REMOVE)
+    values = run(table((0, 0), (1, 1)), Entropy.insecure(12))
+    # The total; the marginal and both columns; the count of records and one or two queries by name; the four answers.
+    assert len(values) in (1 + 6 + 2 * 4 + n * 4 + 4 for n in (2, 3))
+    assert np.isnan(values[1:7]).all()
+    assert not np.isnan(values[7:]).any()
+    assert values[-4:].sum() == pytest.approx(values[0])

@@ -1,0 +1,104 @@
+"""One thread at a time, and a fork: each process has a connection of its own, and a transaction is its parent's."""
+
+import os
+
+import pytest
+
+from qrelease.errors import LedgerError
+from qrelease.privacy import PureDP
+from qrelease.privacy.ledger import Ledger
+from tests.privacy.processes import python
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_inside_a_transaction_is_the_parents(path):
+    """Every use by the child is an error, at once, also of a ledger that it opens anew; the parent goes on."""
+    code = """
+import warnings
+from qrelease.privacy.analysts import Analysts
+warnings.simplefilter("ignore", DeprecationWarning)
+ledger = Ledger.open(sys.argv[1])
+charge = ledger.charge(PureDP(0.125), "before", "k")
+shared = ledger.session(PureDP(0.5), "a session", "s")
+uses = [
+    lambda: ledger.charge(PureDP(0.25), "child"), lambda: ledger.spent, ledger.history,
+    lambda: ledger.store_answer(charge, b"child"), lambda: ledger.journal(charge),
+    lambda: ledger.session(PureDP(0.5), "a session", "t"), shared.read, lambda: Analysts(ledger).list(),
+    lambda: Analysts(ledger).add("ada", PureDP(0.1)), lambda: Ledger.open(sys.argv[1]),
+    lambda: ledger.transaction().__enter__(),
+]
+try:
+    with ledger.transaction():
+        pid = os.fork()
+        if not pid:
+            for number, use in enumerate(uses):
+                try:
+                    use()
+                except LedgerError as error:
+                    assert "inside a transaction" in str(error), error
+                    continue
+                os.write(1, f"use {number} went through".encode())
+        else:
+            assert os.waitpid(pid, 0)[1] == 0
+            ledger.charge(PureDP(0.25), "parent")
+except LedgerError as error:  # what the child meets at the end of the transaction
+    assert not pid and "inside a transaction" in str(error)
+    try:
+        ledger.spent
+    except LedgerError:
+        os._exit(0)
+ledger.charge(PureDP(0.125), "after")
+print(ledger.spent.epsilon, len(ledger.history()))
+"""
+    assert python(code, path) == ["0.5 5"]
+    with Ledger.open(path) as ledger:
+        assert [entry.label for entry in ledger.history()] == ["created", "before", "a session", "parent", "after"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_that_ends_by_itself_leaves_the_transaction_of_its_parent_alone(path):
+    """Also when Python takes the child's objects apart, and when the transaction is larger than SQLite's cache."""
+    code = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+ledger = Ledger.open(sys.argv[1])
+with ledger.transaction():
+    for number in range(1500):
+        ledger.charge(PureDP(2.0**-20), "x" * 4000)
+    pid = os.fork()
+    if not pid:
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] >> 8 in (0, 1)
+    ledger.charge(PureDP(0.25), "parent")
+print(len(ledger.history()))
+"""
+    assert python(code, path) == ["1502"]
+    with Ledger.open(path) as ledger:
+        assert len(ledger.history()) == 1502
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_memory_ledger_too_is_not_used_after_a_fork_inside_a_transaction():
+    code = """
+ledger = Ledger.open(None, PureDP(1.0))
+with ledger.transaction():
+    pid = os.fork()
+    if not pid:
+        try:
+            ledger.charge(PureDP(0.5), "child")
+        except LedgerError as error:
+            os._exit("before a fork" not in str(error))
+    ledger.charge(PureDP(0.5), "parent")
+assert os.waitpid(pid, 0)[1] == 0
+print(ledger.spent.epsilon)
+"""
+    assert python(code) == ["0.5"]
+
+
+def test_a_thread_that_would_wait_for_itself_is_told(path):
+    ledger = Ledger.open(path)
+    for use in (ledger.close, ledger.store.tidy):
+        with ledger.transaction(), pytest.raises(LedgerError, match="is in use by this very thread"):
+            use()
+    ledger.charge(PureDP(0.5), "a")
+    ledger.close()
