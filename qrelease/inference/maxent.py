@@ -31,7 +31,12 @@ pass over the universe a step. The curvature it starts from is that of the hypot
 of independent columns is off by orders of magnitude where columns depend on each other, and on ten columns of br2000
 at ε = 10 four times the passes ended at twice the L1. Up to `DENSE` coordinates J is then estimated from cells drawn
 from the hypothesis itself, and (1) solved with it by Anderson's acceleration of Newton steps; each round draws J afresh
-and updates ω. Beyond, J stays diagonal and ω at `PRIOR`.
+and updates ω. Beyond, J is diagonal and ω at `PRIOR`: where columns depend on each other most cells are empty, J of
+independent columns takes them to be full, and the fit follows some of the noise. So it shows which sets tell something,
+being farther from the hypothesis of fewer columns than their noise explains. If these have at most `DENSE` coordinates,
+or those of them that do have nearly all that was found beyond the noise, they are fitted once more with the whole of J,
+and the interactions of the other sets are 0. Of the planes of nycflights13, 3 128 coordinates, the three-way marginals
+at (1, 1e-9) are then off by .158 in place of .265 in the mean L1 (`benchmarks.synthesizers --only planes`).
 
 **Error bars.** The posterior covariance of the coordinates of x is S C⁻¹ (J + JΩJ), and N has that of its own
 measurement. Three things are corrected (`Posterior.variances`): J is known to first order only where a cell has more
@@ -90,6 +95,10 @@ class SolverSettings:
     """The mean squared error of (1) at which L-BFGS ends."""
     passing_error: float = 0.1
     """The same for an order of sets that others follow."""
+    telling_misfit: float = 1.0
+    """The misfit from which on a set is fitted with the whole of J: standard deviations beyond what noise explains."""
+    telling_share: float = 0.8
+    """The part of what an order shows beyond its noise that its sets with the whole of J must have."""
     largest_exponent: float = 20.0
     """The largest exponent by which one step may scale a cell."""
     level_steps: int = 8
@@ -130,7 +139,9 @@ def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, 
         covariance = problem.settle()
         solved = covariance is not None
     else:
-        problem.descend()
+        telling = problem.descend(dense)
+        if telling:
+            problem.adopt(telling)
         solved = fits(problem)
     independent = problem.independent()
     found = independent if covariance is None else covariance
@@ -204,7 +215,7 @@ class _Problem:
 
     def __init__(self, estimates: Estimates, histogram: Histogram | None = None) -> None:
         """Start from a histogram's own interactions; without one, from columns that are independent."""
-        domain, residuals = estimates.domain, estimates.residuals
+        self._domain, self._residuals = domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0) if histogram is None else histogram.total
         columns = singles(estimates)
         self.basis = basis = Interactions([s for s in residuals if s], columns)
@@ -240,14 +251,54 @@ class _Problem:
 
     # --- columns taken as independent
 
-    def descend(self) -> None:
-        """The fit with the diagonal ridge, order by order."""
+    def descend(self, most: int = 0) -> list[int]:
+        """The fit with the diagonal ridge, order by order; the sets that tell something, as numbers in `basis.sets`.
+
+        Where no sets of at most so many coordinates, `most`, have nearly all that was found, none.
+        """
+        telling: list[int] = []
         for order, following in pairwise([*sorted(set(self.basis.orders.tolist())), 0]):
+            if most:
+                found = self._telling(order, most - int(np.isin(self.basis.owner, telling).sum()))
+                telling, most = (telling + found, most) if found is not None else ([], 0)
             self._descend(
                 self._overlapping(order),
                 SOLVER.descent_steps,
                 SOLVER.passing_error if following else SOLVER.final_error,
             )
+        return telling
+
+    def _telling(self, order: int, most: int) -> list[int] | None:
+        """The sets of an order that are off by more than their noise; None if too much of it is in others."""
+        sizes = np.bincount(self.basis.owner)
+        off = np.bincount(self.basis.owner, (self.target - self.found) ** 2 / self.noise) - sizes
+        clear = (self.basis.orders == order) & ((off > SOLVER.telling_misfit * np.sqrt(2 * sizes)) | (order == 1))
+        energy = np.where(clear, np.maximum(off, 0) * np.bincount(self.basis.owner, self.noise) / sizes, 0.0)
+        kept, left = [], most
+        for i in np.argsort(-energy / sizes, kind="stable").tolist():
+            if clear[i] and sizes[i] <= left:
+                kept.append(i)
+                left -= int(sizes[i])
+        enough = order > 1 or len(kept) == clear.sum()
+        return kept if enough and energy[kept].sum() >= SOLVER.telling_share * energy.sum() else None
+
+    def adopt(self, telling: Sequence[int]) -> None:
+        """The fit of some sets with the whole of J, and without the others; if it comes to one that is near enough."""
+        sets = [self.basis.sets[i] for i in sorted(telling)]
+        part = _Problem(Estimates(self._domain, {s: self._residuals[s] for s in ((), *sets)}))
+        if part.settle() is None:
+            return
+        self.keep()
+        interactions, prior = np.zeros(len(self.target)), self.prior.copy()
+        for i, s in zip(sorted(telling), sets, strict=True):
+            place = part.basis.sets.index(s)
+            interactions[self.basis.places[s]] = part.interactions[part.basis.places[s]]
+            prior[i] = part.prior[place]
+        self.move(interactions)
+        if fits(self):
+            self.prior = prior
+        else:
+            self.back()
 
     def refine(self, steps: int, enough: float = 0.0) -> None:
         """Some steps towards the fit with the diagonal ridge, all orders at once, as it starts near one."""

@@ -101,3 +101,33 @@ def test_the_same_estimates_give_the_same_histogram():
     estimates = estimated(table, 2, ApproxDP(1.0, 1e-6), 0)
     first, second = (fit_histogram(estimates)[0].values for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+def linked(records, seed):
+    """Records of five columns that nearly follow from each other, so that most cells are empty."""
+    rng = np.random.default_rng(seed)
+    first = rng.choice(10, records, p=rng.dirichlet(np.full(10, 0.5)))
+    others = [np.where(rng.random(records) < 0.05, rng.integers(0, n, records), first * n // 10) for n in (8, 6, 4)]
+    last = rng.choice(5, records, p=rng.dirichlet(np.ones(5)))
+    return Table(coded(10, 8, 6, 4, 5), [c.astype(np.uint8) for c in (first, *others, last)])
+
+
+def test_sets_that_tell_something_are_fitted_with_the_whole_curvature_where_all_have_too_many_coordinates():
+    errors, covered = [], []
+    for seed in range(2):
+        table = linked(20_000, seed)
+        asked, true = truth(table, 3)
+        estimates = estimated(table, 3, ApproxDP(1.0, 1e-9), seed)
+        made = [Modelled.of(estimates, asked, dense=dense) for dense in (0, 1_500)]
+        errors.append([np.abs(m.answer(asked) - true).sum() for m in made])
+        covered.append(np.abs(made[1].answer(asked) - true) <= made[1].model_bars(asked))
+    diagonal, whole = np.mean(errors, axis=0)
+    assert whole < 0.7 * diagonal
+    assert 0.95 < np.mean(covered) < 0.9999
+
+
+def test_where_these_have_too_many_coordinates_too_the_curvature_is_diagonal():
+    table = linked(200_000, 0)
+    estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
+    none, few = (fit_histogram(estimates, dense)[0] for dense in (0, 150))
+    assert (none.values == few.values).all()
