@@ -64,3 +64,24 @@ def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, chang
     assert len(lines) == 1
     assert said in lines[0]
     assert not (tmp_path / "people.ledger").exists()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_anything_is_bought(
+    tmp_path, capsys, neighbours
+):
+    (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,2\n" * 100)
+    (tmp_path / "people.json").write_text('{"a": 2, "b": 3}')
+    ledger = tmp_path / "people.ledger"
+    given = f"serve --data {tmp_path}/people.csv --schema {tmp_path}/people.json --ledger {ledger} --records 200"
+    for alpha, reason in (
+        ("0.001", "alpha * records must be at least 2"),
+        ("0.02", "alpha=0.02 of 200 records is out of"),
+    ):
+        assert (
+            main([*given.split(), "--port", "0", "--neighbours", neighbours, "--epsilon", "0.5", "--alpha", alpha]) == 2
+        )
+        message = capsys.readouterr().err
+        assert reason in message
+        assert message.count("\n") == 1
+        assert not ledger.exists()
