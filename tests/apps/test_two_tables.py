@@ -19,29 +19,6 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 
 
-@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
-def test_the_structure_is_that_of_the_data(neighbours):
-    both, kind, age, flights, of, far, late = made()
-    cost = ApproxDP(20.0, 1e-6)
-    with Ledger.open(None, cost, neighbours=neighbours, person="plane") as ledger:
-        found = release_linked(both, ledger, MaxEnt(), cost, entropy=Entropy.insecure(1))
-        assert ledger.spent.epsilon == pytest.approx(cost.epsilon)
-        assert sum(entry.kind == "charge" for entry in ledger.history()) == 2
-    parents, owner, own = found.codes(None, np.random.default_rng(0))
-    assert abs(len(parents[0]) - 3000) < 100
-    assert np.array_equal(np.bincount(owner, minlength=len(parents[0])), parents[2])
-    assert parents[2].max() <= M
-    cut = np.minimum(flights, M)
-    for value in (0, 1):
-        assert parents[2][parents[0] == value].mean() == pytest.approx(cut[kind == value].mean(), abs=0.15)
-        mine, theirs = parents[0][owner] == value, kind[of] == value
-        for place in range(3):
-            share = np.mean(own[0][mine] == place)
-            assert share == pytest.approx(np.mean(far[theirs] == place), abs=0.06)
-    for old in range(5):
-        assert np.mean(own[1][parents[1][owner] == old]) == pytest.approx(np.mean(late[age[of] == old]), abs=0.08)
-
-
 def test_nothing_is_charged_unless_both_are_covered_and_fit():
     both = made(200)[0]
     with Ledger.open(None, PureDP(1.0), person="plane") as ledger:
