@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import postgres as postgres_server
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 import qrelease
+from qrelease.evaluation import planning
 
 # Examples are the same at every run, and a slow shared machine is no failure.
 settings.register_profile("qrelease", deadline=None, derandomize=True)
@@ -81,6 +83,19 @@ def free_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def not_installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """As if a library were not installed from now on: who imports it gets an `ImportError`."""
     return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no search for a small database were worth simulating: that takes seconds."""
+    monkeypatch.setattr("qrelease.mechanisms.small_db.small_db.largest_searchable", lambda workload, most, work: 6)
+
+
+@pytest.fixture
+def quick_nets(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Nets that take no second for each simulation of a plan; of so many answers, if a test says."""
+    most = replace(planning.LIMITS, net_synopses=1 << 10, net_answers=getattr(request, "param", 1 << 10))
+    monkeypatch.setattr(planning, "LIMITS", most)
 
 
 @pytest.fixture

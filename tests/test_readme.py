@@ -53,16 +53,6 @@ def test_the_first_two_lines_make_an_environment_and_are_run_by_ci() -> None:
     assert run.index("\npromised '.venv/bin/qrelease demo'\n") < run.index("\npromised '.venv/bin/pytest'\n")
 
 
-@pytest.mark.slow
-def test_the_demo(tmp_path: Path) -> None:
-    shown = run([sys.executable, "-W", "error", "-m", "qrelease", "demo"], tmp_path)
-    assert "76,204,800 cells" in shown
-    (ratios,) = re.findall(r"^auto +[\d.]+ +([\d.]+) +([\d.]+)", shown, re.MULTILINE)
-    assert max(map(float, ratios)) < 0.6  # of the error of Laplace, and of Gaussian noise
-    files = sorted(file.name for file in (tmp_path / "demo-release").iterdir())
-    assert {*files} - {"measurements.npy", "synopsis.npz"} == {*FILES}
-
-
 def test_the_python_blocks_run(folder: Path) -> None:
     release, stream = blocks(README, "python")
     assert len(release.strip().splitlines()) == 2 + 6

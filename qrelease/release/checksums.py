@@ -131,8 +131,9 @@ def private_key(file: Path) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    content = _content(file)
     with contextlib.suppress(ValueError, TypeError):
-        key = load_pem_private_key(_content(file), None)
+        key = load_pem_private_key(content, None)
         if isinstance(key, Ed25519PrivateKey):
             return key
     raise InvalidInput(f"{file} holds no private Ed25519 key without a password, as `qrelease key` makes one")
@@ -143,8 +144,9 @@ def public_key(file: Path) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+    content = _content(file)
     with contextlib.suppress(ValueError):
-        key = load_pem_public_key(_content(file))
+        key = load_pem_public_key(content)
         if isinstance(key, Ed25519PublicKey):
             return key
     raise InvalidInput(f"{file} holds no public Ed25519 key: it is the file NAME.pub that `qrelease key NAME` makes")

@@ -2,9 +2,8 @@
 
 import json
 
-import numpy as np
-import pandas as pd
 import pytest
+from derived_columns import RECORDS, RULES, write_visits
 
 from qrelease.apps.cli import main
 from qrelease.data import schema
@@ -22,119 +21,10 @@ from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load
 
-RECORDS = """
-[[attribute]]
-name = "year"
-kind = "coded"
-codes = 5
-[[attribute]]
-name = "severity"
-kind = "number"
-bins = { start = 0, stop = 6, width = 1 }
-integer = true
-missing = ["", "?"]
-[[attribute]]
-name = "ward"
-kind = "category"
-categories = ["north", "south", "west"]
-"""
-RULES = """
-[person]
-column = "who"
-[person.derive]
-visits = { take = "count", bins = [0, 1, 2, 3, 5, 50] }
-late = { take = "count", bins = [0, 1, 2, 50], where = "year >= 3" }
-severe = { take = "any", where = "severity >= 5" }
-worst = { take = "max", of = "severity" }
-mildest = { take = "min", of = "severity" }
-burden = { take = "sum", of = "severity", bins = [0, 5, 10, 20, 100] }
-ward = { take = "most frequent", of = "ward" }
-south = { take = "most frequent", of = "severity", where = "ward = 'south'" }
-first = { take = "first", of = "ward", by = "year" }
-last = { take = "last", of = "severity", by = "year" }
-"""
-
 
 @pytest.fixture
 def folder(in_folder):
-    (in_folder / "schema.toml").write_text(RECORDS + RULES)
-    rng = np.random.default_rng(3)
-    n = 600
-    frame = pd.DataFrame(
-        {
-            "who": rng.integers(1000, 1200, size=n),
-            "year": rng.integers(5, size=n),
-            "severity": np.where(rng.random(n) < 0.2, "?", rng.integers(6, size=n).astype(str)),
-            "ward": np.array(["north", "south", "west"])[rng.integers(3, size=n)],
-        }
-    )
-    frame.to_csv(in_folder / "visits.csv", index=False)
-    return in_folder, frame
-
-
-def labels(table, name):
-    attribute = table.domain[name]
-    return [attribute.label(int(code)) for code in table.columns[table.domain.axis(name)]]
-
-
-def expected(mine):
-    """Of one person's records, in another way."""
-    known = mine[mine["severity"] != "?"].assign(severity=lambda f: f["severity"].astype(int))
-    south = known[known["ward"] == "south"]["severity"]
-    first = mine[mine["year"] == mine["year"].min()]["ward"].min()
-    last = known[known["year"] == known["year"].max()]["severity"].max() if len(known) else None
-    return {
-        "visits": len(mine),
-        "late": int((mine["year"] >= 3).sum()),
-        "severe": "yes" if (known["severity"] >= 5).any() else "no",
-        "worst": known["severity"].max() if len(known) else None,
-        "mildest": known["severity"].min() if len(known) else None,
-        "burden": int(known["severity"].sum()),
-        "ward": mine["ward"].mode().min(),
-        "south": south.mode().min() if len(south) else None,
-        "first": first,
-        "last": last,
-    }
-
-
-def code(attribute, value):
-    if value is None:
-        return attribute.values
-    if isinstance(value, str):
-        return attribute.categories.index(value)
-    return int(np.searchsorted(attribute.edges, value, side="right") - 1)
-
-
-def test_each_column_is_what_its_rule_says(folder):
-    path, frame = folder
-    domain = schema.load(path / "schema.toml")
-    assert domain.names == tuple(expected(frame))
-    table = Table.read(path / "visits.csv", domain)
-    people = [mine for _, mine in frame.groupby("who", sort=False)]
-    assert len(table) == len(people)
-    found = sorted(zip(*(column.tolist() for column in table.columns), strict=True))
-    wanted = sorted(tuple(code(domain[k], v) for k, v in expected(mine).items()) for mine in people)
-    assert found == wanted
-
-
-def test_the_order_of_records_does_not_count_and_a_person_moves_one_record(folder):
-    path, frame = folder
-    domain = schema.load(path / "schema.toml")
-
-    def counted(rows):
-        table = Table.from_frame(rows, domain)
-        return sorted(zip(*(column.tolist() for column in table.columns), strict=True))
-
-    whole = counted(frame)
-    for seed in range(3):
-        assert counted(frame.sample(frac=1, random_state=seed)) == whole
-    for who in frame["who"].unique()[:5]:
-        rest = counted(frame[frame["who"] != who])
-        assert len(rest) == len(whole) - 1
-        left = list(whole)
-        for record in rest:
-            left.remove(record)
-        assert len(left) == 1
+    return in_folder, write_visits(in_folder)
 
 
 def test_a_schema_of_derived_columns_comes_back(folder, tmp_path):

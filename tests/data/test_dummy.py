@@ -1,7 +1,6 @@
 """Dummy tables: of the schema alone, and such that the package reads them."""
 
 import csv
-import io
 
 import numpy as np
 import pytest
@@ -54,16 +53,6 @@ def test_persons_have_a_few_records_and_derived_columns_come_of_records(tmp_path
     with (tmp_path / "t.csv").open("w", newline="") as file:
         csv.writer(file).writerows([[*table], *zip(*(column.tolist() for column in table.values()), strict=True)])
     assert 100 <= len(Table.read(tmp_path / "t.csv", derived)) < 300
-
-
-def test_it_prints_the_same_table_for_everybody_and_another_for_another_seed(tmp_path, capsys):
-    (tmp_path / "people.toml").write_text(to_toml(PEOPLE))
-    seen = []
-    for more in ([], [], ["--seed", "1"]):
-        assert main(["dummy", str(tmp_path / "people.toml"), "--rows", "20", *more]) == 0
-        seen.append(capsys.readouterr().out)
-    assert seen[0] == seen[1] != seen[2]
-    assert [len(row) for row in csv.reader(io.StringIO(seen[0]))] == [len(PEOPLE)] * 21
 
 
 @pytest.mark.parametrize("rows", [0, -1, MAX_ROWS + 1, 1.5])

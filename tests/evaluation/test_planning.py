@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,6 @@ from worlds import BOTH, PEOPLE, coded, mixed, random_table
 
 import qrelease as qr
 from qrelease._util import memory
-from qrelease.apps.cli import main
 from qrelease.errors import InvalidInput
 from qrelease.evaluation import planning
 from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
@@ -23,7 +21,6 @@ from qrelease.mechanisms.forecasts import rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.simulation import Simulation
-from qrelease.mechanisms.small_db import small_db
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
@@ -39,11 +36,7 @@ SMALL = coded(6)
 RANGES = Workload.ranges(SMALL, "a")
 PAIRS = Workload.marginals(coded(2, 3, 2), 2)
 
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    """No search is simulated: that takes seconds."""
-    monkeypatch.setattr(small_db, "largest_searchable", lambda workload, most, work: 6)
+pytestmark = pytest.mark.usefixtures("no_search")
 
 
 # --- the promises of the baselines
@@ -167,14 +160,7 @@ def test_the_least_number_that_is_enough(least, low):
 # --- the table
 
 
-@pytest.fixture
-def _quick(monkeypatch, request):
-    """Nets that take no second for each simulation; of so many answers, if a test says."""
-    most = replace(planning.LIMITS, net_synopses=1 << 10, net_answers=getattr(request, "param", 1 << 10))
-    monkeypatch.setattr(planning, "LIMITS", most)
-
-
-@pytest.mark.usefixtures("_quick")
+@pytest.mark.usefixtures("quick_nets")
 def test_a_plan_by_target():
     found = plan(RANGES, 50_000, 0.2, trials=1)
     assert isinstance(found.cost, PureDP)
@@ -335,8 +321,8 @@ def test_more_records_than_can_be_made_up_are_planned_for_without_trials():
     assert found.to_json()["note"]
 
 
-@pytest.mark.parametrize("_quick", [1 << 18], indirect=True)
-def test_a_net_of_small_databases_where_there_are_no_ranges(_quick):
+@pytest.mark.parametrize("quick_nets", [1 << 18], indirect=True)
+def test_a_net_of_small_databases_where_there_are_no_ranges(quick_nets):
     forecasts = {q.mechanism: q for q in plan(PAIRS, 50_000, epsilon=1.0, trials=1).forecasts}
     assert 0 < forecasts["net"].typical <= forecasts["net"].promised < 0.6
     nothing = {q.mechanism: q for q in plan(PAIRS, 10, epsilon=0.1, trials=0).forecasts}
@@ -361,26 +347,3 @@ def test_a_net_of_small_databases_where_there_are_no_ranges(_quick):
 def test_bad_plans(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         plan(PAIRS, arguments.pop("n", 1000), **{"trials": 0, **arguments})
-
-
-# --- the command line
-
-
-@pytest.fixture
-def schema(tmp_path):
-    path = tmp_path / "domain.json"
-    path.write_text('{"a": 6, "b": 2}')
-    return path
-
-
-@pytest.mark.usefixtures("_quick")
-def test_the_command(schema, capsys):
-    arguments = ["plan", "--schema", str(schema), "--workload", "ranges:a", "--n", "50000", "--target-error", "0.02"]
-    assert main([*arguments, "--columns", "a", "--trials", "1"]) == 0
-    assert "epsilon for 0.02" in capsys.readouterr().out
-    assert main([*arguments, "--trials", "0", "--epsilon", "1", "--delta", "1e-9", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    assert content["cost"] == {"epsilon": 1.0, "delta": 1e-9}
-    assert [q["mechanism"] for q in content["quotes"]] == list(CONTENDERS)
-    assert main(["plan", "--schema", str(schema), "--n", "10"]) == 2
-    assert capsys.readouterr().err == "qrelease: a plan needs a target error, an epsilon, or both\n"

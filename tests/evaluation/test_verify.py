@@ -188,40 +188,6 @@ def test_any_forgery_of_what_the_command_wrote_is_found_by_the_ledger(name, rele
     assert "ledger" in failed(verify(folder, ledger=public))
 
 
-def test_the_command_says_what_holds_and_ends_with_0_1_or_2(released, tmp_path, capsys):
-    capsys.readouterr()
-    out, ledger = str(released / "out"), str(released / "people.ledger")
-    assert main(["ledger", "show", ledger, "--json"]) == 0
-    listed = capsys.readouterr().out
-    (tmp_path / "ledger.json").write_text(listed)
-    assert json.loads(listed)["entries"][1]["release"]["files"].keys() == {
-        "answers.csv",
-        "release.json",
-        "report.html",
-        "synthetic.csv",
-    }
-    for given in (ledger, str(tmp_path / "ledger.json")):
-        assert main(["verify", out, "--ledger", given, "--key", str(released / "holder.pub"), "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["holds"] is True
-        assert all(check["holds"] for check in found["checks"]), found
-    assert main(["verify", out]) == 0
-    assert "not checked: ledger" in capsys.readouterr().out
-    (tmp_path / "text").write_text("{no")
-    (tmp_path / "list").write_text('{"entries": [1]}')
-    for bad in (
-        ["verify", str(tmp_path)],
-        ["verify", out, "--key", str(released / "holder.key")],
-        ["verify", out, "--key", str(tmp_path / "none")],
-        ["verify", out, "--ledger", str(tmp_path / "none")],
-        ["verify", out, "--ledger", str(tmp_path / "text")],
-        ["verify", out, "--ledger", str(tmp_path / "list")],
-        ["key", str(released / "holder")],
-    ):
-        assert main(bad) == 2, bad
-        assert capsys.readouterr().err.count("\n") == 1
-
-
 def test_a_private_key_is_for_its_owner_alone_and_no_key_is_charged_nothing(released, tmp_path, capsys):
     assert (released / "holder.key").stat().st_mode & 0o077 == 0
     with qr.Ledger.open(released / "people.ledger") as ledger:

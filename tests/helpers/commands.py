@@ -1,4 +1,4 @@
-"""A table of people, its schema, and the command that releases it."""
+"""A table of people, its schema, and the command that releases it; and a file to serve two tables by."""
 
 from qrelease.apps.cli import main
 
@@ -21,6 +21,24 @@ categories = ["Ulm", "Bonn", "Rom"]
 missing = [""]
 """
 ROWS = "".join(f"{'FM'[i % 2]},{18 + i % 50},{['Ulm', 'Bonn', 'Rom', ''][i % 4]}\n" for i in range(400))
+
+SERVED = """
+[server]
+port = 0
+
+[datasets.people]
+data = "people.csv"
+schema = "people.json"
+ledger = "people.ledger"
+epsilon = 1
+
+[datasets.staff]
+data = "staff.csv"
+schema = "people.json"
+ledger = "staff.ledger"
+epsilon = 1
+"""
+"""The file of a server of two tables."""
 
 
 def release(*options: str, out: str = "out") -> int:

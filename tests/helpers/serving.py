@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from instead import Instead
 from worlds import PEOPLE, random_table
 
 from qrelease.apps.server.app import Handlers, Limits, application
@@ -21,6 +23,8 @@ from qrelease.release.curator import Curator
 
 CAP = PureDP(1.0)
 TABLE = random_table(PEOPLE, 20_000, 0)
+WOMEN = {"where": "sex = 'F'"}
+YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
 GENEROUS = Limits(rate=1e6, burst=1e6, seconds=120.0)  # a first start compiles kernels
 
 
@@ -141,3 +145,22 @@ def spent(path):
     """What the ledger's file says was spent."""
     with Ledger.open(path) as ledger:
         return 0.0 if ledger.spent is None else ledger.spent.epsilon
+
+
+def with_accounts(change):
+    """A service whose analysts' accounts are changed."""
+
+    def service_of(session, analysts):
+        @contextlib.contextmanager
+        def account(name):
+            with analysts.account(name) as found:
+                yield change(found)
+
+        return Service(session, Instead(analysts, account=account))
+
+    return service_of
+
+
+def with_answers(answers):
+    """A service whose session answers so: `answers(session, group, purse)`."""
+    return lambda session, analysts: Service(Instead(session, answers=partial(answers, session)), analysts)

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from qrelease.apps.cli import main
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.account import Part, account, best, lifetime, shares
@@ -142,18 +141,6 @@ def test_a_lifetime_in_rho_needs_a_delta_only_where_kinds_meet(tmp_path):
         lifetime([paths[0], paths[0]])
     with pytest.raises(LedgerError, match="no ledger"):
         lifetime([tmp_path / "d.ledger"])
-
-
-def test_the_command_line_tells_the_same(tmp_path, capsys):
-    assert main(["account", "parts", "1000*epsilon=0.01", "--delta", "1e-6"]) == 0
-    assert "optimal       epsilon=1.36545, delta=1e-06" in capsys.readouterr().out
-    assert main(["account", "share", "100", "--epsilon", "1", "--delta", "1e-6", "--json"]) == 0
-    assert capsys.readouterr().out.count('"rule"') == 5
-    ledger(tmp_path / "a.ledger", PureDP(1.0), [PureDP(0.25)])
-    assert main(["account", "ledgers", str(tmp_path / "a.ledger"), "--group", "2"]) == 0
-    assert "total   epsilon=2" in capsys.readouterr().out
-    assert main(["account", "parts", "rho=1", "epsilon=1,delta=1e-3"]) == 2
-    assert "no rule adds" in capsys.readouterr().err
 
 
 def test_the_best_rule_is_the_least(capsys):

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import qrelease as qr
-from qrelease.apps.cli import main
 from qrelease.release.card import HOLDERS, TO_FILL_IN, card, markdown
 
 ADULT = qr.data.adult(["sex", "income"])
@@ -70,19 +69,3 @@ def test_what_only_the_holder_knows_is_marked_until_it_is_given():
     for wrong in ({"nonsense": "x"}, {"name": 3}, {"name": " "}):
         with pytest.raises(qr.InvalidInput):
             card(release, wrong)
-
-
-def test_the_command_writes_markdown_or_json(tmp_path, capsys):
-    released().save(tmp_path / "out")
-    (tmp_path / "card.toml").write_text('name = "Adult, 1994"\n')
-    assert main(["card", str(tmp_path / "out"), "--fill", str(tmp_path / "card.toml")]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("# Deployment card")
-    assert "- **name**: Adult, 1994" in shown
-    assert shown.count(TO_FILL_IN) == len(HOLDERS) - 1
-    assert main(["card", str(tmp_path / "out"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["mechanism"]["name"] == "mwem"
-    (tmp_path / "bad.toml").write_text("name = ")
-    for file in ("bad.toml", "none.toml"):
-        assert main(["card", str(tmp_path / "out"), "--fill", str(tmp_path / file)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1

@@ -4,29 +4,16 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import Distribution, compare, laplace_distribution
 from qrelease.privacy.costs import Neighbours, PureDP
-from qrelease.statistics.sample_and_aggregate import STEPS, SampleAndAggregate, run_on_blocks
+from qrelease.statistics.sample_and_aggregate import STEPS, SampleAndAggregate
 from tests.statistics.doors import door
 
 FUNCTIONS = Path(__file__).parent / "functions.py"
 FRAMES = [{"x": np.array([1.0, 2.0])}, {"x": np.array([3.0, 18.0])}, {"x": np.array([4.0])}]
-
-
-def test_a_function_that_fails_has_no_answer_and_blocks_share_nothing():
-    found = run_on_blocks(f"{FUNCTIONS}:fails", FRAMES, 10.0, 1 << 32)
-    assert found[[0, 2]].tolist() == [1.0, 1.0]
-    assert np.isnan(found[1])
-
-
-def test_a_function_is_stopped_by_time_and_by_memory():
-    assert np.isnan(run_on_blocks(f"{FUNCTIONS}:sleeps", FRAMES[:1], 0.3, 1 << 32)).all()
-    assert np.isnan(run_on_blocks(f"{FUNCTIONS}:grows", FRAMES[:1], 10.0, 1 << 30)).all()
-    assert np.isnan(run_on_blocks(f"{FUNCTIONS}:gone", FRAMES[:1], 10.0, 1 << 32)).all()
 
 
 def test_a_regression_coefficient_is_estimated():
@@ -79,46 +66,3 @@ def test_one_record_moves_one_answer():
     ]
     assert (answers[0] != answers[1]).sum() <= 1
     assert all(0 <= a.min() <= a.max() <= STEPS for a in answers)
-
-
-HOSTILE = """
-import os, signal
-
-
-def f(block):
-    if 7.0 in block["x"]:
-        WHAT
-    return float(block["x"].mean())
-"""
-
-
-@pytest.mark.parametrize(
-    "what", ["os.read(0, 1 << 20)", "os.kill(os.getppid(), signal.SIGKILL)", "os.killpg(0, signal.SIGKILL)"]
-)
-def test_a_block_takes_no_answer_from_the_others(tmp_path, what):
-    file = tmp_path / "f.py"
-    file.write_text(HOSTILE.replace("WHAT", what))
-    frames = [{"x": np.full(3, float(i))} for i in range(10)]
-    found = run_on_blocks(f"{file}:f", frames, 20.0, 1 << 30)
-    others = [i for i in range(10) if i != 7]
-    np.testing.assert_array_equal(found[others], others)
-
-
-def test_a_block_does_not_see_those_that_follow(tmp_path):
-    file = tmp_path / "peek.py"
-    file.write_text("import sys\n\n\ndef f(block):\n    return float(len(sys.stdin.buffer.peek()))\n")
-    frames = [{"x": np.full(3, float(i))} for i in range(4)]
-    assert set(run_on_blocks(f"{file}:f", frames, 20.0, 1 << 30)) == {0.0}
-
-
-def test_a_block_does_not_find_those_before_it_in_memory_that_it_did_not_write(tmp_path):
-    """One function fills what it is given; the next looks for the records of that block in fresh arrays."""
-    (tmp_path / "looking.py").write_text(
-        "import numpy as np\n"
-        "def f(block):\n"
-        "    sizes = [len(block['x']) * k // 4 for k in range(1, 9)] * 8\n"
-        "    return float(sum((np.frombuffer(bytearray(np.empty(n))) == 1234.5).sum() for n in sizes))\n"
-    )
-    frames = [{"x": np.full(n, value)} for n in (30, 1000, 4000) for value in (1234.5, 0.0, 0.0)]
-    found = run_on_blocks(f"{tmp_path / 'looking.py'}:f", frames, 5.0, 1 << 32)
-    assert found[[1, 2, 4, 5, 7, 8]].tolist() == [0.0] * 6

@@ -1,7 +1,5 @@
 """The command line end to end: what it writes, and that every mistake is one line, exit code 2 and no charge."""
 
-import contextlib
-import io
 import os
 import re
 import signal
@@ -15,11 +13,8 @@ import pytest
 from commands import release
 
 from qrelease.apps.cli import COMMANDS, main
-from qrelease.apps.cli.shared import SILENT, elapsed
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
-from qrelease.privacy import ApproxDP
-from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release import writer
 
@@ -64,29 +59,6 @@ def test_the_help_names_all_kinds_of_workloads(capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     assert len(set(kinds)) == 5
     assert all(f"{kind}:" in text for kind in kinds)
-
-
-def test_costs_are_printed_short_and_refused_exactly(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert release("--epsilon", "0.1", "--delta", "1e-9", "--total-epsilon", "0.3", "--total-delta", "1e-8") == 0
-    for out in ("two", "three"):
-        last = release("--epsilon", "0.1", "--delta", "1e-9", out=out)
-    refusal = capsys.readouterr().err
-    assert last == 2, "three times 0.1 is more than 0.3"
-    assert "at most the epsilon=0.0999999, delta=7.99999e-09 that" in refusal, "rounded up, it would be refused"
-    assert main(["ledger", "show", "people.ledger"]) == 0
-    assert main(["ledger", "raise", "people.ledger", "--epsilon", "0.4"]) == 0
-    assert release("--epsilon", "0.1", "--delta", "1e-9", out="three") == 0
-    printed = capsys.readouterr().out
-    assert "spent   epsilon=0.2, delta=2e-09\nleft    epsilon=0.0999999, delta=7.99999e-09\n" in printed, "it fits"
-    assert "total now epsilon=0.4, delta=1e-08, spent epsilon=0.2, delta=2e-09\n" in printed
-    assert "spent in all: epsilon=0.3, delta=3e-09 of epsilon=0.4, delta=1e-08 (ledger" in printed
-    with Ledger.open(folder / "people.ledger") as ledger:
-        assert str(ledger.spent) != f"{ledger.spent:.6g}" == "epsilon=0.3, delta=3e-09"
-        assert f"{ledger.spent}" == str(ledger.spent)
-    Ledger.open(folder / "new", ApproxDP(0.3, 1e-9)).close()
-    capsys.readouterr()
-    assert main(["ledger", "show", "new"]) == 0
-    assert "left    epsilon=0.3, delta=1e-09\n" in capsys.readouterr().out
 
 
 def test_out_of_memory_is_one_line_that_names_a_size(
@@ -152,25 +124,6 @@ def test_what_a_kill_left_behind_is_no_obstacle(folder: Path, capsys: pytest.Cap
     assert sorted(f.name for f in (folder / "out").iterdir()) == [
         *("SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"),
     ]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("on", [io.StringIO, Terminal])
-def test_what_takes_long_is_seen_on_a_terminal_alone(on: type[io.StringIO]) -> None:
-    seen = on()
-    with contextlib.redirect_stderr(seen):
-        with elapsed("short"):
-            pass
-        assert "short" not in seen.getvalue()
-        with elapsed("releasing"):
-            deadline = time.monotonic() + (10 if seen.isatty() else SILENT + 0.3)
-            while "releasing: 00:0" not in seen.getvalue() and time.monotonic() < deadline:
-                time.sleep(0.01)
-    assert ("releasing: 00:0" in seen.getvalue()) == seen.isatty()
 
 
 def test_numbers_of_thousands_of_digits_are_one_line(in_folder, capsys):

@@ -19,7 +19,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.forecasts import forecast
 from qrelease.mechanisms.weighted_records import FittedRecords
-from qrelease.privacy import ZCDP, ApproxDP, PureDP
+from qrelease.privacy import ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 
@@ -82,15 +82,6 @@ def test_a_private_pgm_domain_is_a_schema(folder: Path) -> None:
         == 0
     )
     assert (folder / "out" / "synthetic.csv").read_text().startswith("a,b\n")
-
-
-def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "draft", "people.csv", "--out", "draft.toml"]) == 0
-    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 2
-    assert "not reviewed" in capsys.readouterr().err
-    text = (folder / "draft.toml").read_text()
-    (folder / "draft.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
-    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
 
 
 def test_a_file_in_another_dialect_is_released_where_it_is_said(
@@ -194,17 +185,6 @@ def test_a_bad_option_is_one_line_and_costs_nothing(
     assert message.startswith("qrelease: ")
     assert words in message
     assert sorted(folder.iterdir()) == before, "a refusal leaves nothing behind, not even a ledger"
-
-
-@pytest.mark.parametrize(
-    ("name", "words"), [("net", "is used from Python: qrelease.Net"), ("pmw", "PrivateMultiplicativeWeights")]
-)
-def test_a_mechanism_that_the_command_line_does_not_have_is_shown_the_way(
-    name: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        release("--mechanism", name)
-    assert words in capsys.readouterr().err
 
 
 def test_a_universe_too_large_is_refused_with_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -492,23 +472,6 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     assert default.weighted_records is None
     assert "more are slower and more accurate (default: by the noisy number of records and the cost)" in said
     assert f"measure marginals of at most K columns (default: {default.order})" in said
-
-
-def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert release("--epsilon", "10", "--delta", "0.1") == 0
-    assert capsys.readouterr().err.count("warning: ") == 1
-
-
-def test_an_epsilon_that_protects_nobody_is_asked_for_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert release("--epsilon", "50") == 2
-    assert "nothing was charged; say --weak if it is meant" in capsys.readouterr().err
-    command = ["release", "people.csv", "--schema", "people.toml", "--out", "out"]
-    assert main([*command, "--rho", "10"]) == 2, "the same in rho"
-    assert not (folder / "people.ledger").exists()
-    assert main([*command, "--rho", "0.1", "--ledger", "in-rho"]) == 0
-    with Ledger.open(folder / "in-rho") as ledger:
-        assert ledger.spent == ZCDP(0.1)
-    assert release("--epsilon", "50", "--weak", out="weak") == 0
 
 
 def test_a_full_disk_is_one_line_and_says_that_the_charge_stays(

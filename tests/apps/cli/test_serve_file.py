@@ -1,46 +1,9 @@
 """The file of `qrelease serve`: what it may say, and what is wrong with others, in one line each."""
 
-import subprocess
-import sys
 from urllib.parse import urlsplit
 
 import pytest
-
-from qrelease.apps.cli import main
-
-GOOD = """
-[server]
-port = 0
-
-[datasets.people]
-data = "people.csv"
-schema = "people.json"
-ledger = "people.ledger"
-epsilon = 1
-
-[datasets.staff]
-data = "staff.csv"
-schema = "people.json"
-ledger = "staff.ledger"
-epsilon = 1
-"""
-
-
-@pytest.fixture
-def served(tmp_path, capsys):
-    """Serve a file beside two tables; what is said, in one line."""
-
-    def serve(text, *options):
-        (tmp_path / "serve.toml").write_text(text)
-        for name in ("people", "staff"):
-            (tmp_path / f"{name}.csv").write_text("sex\n1\n")
-        (tmp_path / "people.json").write_text('{"sex": 2}')
-        assert main(["serve", str(tmp_path / "serve.toml"), *options]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert not [*tmp_path.glob("*.ledger")]
-        return line.replace(f"{tmp_path}/", "")
-
-    return serve
+from commands import SERVED
 
 
 @pytest.mark.parametrize(
@@ -69,8 +32,8 @@ def served(tmp_path, capsys):
     ],
 )
 def test_a_wrong_file_is_refused_before_there_is_a_ledger(served, tmp_path, old, new, said):
-    text = GOOD.replace(old, new.format(folder=tmp_path.name) if "{folder}" in new else new)
-    assert text != GOOD
+    text = SERVED.replace(old, new.format(folder=tmp_path.name) if "{folder}" in new else new)
+    assert text != SERVED
     line = served(text)
     assert said in line
     assert "secret" not in line
@@ -78,7 +41,7 @@ def test_a_wrong_file_is_refused_before_there_is_a_ledger(served, tmp_path, old,
 
 def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
     (tmp_path / "linked.csv").symlink_to(tmp_path / "people.csv")
-    assert "datasets people and staff have the same data" in served(GOOD.replace('"staff.csv"', '"linked.csv"'))
+    assert "datasets people and staff have the same data" in served(SERVED.replace('"staff.csv"', '"linked.csv"'))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +63,7 @@ def test_two_spellings_of_one_address_are_one_place(served, postgres, option, fi
     postgres.do("create table if not exists public.spelled (sex integer)")
     postgres.do("drop role if exists someone")
     postgres.do("create role someone login password 'else'")
-    text = GOOD
+    text = SERVED
     for name, place, table in (("people", first, "spelled"), ("staff", second, "public.Spelled")):
         written = place.format(port=postgres.port, owner=owner)
         suffix = "ledger" if option == "ledger" else "csv"
@@ -112,28 +75,8 @@ def test_two_spellings_of_one_address_are_one_place(served, postgres, option, fi
 def test_other_schemas_and_tables_of_one_server_are_other_places(served, postgres):
     """They are gone on with, to the next thing that is wrong."""
     place = postgres.url("x").partition("?")[0]
-    text = GOOD.replace("port = 0", "port = 0\nworkers = 0")
+    text = SERVED.replace("port = 0", "port = 0\nworkers = 0")
     for name in ("people", "staff"):
         text = text.replace(f'"{name}.ledger"', f'"{place}?schema={name}"')
         text = text.replace(f'"{name}.csv"', f'"{place}"\nquery = "{name}"')
     assert "workers must be at least 1" in served(text)
-
-
-def test_options_stand_in_the_file_or_on_the_command_line(served, capsys):
-    assert "--alpha must be written into serve.toml, not given beside it" in served(GOOD, "--alpha", "0.1")
-    assert "--port must be written into serve.toml, not given beside it" in served(GOOD, "--port", "1")
-    assert main(["serve", "--data", "people.csv", "--epsilon", "1"]) == 2
-    assert "serve needs a FILE of datasets, or else --schema, --ledger as well" in capsys.readouterr().err
-
-
-def test_what_is_wrong_with_a_table_is_said_as_by_a_server_of_one(tmp_path):
-    """In a process of its own, since it forks."""
-    (tmp_path / "serve.toml").write_text(GOOD.replace("epsilon = 1\n\n", "epsilon = 1\nalpha = 1e-11\n\n"))
-    (tmp_path / "people.csv").write_text("sex\n1\n")
-    (tmp_path / "people.json").write_text('{"sex": 2}')
-    command = [sys.executable, "-m", "qrelease", "serve", "serve.toml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert "alpha * records must be at least 2 counts" in line
-    assert not [*tmp_path.glob("*.ledger")]

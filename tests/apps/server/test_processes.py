@@ -10,7 +10,6 @@ import pytest
 from instead import Instead
 from serving import Client, admit, worker
 
-from qrelease.apps.cli import main
 from qrelease.apps.server import processes
 from qrelease.apps.server.service import Service
 from qrelease.privacy import PureDP
@@ -32,42 +31,6 @@ def test_an_idle_worker_keeps_up_with_the_others(path):
         while (not known or known[-1] is None) and time.monotonic() < deadline:
             time.sleep(0.01)
     assert known[-1] == PureDP(asked["cost"]["epsilon"])
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"--data": "nothing.csv"}, "nothing.csv cannot be read"),
-        ({"--schema": "nothing.toml"}, "nothing.toml cannot be read"),
-        ({"--port": "taken"}, "cannot listen on 127.0.0.1 port"),
-        ({"--port": "-1"}, "cannot listen on 127.0.0.1 port -1"),
-        ({"--workers": "0"}, "workers must be at least 1, got 0"),
-        ({"--alpha": "2"}, "alpha"),
-        ({"--alpha": "1e-11"}, "alpha * records must be at least 2 counts"),
-        ({"--epsilon": "0"}, "epsilon must be positive"),
-        ({"--epsilon": "1e-9"}, "too few records for answers"),
-        ({"--rate": "nan"}, "rate must be in 0.001..1e+09, got nan"),
-        ({"--rate": "0"}, "rate must be in"),
-        ({"--rate": "-1"}, "rate must be in"),
-        ({"--session": ""}, "session must be a text that is not empty"),
-        ({"--session": "a\udc80"}, "session must be a text that is not empty, got 'a\\udc80'"),
-        ({"--dataset": ""}, "dataset must be a text that is not empty"),
-    ],
-)
-def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, change, said):
-    (tmp_path / "people.csv").write_text("sex\n1\n")
-    (tmp_path / "people.json").write_text('{"sex": 2}')
-    options = {"--data": "people.csv", "--schema": "people.json", "--ledger": "people.ledger", "--epsilon": "1"}
-    options |= {"--port": "0", **change}
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        values = {"taken": str(taken.getsockname()[1])}
-        files_ = {k: str(tmp_path / v) if k in ("--data", "--schema", "--ledger") else v for k, v in options.items()}
-        arguments = [part for k, v in files_.items() for part in (k, values.get(v, v))]
-        assert main(["serve", *arguments]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert not (tmp_path / "people.ledger").exists()
 
 
 @pytest.fixture

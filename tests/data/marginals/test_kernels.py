@@ -382,16 +382,6 @@ def test_cells_far_from_each_other_agree_with_their_twins(name, dtype, shape):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12 if dtype is np.float64 else 1e-6, atol=1e-9 * y.size)
 
 
-def test_what_is_kept_of_cheap_queries_is_small():
-    """Next to narrow columns a wide one would make long runs, and a number for each of their cells."""
-    shape = (2, 2, 1 << 15, 2, 2, 2, 2, 2)
-    narrow = [a for a in range(8) if a != 2]
-    kept = sum(
-        Support.of(shape, axes, np.ones(1 << k)).tile.nbytes for k in (1, 2, 3) for axes in combinations(narrow, k)
-    )
-    assert kept < 1 << 20
-
-
 # --- transforms and counts ---------------------------------------------------------------------------------------
 
 

@@ -147,16 +147,6 @@ def test_codes_of_odd_values(value, expected):
     assert code_of(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(10**400, "inf"), (Fraction(-(10**400)), "-inf"), (2**53 + 1.0, "9007199254740992"), (0.5, "0.5")],
-)
-def test_numbers_are_shown_as_they_are_read(value, shown):
-    frame = pd.DataFrame({"x": pd.Series([value], dtype=object)})
-    with pytest.raises(InvalidInput, match=rf"row 0 \(from 0\): column 'x': value '{shown}' is not"):
-        Table.from_frame(frame, Domain.coded({"x": 2}))
-
-
 TWINS = [
     (-9, -9.0, np.int8(-9), np.float32(-9), Decimal("-9.00"), Fraction(-9)),
     (2.5, np.float32(2.5), Decimal("2.50"), Fraction(5, 2)),
@@ -277,32 +267,3 @@ def test_whole_numbers_past_those_that_floats_tell_apart_are_read_as_floats_in_e
     odd = pd.DataFrame({"x": pd.Series([*values, None], dtype=object)})
     for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values}), odd):
         assert Table.from_frame(frame, Domain([column])).codes(0)[: len(values)].tolist() == slow
-
-
-@pytest.mark.parametrize(
-    "marks", [(), ("2020-01-05",), ("20200105", "x"), ("2020-01-06T00:00:00", ""), ("2020-01-06T06:30:00+02:00", "nan")]
-)
-@pytest.mark.parametrize("outside", ["error", "clip", "missing"])
-def test_days_of_arrow_have_the_codes_of_their_texts(marks, outside):
-    """All at once by a table, but for those that a mark may mean, or that lie outside, which are looked up as texts."""
-    outside = "clip" if outside == "missing" and not marks else outside
-    attribute = Attribute("d", "date", edges=(18_262, 18_265, 18_270, 18_300), missing=marks, outside=outside)
-    inside = [dt.date(2020, 1, 1) + dt.timedelta(k) for k in range(38)]
-    for days in (
-        inside,
-        [*inside, dt.date(2019, 12, 31), dt.date(2020, 2, 8), dt.date(1, 1, 1), dt.date(9999, 12, 31)],
-    ):
-        expected = [refused_or(attribute, str(day)) for day in days]
-        if None in expected:
-            with pytest.raises(InvalidInput, match=r"row 38 .*2019-12-31"):
-                Table.from_frame(pa.table({"d": days}), Domain((attribute,)))
-        else:
-            for frame in (pa.table({"d": days}), pl.DataFrame({"d": days})):
-                assert Table.from_frame(frame, Domain((attribute,))).columns[0].tolist() == expected
-
-
-def refused_or(attribute, text):
-    try:
-        return attribute.encode(text)
-    except InvalidInput:
-        return None

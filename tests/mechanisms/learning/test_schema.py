@@ -1,14 +1,13 @@
 """A schema completed from the records: charged first, of shares of one cost, the same by every door."""
 
-import numpy as np
 import pandas as pd
 import pytest
+from towns import HOURS, OPEN, SEX, TOWN, frame
 
 import qrelease as qr
-from qrelease.apps.cli import main
 from qrelease.data.attribute import OTHER
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.schema import load, to_toml
+from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.mechanisms.learning.schema import LEARNING_SHARE, column_costs, divided, learn
@@ -21,21 +20,8 @@ from qrelease.privacy.resuming import public_part
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
-HOURS = Attribute("hours", "number", within=(0, 999), step=1, learn=8, missing=("",), outside="clip")
-TOWN = Attribute("town", "category", learn=5, missing=("", "NA"))
-SEX = Attribute("sex", "category", categories=("f", "m"))
-OPEN = Domain((HOURS, TOWN, SEX))
 TOTAL = ApproxDP(5.0, 1e-5)
 COST = ApproxDP(2.0, 1e-6)
-
-
-def frame(records=2000):
-    rng = np.random.default_rng(1)
-    town = np.array(["Ur", "Nippur", "Uruk", "Kish", "NA"])[rng.choice(5, records, p=[0.5, 0.3, 0.1, 0.05, 0.05])]
-    hours = np.where(rng.random(records) < 0.5, 40, rng.integers(0, 100, records))
-    made = pd.DataFrame({"hours": hours, "town": town, "sex": np.where(rng.random(records) < 0.5, "f", "m")})
-    made.loc[0, "town"] = "Eridu, where one person lives"
-    return made
 
 
 def curator(path=None, total=TOTAL, table=None, **ledger):
@@ -182,59 +168,6 @@ def test_no_rule_is_about_what_is_to_be_learned():
     other = Domain((*OPEN.attributes, Attribute("age", "coded", codes=3)), ("age = 0 and sex = 'f'",))
     made, _ = curator(table=Table.from_frame(frame(500).assign(age=1), other))
     assert made.learn(COST).domain.impossible == other.impossible
-
-
-@pytest.fixture
-def folder(in_folder):
-    frame(400).to_csv("towns.csv", index=False)
-    (in_folder / "draft.toml").write_text(to_toml(OPEN))
-    return in_folder
-
-
-LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]
-
-
-def test_the_command_charges_and_writes(folder, capsys):
-    assert main([*LEARN, "--delta", "1e-6", "--total-epsilon", "3", "--total-delta", "1e-5"]) == 0
-    assert "learn bins of hours: epsilon=1" in capsys.readouterr().out
-    domain = load("schema.toml")
-    assert domain["town"].categories[-1] == OTHER
-    again = [*LEARN[:-3], "again.toml", *LEARN[-2:], "--delta", "1e-6"]
-    assert main(again) == 0
-    assert "cost nothing now" in capsys.readouterr().out
-    assert load("again.toml") == domain
-    assert main(["release", "towns.csv", "--schema", "schema.toml", "--epsilon", "1", "--workload", "marginals:1"]) == 0
-    with Ledger.open(folder / "towns.ledger") as ledger:
-        assert ledger.spent == ApproxDP(3.0, 1e-6)
-
-
-def test_one_command_learns_and_releases(folder, capsys):
-    arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
-    assert main([*arguments, "--workload", "marginals:2", "--mechanism", "laplace"]) == 0
-    with Ledger.open(folder / "towns.ledger") as ledger:
-        assert ledger.spent.epsilon == pytest.approx(4.0)
-        assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 2
-    rows = pd.read_csv(folder / "towns-release" / "synthetic.csv")
-    assert set(rows["hours"].dropna()) <= set(range(1000))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (LEARN, "need a delta above 0"),
-        ([*LEARN, "--delta", "0"], "need a delta above 0"),
-        (["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "need a delta above 0"),
-        (["release", "towns.csv", "--schema", "draft.toml", "--rho", "1"], "must be PureDP or ApproxDP"),
-        (["evaluate", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "must be learned"),
-    ],
-)
-def test_what_is_wrong_is_one_line_and_costs_nothing(folder, capsys, arguments, told):
-    assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert len(error.strip().splitlines()) == 1
-    assert not (folder / "towns.ledger").exists()
-    assert not (folder / "schema.toml").exists()
 
 
 @pytest.mark.parametrize(

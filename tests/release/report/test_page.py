@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pages import Page
-from worlds import PEOPLE, coded, mixed, random_table
+from reports import mwem, released
+from worlds import PEOPLE, coded, mixed
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import BudgetExceeded
@@ -26,11 +27,9 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.costs import Spend
-from qrelease.privacy.ledger import Ledger
 from qrelease.queries.oracles import PredicateOracle
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
-from qrelease.release.curator import Curator
 from qrelease.release.reader import load
 from qrelease.release.report.page import html
 from qrelease.release.report.svg import count, text
@@ -44,18 +43,6 @@ HOSTILE = Domain(
         Attribute("n", "coded", codes=1),
     )
 )
-
-
-def released(mechanism, workload, cost, neighbours="add-remove", dataset="people", entropy=None, rows=400):
-    """A release of random records; without an entropy of its own the same every time, though not marked as insecure."""
-    table = random_table(workload.domain, rows, seed=1)
-    with Ledger.open(None, cost, dataset=dataset, neighbours=neighbours) as ledger:
-        made = Curator(table, ledger, entropy or Entropy.insecure(0)).release(mechanism, workload, cost)
-    return made if entropy else replace(made, insecure=False, insecure_seed=None)
-
-
-def mwem(**options):
-    return released(MWEM(rounds=2), Workload.marginals(PEOPLE, 2), ApproxDP(1.0, 1e-6), **options)
 
 
 def test_the_page_is_whole_and_loads_and_runs_nothing():
@@ -200,18 +187,6 @@ def test_a_release_that_misses_its_own_measurements_says_so():
     assert "<strong>This release misses its own measurements.</strong> Only" in html(replace(found, measurements=wrong))
 
 
-def test_bins_of_unequal_width_are_drawn_by_density():
-    domain = Domain((Attribute("age", "number", edges=(0, 10, 20, 40), integer=True),))
-    release = released(Laplace(), Workload.marginals(domain, 1), PureDP(1e6))
-    counts = release.answers()
-    page = html(release)
-    assert "drawn by density" in page
-    steps = re.search('class="bar" d="M([^Z]*)Z', page).group(1)
-    corners = [tuple(map(float, corner.split())) for corner in steps.split("L")]
-    areas = [(x - before) * (130 - y) for (before, _), (x, y) in zip(corners[:6:2], corners[1:6:2], strict=True)]
-    np.testing.assert_allclose(np.array(areas) / sum(areas), counts / counts.sum(), rtol=0.02)
-
-
 def test_a_choice_is_given_with_its_reasons():
     found = released(Auto(), Workload.marginals(PEOPLE, 2), PureDP(1.0))
     page = html(found)
@@ -275,27 +250,6 @@ def test_long_tables_are_cut_and_say_so():
     found = Page(html(release))
     assert "and 52 more" in found.text
     assert found.tags["details"] == 2
-
-
-def test_columns_are_drawn_with_what_was_measured():
-    release = mwem()
-    page = html(release)
-    pairs = {m.group.axes for m in release.measurements if len(m.group.axes) == 2}
-    assert Page(page).tags["svg"] == 3 + len(pairs)
-    assert page.count('class="dot"') == sum(PEOPLE.shape)  # singles are measured by themselves
-    for axis, name in enumerate(PEOPLE.names):
-        values = release.answer(Workload.marginals(PEOPLE, [[name]]))
-        label = PEOPLE.attributes[axis].labels[int(values.argmax())]
-        assert f'aria-label="{text(name)}: {text(label)} {count(values.max())}' in page
-
-
-def test_answers_without_a_table_are_drawn_as_far_as_they_go():
-    few = Page(html(released(Laplace(), Workload.marginals(PEOPLE, [["sex", "grade"]]), PureDP(1.0))))
-    assert few.tags["svg"] == 2 + 1
-    assert "1 further columns are not drawn" in few.text
-    none = Page(html(released(Laplace(), Workload.ranges(PEOPLE, "grade"), PureDP(1.0))))
-    assert none.tags["svg"] == 0
-    assert "The columns" not in none.text
 
 
 def test_other_queries_are_listed_with_their_answers():

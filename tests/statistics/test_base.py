@@ -1,6 +1,5 @@
 """The contract of `statistics.base`, for every statistic of the list."""
 
-import json
 from itertools import pairwise
 
 import pytest
@@ -12,7 +11,6 @@ from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 from qrelease.statistics.base import Statistic
-from qrelease.statistics.estimate import Estimate
 from tests.statistics.conformance import CASES, contained, estimated, parameter_names, people
 from tests.statistics.doors import door
 from tests.statistics.more_cases import MORE
@@ -98,17 +96,6 @@ def test_the_interval_contains_the_value(case):
         assert contained(found.value, found.interval), found
         assert found.method
         assert found.covers
-
-
-@cases
-def test_it_is_saved_and_read_back(case, tmp_path):
-    found, _ = estimated(case, people(max(400, case.least)))
-    found.save(tmp_path / "estimate")
-    assert Estimate.load(tmp_path / "estimate") == found
-    assert "INSECURE" in (tmp_path / "estimate.html").read_text(encoding="utf-8")
-    assert json.loads((tmp_path / "estimate.json").read_text(encoding="utf-8"))["value"] is not None or not found.value
-    with pytest.raises(QReleaseError, match="there already"):
-        found.save(tmp_path / "estimate")
 
 
 @cases

@@ -1,29 +1,21 @@
-"""The server: tokens, budgets, keys, limits, and what is on disk after whatever goes wrong."""
+"""The service: answers, quotes, budgets, keys, and what is on disk after whatever goes wrong."""
 
 import asyncio
-import contextlib
 import json
-import logging
 import re
 import sqlite3
-import threading
 import time
-from dataclasses import astuple, replace
-from functools import partial
+from dataclasses import astuple
 from hashlib import sha256
-from importlib.resources import files
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from instead import Instead
 from replies import problem, read
-from serving import CAP, GENEROUS, TABLE, Client, admit, spent, worker
-from worlds import PEOPLE, PROPERTY, coded, random_table
+from serving import CAP, TABLE, WOMEN, YOUNG, Client, admit, spent, with_accounts, with_answers, worker
+from worlds import PEOPLE
 
 from qrelease.apps.cli import main
-from qrelease.apps.server.openapi import MAX_VALUES
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
 from qrelease.apps.server.service import Service
@@ -38,10 +30,6 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import row_digest
 from qrelease.queries.classes import Conjunctions
 from qrelease.release.curator import Curator
-
-WOMEN = {"where": "sex = 'F'"}
-YOUNG = {"range": {"column": "age", "low": "0", "high": "39"}}
-
 
 # --- answers
 
@@ -160,25 +148,6 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
         assert takes[0]["epsilon"] > 1.5 * takes[1]["epsilon"] > 0  # the root of a sum
 
 
-def with_accounts(change):
-    """A service whose analysts' accounts are changed."""
-
-    def service_of(session, analysts):
-        @contextlib.contextmanager
-        def account(name):
-            with analysts.account(name) as found:
-                yield change(found)
-
-        return Service(session, Instead(analysts, account=account))
-
-    return service_of
-
-
-def with_answers(answers):
-    """A service whose session answers so: `answers(session, group, purse)`."""
-    return lambda session, analysts: Service(Instead(session, answers=partial(answers, session)), analysts)
-
-
 def test_alike_queries_are_quoted_once(path):
     """Of a request: a batch of repetitions keeps nobody waiting, and what a price takes is worked out once."""
     seen = []
@@ -199,20 +168,6 @@ def test_alike_queries_are_quoted_once(path):
     assert len(quotes) == 40
     assert all(q == quotes[0] for q in quotes)
     assert quotes[0]["cost"] == quotes[0]["takes"]
-
-
-def test_schema_budget_and_synthetic_records(server):
-    schema = server.get("/v1/schema").json
-    assert [c["name"] for c in schema["columns"]] == list(PEOPLE.names)
-    assert all(server.ask({"where": c}).status == 200 for c in schema["columns"][1]["conditions"])
-    budget = server.get("/v1/budget").json
-    assert budget["name"] == "ada"
-    assert budget["analyst"]["spent"] == budget["server"]["spent"] != None  # noqa: E711
-    records = server.get("/v1/synthetic?rows=7").json
-    assert records["columns"] == list(PEOPLE.names)
-    assert len(records["rows"]) == 7
-    assert all(len(row) == len(PEOPLE) for row in records["rows"])
-    assert server.get("/v1/synthetic?rows=7&format=csv").content.count(b"\n") == 8
 
 
 def test_a_history_is_ones_own(server, path):
@@ -344,17 +299,6 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
 # --- tokens
 
 
-def test_a_token_is_needed_and_is_stored_nowhere(server, path):
-    for token in (None, "x", server.token[:-1] + ("a" if server.token[-1] != "a" else "b"), "é", "x" * 300):
-        reply = Client(server.app, token).get("/v1/schema")
-        problem(reply, 401)
-        assert reply.headers["www-authenticate"] == "Bearer"
-    stored = b"".join(p.read_bytes() for p in path.parent.iterdir())
-    assert server.token.encode() not in stored
-    assert b"ada" in stored
-    assert Client(server.app).get("/health").status == 200
-
-
 def test_the_command_line_admits_and_revokes(path, capsys):
     with worker(path) as app:
         assert main(["analyst", "add", "ada", "--ledger", str(path), "--epsilon", "0.5"]) == 0
@@ -371,77 +315,7 @@ def test_the_command_line_admits_and_revokes(path, capsys):
         problem(Client(app, token).get("/v1/budget"), 401)
 
 
-# --- limits and malformed requests
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (b"", 400),
-        (b"{", 400),
-        (b'{"where": NaN}', 400),
-        (b"\xff", 400),
-        (b"[" * 60_000, 400),
-        (b" " * 70_000, 413),
-        (b"null", 400),
-        (b'{"where": "grade = 1", "where": "grade = 2"}', 400),
-        (b'{"range": {"column": "age", "low": "0", "high": "9", "high": "39"}}', 400),
-        (json.dumps({"where": "sex = 'F'"}).encode("utf-16"), 400),
-        (json.dumps({"where": "sex = 'F'"}).encode("utf-8-sig"), 400),
-        ({"where": 1}, 400),
-        ({"where": ""}, 400),
-        ({"where": "x" * 5000}, 400),
-        (b'{"where": "\\ud800"}', 400),
-        ({"where": "sex = 'F'", "marginal": ["sex"]}, 400),
-        ({"marginal": []}, 400),
-        ({"range": {"column": "age"}}, 400),
-        ({"range": {"column": "age", "low": "0", "high": "9", "more": 1}}, 400),
-        ({"where": "sex ="}, 422),
-        ({"where": "height > 3"}, 422),
-        ({"where": "(" * 4000}, 422),
-        ({"marginal": ["height"]}, 422),
-        ({"marginal": ["sex", "sex"]}, 422),
-        ({"range": {"column": "age' or \"x", "low": "'", "high": '"'}}, 422),
-        ({"range": {"column": "sex", "low": "F", "high": "M"}}, 422),
-    ],
-)
-def test_what_is_malformed_is_refused_with_one_line(server, path, body, status):
-    problem(server.ask(body), status)
-    assert spent(path) == 0
-
-
-def test_requests_have_limits(server, path):
-    problem(server.post("/v1/batch", {"queries": [WOMEN] * 101}), 400)
-    problem(server.post("/v1/batch", {"queries": [{"marginal": list(PEOPLE.names)}] * 100}), 422)
-    problem(server.send("POST", "/v1/query", b"{}", {"idempotency-key": "k", "content-type": "text/plain"}), 415)
-    problem(server.send("POST", "/v1/query", json.dumps(WOMEN).encode(), {"content-type": "application/json"}), 400)
-    problem(server.ask(WOMEN, "k" * 129), 400)
-    for path_ in ("/v1/synthetic?rows=0", "/v1/synthetic?rows=100001", "/v1/history?count=x", "/v1/history/-1"):
-        problem(server.get(path_), 400)
-    problem(server.get("/v2"), 404)
-    problem(server.send("DELETE", "/v1/query", b"", {}), 405)
-    assert spent(path) == 0
-
-
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_anything_is_bought(
-    tmp_path, capsys, neighbours
-):
-    (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,2\n" * 100)
-    (tmp_path / "people.json").write_text('{"a": 2, "b": 3}')
-    ledger = tmp_path / "people.ledger"
-    given = f"serve --data {tmp_path}/people.csv --schema {tmp_path}/people.json --ledger {ledger} --records 200"
-    for alpha, reason in (
-        ("0.001", "alpha * records must be at least 2"),
-        ("0.02", "alpha=0.02 of 200 records is out of"),
-    ):
-        assert (
-            main([*given.split(), "--port", "0", "--neighbours", neighbours, "--epsilon", "0.5", "--alpha", alpha]) == 2
-        )
-        message = capsys.readouterr().err
-        assert reason in message
-        assert message.count("\n") == 1
-        assert not ledger.exists()
+# --- limits
 
 
 def test_a_session_is_gone_on_with_whatever_number_of_records_is_given(path):
@@ -450,16 +324,6 @@ def test_a_session_is_gone_on_with_whatever_number_of_records_is_given(path):
         first = curator.open(Online(), CAP, key="k").answer("sex = 'F'")
         again = curator.open(Online(records=20_000), CAP, key="k").answer("sex = 'F'")
         assert (again.value, again.source) == (first.value, "cached")
-
-
-def test_the_cells_of_a_request_are_bounded(path):
-    """Each condition on both columns is about their 2^16 cells: four are a request's 2^18."""
-    cells = [{"where": f"a = {i} and b = 0"} for i in range(5)]
-    with worker(path, table=random_table(coded(256, 256), 20_000, 0)) as app:
-        ada = Client(app, admit(path, "ada"))
-        assert ada.post("/v1/quote", {"queries": cells[:4]}).status == 200
-        assert "span at most 262,144 cells" in problem(ada.post("/v1/batch", {"queries": cells}), 422)
-    assert spent(path) == 0
 
 
 def test_what_is_kept_for_an_analyst_is_bounded(server, path):
@@ -554,91 +418,6 @@ def test_nothing_is_learned_while_a_request_is_on_its_way(path):
         asyncio.run(never())
 
 
-def test_health_does_not_wait_for_transactions(path):
-    done, going, gone = [], threading.Event(), []
-
-    def slow(*_):
-        done.append("begun")
-        going.wait(60)
-        done.append("ended")
-
-    def failing(method):
-        def tried(*arguments):
-            if gone:
-                raise LedgerError("gone")
-            return method(*arguments)
-
-        return tried
-
-    def service_of(*given):
-        service = Service(*given)
-        return Instead(service, budget=slow, catch_up=failing(service.catch_up))
-
-    with worker(path, service_of=failing(service_of)) as app:
-        ada = Client(app, admit(path, "ada"))
-
-        async def both():
-            waiting = asyncio.create_task(ada.exchange("GET", "/v1/budget", [b""], {}))
-            while not done:
-                await asyncio.sleep(0.01)
-            assert (await ada.exchange("GET", "/health", [b""], {})).status == 200
-            assert done == ["begun"]
-            going.set()
-            await waiting
-
-        asyncio.run(both())
-        gone.append(1)
-        problem(ada.ask(WOMEN), 503)
-        problem(ada.get("/health"), 503)
-        gone.clear()
-        deadline = time.monotonic() + 10
-        while ada.get("/health").status != 200 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert ada.get("/health").status == 200  # though nobody asked
-
-
-def test_a_response_holds_so_many_values(path):
-    columns = 32
-    with worker(path, table=random_table(coded(2, *[1] * (columns - 1)), 20_000, 0)) as app:
-        ada = Client(app, admit(path, "ada"))
-        assert len(ada.get(f"/v1/synthetic?rows={MAX_VALUES // columns}").json["rows"]) == MAX_VALUES // columns
-        refused = problem(ada.get(f"/v1/synthetic?rows={MAX_VALUES // columns + 1}"), 400)
-        assert refused.endswith(f"ask for {MAX_VALUES // columns:,} rows")
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-WORDS = st.sampled_from(
-    ["sex", "age", "=", "in", "'F'", "20..39", "and", "or", "not", "(", ")", "{", "}", ",", "?", "is"]
-)
-TEXTS = st.lists(WORDS, max_size=8).map(" ".join) | st.text(max_size=12)
-QUERIES = (
-    st.builds(lambda text: {"where": text}, TEXTS)
-    | st.builds(lambda names: {"marginal": names}, st.lists(st.sampled_from([*PEOPLE.names, "x"]), max_size=4))
-    | st.builds(lambda *v: {"range": dict(zip(("column", "low", "high"), v, strict=True))}, TEXTS, TEXTS, TEXTS)
-    | JSON
-)
-
-
-def test_no_body_makes_it_fail(tmp_path):
-    with worker(tmp_path / "people.ledger") as app:
-        ada = Client(app, admit(tmp_path / "people.ledger", "ada"))
-
-        @PROPERTY
-        @given(QUERIES | st.lists(QUERIES, max_size=3).map(lambda found: {"queries": found}))
-        def check(body):
-            for path in ("/v1/query", "/v1/batch", "/v1/quote"):
-                reply = ada.post(path, body)
-                assert reply.status in (200, 400, 402, 422), reply.content
-                if reply.status != 200:
-                    problem(reply, reply.status)
-
-        check()
-
-
 # --- troubles
 
 
@@ -660,23 +439,6 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(path, caplog):
         assert first["source"] == "measured"
         assert spent(path) == first["cost"]["epsilon"]
     assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
-
-
-def test_what_takes_too_long_is_told_to_ask_again_and_finds_its_answer(path):
-    waits = [0.3]
-
-    def slow(session, *asked):
-        time.sleep(waits.pop() if waits else 0)
-        return session.answers(*asked)
-
-    with worker(path, limits=replace(GENEROUS, seconds=0.1), service_of=with_answers(slow)) as app:
-        ada = Client(app, admit(path, "ada"))
-        reply = ada.ask(WOMEN, "k")
-        problem(reply, 503)
-        assert reply.headers["retry-after"] == "1"
-        time.sleep(0.4)
-        assert ada.ask(WOMEN, "k").json["answers"][0]["source"] == "measured"
-        assert ada.get("/v1/budget").json["requests"] == 1
 
 
 @pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])
@@ -737,32 +499,6 @@ def test_one_requests_fault_is_not_the_others(path):
     assert [r.status for r in replies] == [200, 500, 200]
     costs = [r.json["answers"][0]["cost"] for r in (replies[0], replies[2])]
     assert spent(path) == pytest.approx(sum(c["epsilon"] for c in costs))
-
-
-def test_nothing_of_a_request_is_logged(server, caplog):
-    caplog.set_level(logging.DEBUG)
-    server.ask({"where": "sex = 'F' and grade = 1"}, "a-secret-key")
-    problem(server.ask({"where": "a secret"}), 422)
-    Client(server.app, "a-secret-token").get("/v1/schema")
-    text = caplog.text
-    assert not [w for w in (server.token, "secret", "sex", "ada") if w in text]
-
-
-def test_a_fault_tells_nothing(path, caplog):
-    """Neither one in the thread of the loop nor one in a transaction."""
-
-    def fail(*_):
-        raise RuntimeError("a private number: 17")
-
-    class Failing(Transactions):
-        async def do(self, *_):
-            fail()
-
-    for broken in ({"transactions_of": Failing}, {"service_of": with_answers(fail)}):
-        with worker(path.with_name(f"{len(caplog.messages)}.ledger"), **broken) as app:
-            ada = Client(app, admit(path.with_name(f"{len(caplog.messages)}.ledger"), "ada"))
-            assert "17" not in problem(ada.ask({"where": "grade = 2"}), 500)
-    assert caplog.messages == ["a fault: RuntimeError"] * 2
 
 
 def test_a_damaged_ledger_is_noticed(path):
@@ -861,24 +597,6 @@ def test_what_a_revoked_analyst_still_asks_is_refused_in_the_transaction(server,
     assert spent(path) == before
     for page in ("schema", "budget", "history", "history/1", "synthetic"):
         assert server.get(f"/v1/{page}").status == 401, "at once, and everywhere"
-
-
-# --- the page and the document
-
-
-def test_pages_are_self_contained_and_locked_down(server):
-    pages = ["/", "/docs", "/static/page.js", "/static/chart.js", "/static/docs.js", "/static/style.css"]
-    texts = [Client(server.app).get(page).content.decode() for page in pages[:2]]
-    icons = ["/" + re.search(r'<link rel="icon" href="([^"/][^"]+)">', text)[1] for text in texts]
-    for page in [*pages, *icons]:
-        reply = Client(server.app).get(page)
-        assert reply.status == 200
-        assert "default-src 'none'" in reply.headers["content-security-policy"]
-        assert reply.headers["x-content-type-options"] == "nosniff"
-    for file in (files("qrelease.apps.server") / "static").iterdir():
-        text = file.read_text(encoding="utf-8")
-        assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}
-        assert not re.search(r"innerHTML|eval\(|style=|onclick|document\.write", text)
 
 
 def test_a_disk_that_is_full_in_the_midst_undoes_all(path):

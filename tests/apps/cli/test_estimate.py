@@ -1,0 +1,45 @@
+"""`qrelease estimate`: printed, charged and saved; what is wrong is one line and leaves no ledger."""
+
+import json
+
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.statistics.estimate import Estimate
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A table of 2000 and its schema, as files."""
+    (tmp_path / "people.csv").write_text("age\n" + "\n".join(str(i % 80) for i in range(2000)) + "\n", encoding="utf-8")
+    (tmp_path / "schema.json").write_text('{"age": 100}', encoding="utf-8")
+    return tmp_path
+
+
+def run(people, *arguments):
+    return main(["estimate", str(people / "people.csv"), *arguments, "--schema", str(people / "schema.json")])
+
+
+def test_an_estimate_is_printed_charged_and_saved(people, capsys):
+    out = str(people / "age")
+    assert run(people, "mean:age", "--epsilon", "1", "--total-epsilon", "2", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "interval" in said
+    assert "spent in all: epsilon=1 of epsilon=2" in said
+    found = Estimate.load(people / "age")
+    assert found.interval[0] < 39.5 < found.interval[1]
+    assert not found.insecure
+    assert run(people, "quantile:age,q=0.25", "--epsilon", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == {"column": "age", "q": 0.25, "interval": True}
+    assert run(people, "mean:age", "--epsilon", "1") == 2
+    assert "budget" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["mean", "mode:age", "mean:age,up=3", "mean:age,low=a-b", "mean:size", "mean:age,low=5,high=2", "quantile:age,q=1"],
+)
+def test_what_is_wrong_is_one_line_and_leaves_no_ledger(people, capsys, wrong):
+    assert run(people, wrong, "--epsilon", "1") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not list(people.glob("*.ledger"))

@@ -1,0 +1,28 @@
+"""`qrelease plan`: a plan as text or as JSON."""
+
+import json
+
+import pytest
+
+from qrelease.apps.cli import main
+from qrelease.evaluation.planning import CONTENDERS
+
+
+@pytest.fixture
+def schema(tmp_path):
+    path = tmp_path / "domain.json"
+    path.write_text('{"a": 6, "b": 2}')
+    return path
+
+
+@pytest.mark.usefixtures("no_search", "quick_nets")
+def test_the_command(schema, capsys):
+    arguments = ["plan", "--schema", str(schema), "--workload", "ranges:a", "--n", "50000", "--target-error", "0.02"]
+    assert main([*arguments, "--columns", "a", "--trials", "1"]) == 0
+    assert "epsilon for 0.02" in capsys.readouterr().out
+    assert main([*arguments, "--trials", "0", "--epsilon", "1", "--delta", "1e-9", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["cost"] == {"epsilon": 1.0, "delta": 1e-9}
+    assert [q["mechanism"] for q in content["quotes"]] == list(CONTENDERS)
+    assert main(["plan", "--schema", str(schema), "--n", "10"]) == 2
+    assert capsys.readouterr().err == "qrelease: a plan needs a target error, an epsilon, or both\n"

@@ -1,0 +1,74 @@
+"""`qrelease schema`: drafts that are refused until reviewed, and schemas learned for a charge."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from towns import OPEN, frame
+
+from qrelease.apps.cli import main
+from qrelease.data.attribute import OTHER
+from qrelease.data.schema import load, to_toml
+from qrelease.privacy import ApproxDP
+from qrelease.privacy.ledger import Ledger
+
+LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]
+
+
+@pytest.fixture
+def towns(in_folder):
+    frame(400).to_csv("towns.csv", index=False)
+    (in_folder / "draft.toml").write_text(to_toml(OPEN))
+    return in_folder
+
+
+def test_the_command_charges_and_writes(towns, capsys):
+    assert main([*LEARN, "--delta", "1e-6", "--total-epsilon", "3", "--total-delta", "1e-5"]) == 0
+    assert "learn bins of hours: epsilon=1" in capsys.readouterr().out
+    domain = load("schema.toml")
+    assert domain["town"].categories[-1] == OTHER
+    again = [*LEARN[:-3], "again.toml", *LEARN[-2:], "--delta", "1e-6"]
+    assert main(again) == 0
+    assert "cost nothing now" in capsys.readouterr().out
+    assert load("again.toml") == domain
+    assert main(["release", "towns.csv", "--schema", "schema.toml", "--epsilon", "1", "--workload", "marginals:1"]) == 0
+    with Ledger.open(towns / "towns.ledger") as ledger:
+        assert ledger.spent == ApproxDP(3.0, 1e-6)
+
+
+def test_one_command_learns_and_releases(towns, capsys):
+    arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
+    assert main([*arguments, "--workload", "marginals:2", "--mechanism", "laplace"]) == 0
+    with Ledger.open(towns / "towns.ledger") as ledger:
+        assert ledger.spent.epsilon == pytest.approx(4.0)
+        assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 2
+    rows = pd.read_csv(towns / "towns-release" / "synthetic.csv")
+    assert set(rows["hours"].dropna()) <= set(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (LEARN, "need a delta above 0"),
+        ([*LEARN, "--delta", "0"], "need a delta above 0"),
+        (["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "need a delta above 0"),
+        (["release", "towns.csv", "--schema", "draft.toml", "--rho", "1"], "must be PureDP or ApproxDP"),
+        (["evaluate", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "must be learned"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_costs_nothing(towns, capsys, arguments, told):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (towns / "towns.ledger").exists()
+    assert not (towns / "schema.toml").exists()
+
+
+def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "draft", "people.csv", "--out", "draft.toml"]) == 0
+    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 2
+    assert "not reviewed" in capsys.readouterr().err
+    text = (folder / "draft.toml").read_text()
+    (folder / "draft.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+    assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0

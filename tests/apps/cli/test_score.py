@@ -1,0 +1,26 @@
+"""`qrelease score`: scores that are charged to the ledger of the data."""
+
+import qrelease as qr
+from qrelease.apps.cli import main
+
+
+def test_the_command_charges_the_ledger_of_the_data(tmp_path, capsys):
+    (tmp_path / "people.csv").write_text("a,b,c\n" + "".join(f"{i % 2},{i % 2},{i % 3}\n" for i in range(300)))
+    (tmp_path / "fake.csv").write_text("a,b,c\n" + "".join(f"{i % 2},1,{i % 3}\n" for i in range(90)))
+    (tmp_path / "schema.json").write_text('{"a": 2, "b": 2, "c": 3}')
+    words = [
+        "score",
+        str(tmp_path / "people.csv"),
+        str(tmp_path / "fake.csv"),
+        "--schema",
+        str(tmp_path / "schema.json"),
+    ]
+    assert main([*words, "--epsilon", "1"]) == 2
+    assert "there is no ledger" in capsys.readouterr().err
+    qr.Ledger.open(tmp_path / "people.ledger", qr.PureDP(1.0)).close()
+    assert main([*words, "--epsilon", "0.5"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("marginal-scores  1-marginal ")
+    assert "cost      epsilon=0.5, add-remove" in shown
+    with qr.Ledger.open(tmp_path / "people.ledger") as ledger:
+        assert ledger.spent == qr.PureDP(0.5)

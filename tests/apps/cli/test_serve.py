@@ -1,0 +1,87 @@
+"""`qrelease serve`: what it needs, and what is wrong, in one line."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+from commands import SERVED
+
+from qrelease.apps.cli import main
+
+
+def test_options_stand_in_the_file_or_on_the_command_line(served, capsys):
+    assert "--alpha must be written into serve.toml, not given beside it" in served(SERVED, "--alpha", "0.1")
+    assert "--port must be written into serve.toml, not given beside it" in served(SERVED, "--port", "1")
+    assert main(["serve", "--data", "people.csv", "--epsilon", "1"]) == 2
+    assert "serve needs a FILE of datasets, or else --schema, --ledger as well" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_table_is_said_as_by_a_server_of_one(tmp_path):
+    """In a process of its own, since it forks."""
+    (tmp_path / "serve.toml").write_text(SERVED.replace("epsilon = 1\n\n", "epsilon = 1\nalpha = 1e-11\n\n"))
+    (tmp_path / "people.csv").write_text("sex\n1\n")
+    (tmp_path / "people.json").write_text('{"sex": 2}')
+    command = [sys.executable, "-m", "qrelease", "serve", "serve.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "alpha * records must be at least 2 counts" in line
+    assert not [*tmp_path.glob("*.ledger")]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"--data": "nothing.csv"}, "nothing.csv cannot be read"),
+        ({"--schema": "nothing.toml"}, "nothing.toml cannot be read"),
+        ({"--port": "taken"}, "cannot listen on 127.0.0.1 port"),
+        ({"--port": "-1"}, "cannot listen on 127.0.0.1 port -1"),
+        ({"--workers": "0"}, "workers must be at least 1, got 0"),
+        ({"--alpha": "2"}, "alpha"),
+        ({"--alpha": "1e-11"}, "alpha * records must be at least 2 counts"),
+        ({"--epsilon": "0"}, "epsilon must be positive"),
+        ({"--epsilon": "1e-9"}, "too few records for answers"),
+        ({"--rate": "nan"}, "rate must be in 0.001..1e+09, got nan"),
+        ({"--rate": "0"}, "rate must be in"),
+        ({"--rate": "-1"}, "rate must be in"),
+        ({"--session": ""}, "session must be a text that is not empty"),
+        ({"--session": "a\udc80"}, "session must be a text that is not empty, got 'a\\udc80'"),
+        ({"--dataset": ""}, "dataset must be a text that is not empty"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path, capsys, change, said):
+    (tmp_path / "people.csv").write_text("sex\n1\n")
+    (tmp_path / "people.json").write_text('{"sex": 2}')
+    options = {"--data": "people.csv", "--schema": "people.json", "--ledger": "people.ledger", "--epsilon": "1"}
+    options |= {"--port": "0", **change}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {"taken": str(taken.getsockname()[1])}
+        files_ = {k: str(tmp_path / v) if k in ("--data", "--schema", "--ledger") else v for k, v in options.items()}
+        arguments = [part for k, v in files_.items() for part in (k, values.get(v, v))]
+        assert main(["serve", *arguments]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not (tmp_path / "people.ledger").exists()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_anything_is_bought(
+    tmp_path, capsys, neighbours
+):
+    (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,2\n" * 100)
+    (tmp_path / "people.json").write_text('{"a": 2, "b": 3}')
+    ledger = tmp_path / "people.ledger"
+    given = f"serve --data {tmp_path}/people.csv --schema {tmp_path}/people.json --ledger {ledger} --records 200"
+    for alpha, reason in (
+        ("0.001", "alpha * records must be at least 2"),
+        ("0.02", "alpha=0.02 of 200 records is out of"),
+    ):
+        assert (
+            main([*given.split(), "--port", "0", "--neighbours", neighbours, "--epsilon", "0.5", "--alpha", alpha]) == 2
+        )
+        message = capsys.readouterr().err
+        assert reason in message
+        assert message.count("\n") == 1
+        assert not ledger.exists()

@@ -1,0 +1,51 @@
+"""The loops from numbers to codes, against searching and looking up by NumPy and Python."""
+
+import numpy as np
+import pytest
+
+from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
+
+EDGES = np.array([-2.5, 0.0, 1.0, 4.0, 1e16])
+SPECIAL = [-np.inf, np.inf, np.nan, -0.0, 0.5, -2.5, 1e16, np.nextafter(1e16, 0), np.nextafter(-2.5, -9), 3.9999999]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("edges", [EDGES, EDGES[:2], np.arange(257.0)], ids=len)
+def test_bins_are_those_of_a_search(edges, whole):
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate([SPECIAL, edges, rng.uniform(-5, 300, 500), rng.integers(-5, 300, 200)])
+    found = np.full(len(numbers), -7, np.int32)
+    bin_codes(read_only(numbers, np.float64), read_only(edges, np.float64), whole, found)
+    places = np.searchsorted(edges, numbers, side="right") - 1
+    inside = (numbers >= edges[0]) & (numbers < edges[-1])
+    if whole:
+        inside &= np.floor(numbers) == numbers
+    assert found.tolist() == np.where(inside, places, -1).tolist()
+
+
+@pytest.mark.parametrize("low", [-4, 0, 1 << 40])
+def test_a_table_has_the_codes_from_its_lowest_number_on(low):
+    """Its own -1s are left open too, and all that are left are counted."""
+    table = np.array([3, -1, 0, 2], np.int32)
+    numbers = low + np.array([0, 1, 2, 3, 4, -1, 3, 1 << 30])
+    found = np.full(len(numbers), -7, np.int32)
+    left = table_codes(read_only(numbers, np.int64), low, table, found)
+    assert found.tolist() == [3, -1, 0, 2, -1, -1, 2, -1]
+    assert left == 4
+
+
+def test_an_empty_table_and_no_numbers_leave_all_that_there_are():
+    found = np.zeros(2, np.int32)
+    assert table_codes(read_only([0, 1], np.int64), 0, np.empty(0, np.int32), found) == 2
+    assert found.tolist() == [-1, -1]
+    assert table_codes(read_only([], np.int64), 0, np.zeros(1, np.int32), np.empty(0, np.int32)) == 0
+
+
+def test_what_is_read_only_is_one_type_and_leaves_what_it_came_of():
+    numbers = np.arange(10, dtype=np.int32)[::2]
+    found = read_only(numbers, np.float64)
+    assert found.tolist() == numbers.tolist()
+    assert (found.dtype, found.flags.c_contiguous, found.flags.writeable) == (np.float64, True, False)
+    same = np.arange(3.0)
+    read_only(same, np.float64)
+    same[0] = 9  # it may still be written by who has it

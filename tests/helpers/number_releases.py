@@ -1,0 +1,25 @@
+"""A release for which sums of a column were measured, by group."""
+
+from functools import cache
+
+import numpy as np
+
+import qrelease as qr
+
+DOMAIN = qr.Domain(
+    (
+        qr.Attribute("delay", "coded", codes=9, ordered=True, missing=("NA",)),
+        qr.Attribute("carrier", "category", categories=("A & B", "UA")),
+        qr.Attribute("late", "category", categories=("no", "yes")),
+    )
+)
+ASKED = ("mean:delay by carrier*late", "quantile(0.5,0.9):delay by carrier", "sum:delay")
+
+
+@cache
+def with_numbers():
+    rng = np.random.default_rng(0)
+    table = qr.Table(DOMAIN, tuple(rng.integers(0, size, 3000) for size in DOMAIN.shape))
+    with qr.Ledger.open(None, qr.ZCDP(1.0)) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(4))
+        return curator.release(qr.NumberSums(list(ASKED)), qr.Workload.marginals(DOMAIN, [["carrier"]]), qr.ZCDP(1.0))

@@ -1,0 +1,49 @@
+"""Lines of numbers: one for each group of each question, with the labels and the values of its answer."""
+
+from itertools import groupby
+
+import pytest
+from number_releases import ASKED, with_numbers
+from releases import released
+
+from qrelease.release.number_rows import COLUMNS, number_rows
+
+
+def lines_of(text):
+    return [dict(zip(COLUMNS, row, strict=True)) for row in number_rows(with_numbers()) if row[0] == text]
+
+
+def test_questions_come_in_order_each_with_all_of_its_groups():
+    together = groupby(number_rows(with_numbers()), lambda row: row[0])
+    found = [(text, [row[1] for row in rows]) for text, rows in together]
+    assert [len(row) for row in number_rows(with_numbers())] == [len(COLUMNS)] * (4 + 4 + 1)
+    questions = [str(question) for question in with_numbers().measured_sums.questions]
+    assert [text for text, _ in found] == questions
+    groups = dict(zip(ASKED, (groups for _, groups in found), strict=True))
+    assert groups["mean:delay by carrier*late"] == ["A & B * no", "A & B * yes", "UA * no", "UA * yes"]
+    assert groups["quantile(0.5,0.9):delay by carrier"] == ["A & B * 0.5", "A & B * 0.9", "UA * 0.5", "UA * 0.9"]
+    assert groups["sum:delay"] == ["all"]
+
+
+@pytest.mark.parametrize("place", range(len(ASKED)))
+def test_values_are_those_of_the_answer_to_six_digits(place):
+    release = with_numbers()
+    question = release.measured_sums.questions[place]
+    answer = release.measured_sums.answer(question, release.measurements)
+    rows = lines_of(str(question))
+    for name, numbers in (
+        ("value", answer.model),
+        ("low", answer.model_low),
+        ("high", answer.model_high),
+        ("unbiased", answer.value),
+        ("unbiased_low", answer.low),
+        ("unbiased_high", answer.high),
+        ("n", answer.count),
+    ):
+        assert [float(row[name]) for row in rows] == pytest.approx(numbers.tolist(), rel=1e-5, nan_ok=True)
+    assert {row["note"] for row in rows} == {answer.note}
+    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows)
+
+
+def test_a_release_without_sums_has_no_lines():
+    assert list(number_rows(released())) == []
