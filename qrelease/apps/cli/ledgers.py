@@ -56,7 +56,7 @@ def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours
     from qrelease.privacy.ledger import Ledger
 
     path = ledger_path(arguments)
-    _warn_of_another(arguments, path)
+    warn_of_another(arguments, path)
     return Ledger.open(
         path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours, person=person
     )
@@ -111,7 +111,7 @@ def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
     return cost
 
 
-def _warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> None:
+def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> None:
     """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
     from qrelease.data.sources.files import SUFFIXES, dataset_name
 

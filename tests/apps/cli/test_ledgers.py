@@ -298,3 +298,15 @@ def test_a_release_that_learns_its_schema_tells_of_other_records(asked):
     assert code == 0
     assert sum("the records are not those of the charge of" in line for line in lines) == 1
     assert not any("cannot be told" in line for line in lines)
+
+
+def test_a_server_with_a_new_ledger_is_told_of_the_one_beside_the_data(asked):
+    """As a release is: it would be a second budget."""
+    _charged(range(20), "add-remove")
+    given = ["--epsilon", "1", "--alpha", "0.01", "--records", "20"]
+    code, (told, line) = asked("serve", range(20), *given, "--ledger", "other.ledger")
+    assert code == 2
+    assert "people.ledger is a ledger beside these data already, and other.ledger is a second budget" in told
+    assert "alpha * records must be at least 2 counts" in line
+    assert asked("serve", range(20), *given)[1][-1] == line
+    assert not Path("other.ledger").exists()
