@@ -75,17 +75,28 @@ def check_name(path: Path) -> None:
 
 def check_mount(path: Path) -> None:
     """`LedgerError` for a file that is mounted by itself, and for one on a file system of the network, on Linux."""
-    try:
-        mounts = MOUNTS.read_text(errors="surrogateescape")
-    except OSError:
-        return
-    point, kind = mount_of(Path(os.path.realpath(path)), mounts)
-    if point == Path(os.path.realpath(path)):
+    file = Path(os.path.realpath(path))
+    point, kind = _mount_of(file)
+    if point == file:
         raise LedgerError(
             f"ledger {path} is mounted as a single file, without the log beside it: mount the folder that it is in"
         )
     if kind in NETWORK or (kind.partition(".")[0] == "fuse" and kind not in LOCAL_IN_USER_SPACE):
         raise LedgerError(f"ledger {path} is on a network file system ({kind}); it must be on a local disk")
+
+
+def is_mount_point(path: Path) -> bool:
+    """Whether something is mounted just there: a file by itself, whose folder is not the one that it seems to be in."""
+    file = Path(os.path.realpath(path))
+    return _mount_of(file)[0] == file
+
+
+def _mount_of(file: Path) -> tuple[Path, str]:
+    """As `mount_of`, of this process; of a system that has no such list, nothing is mounted."""
+    try:
+        return mount_of(file, MOUNTS.read_text(errors="surrogateescape"))
+    except OSError:
+        return Path("/"), ""
 
 
 def mount_of(path: Path, mounts: str) -> tuple[Path, str]:

@@ -241,13 +241,19 @@ class Store:
             raise self.damaged()
         head = Head(*found[:-1])
         entries, last = self._seen
-        if head.entries < entries or (head.entries == entries and head.last != last):
+        known = head.last if head.entries == entries else self._digest_of(entries) if head.entries > entries else None
+        if known != last:
             raise LedgerError(
                 f"{name_of(self.place)} has forgotten charges since it was opened: it was put back from a backup, or a"
                 " stand-in took over that did not have them; see docs/how-to/ledger.md"
             )
         self._seen = head.entries, head.last
         return head
+
+    def _digest_of(self, entry: int) -> str | None:
+        """What binds an entry and all before it: others may have put new charges on top of an earlier state."""
+        found = self.execute(_BY_ID, (entry,)).fetchone() if entry else ("",)
+        return found[-1] if found else None
 
     def set_head(self, head: Head) -> None:
         """Replace the running state, when the `writing` ends."""

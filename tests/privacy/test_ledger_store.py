@@ -288,18 +288,22 @@ def test_damage_is_noticed(ledger, place, statement, look):
         look(other)
 
 
-def test_charges_that_are_forgotten_are_noticed(ledger, place):
-    """By whoever had seen them: a backup was put back, or a stand-in took over."""
+@pytest.mark.parametrize("later", [0, 1, 2])
+def test_charges_that_are_forgotten_are_noticed(ledger, place, later):
+    """By whoever had seen them: a backup was put back, or a stand-in took over, and others charged it again."""
     with ledger.store.reading():
         before = ledger.store.execute("SELECT total, tally, entries, last, digest FROM head").fetchone()
     ledger.charge(PureDP(0.25), "a")
     with ledger.store.writing():
         ledger.store.execute("DELETE FROM entries WHERE id = ?", (2,))
         ledger.store.execute("UPDATE head SET total = ?, tally = ?, entries = ?, last = ?, digest = ?", tuple(before))
-    with pytest.raises(LedgerError, match="has forgotten charges"):
-        ledger.charge(PureDP(0.25), "b")
     with Ledger.open(place) as other:  # who had not, cannot know it
         assert other.spent is None
+        for number in range(later):
+            other.charge(PureDP(0.125), "other", f"other {number}")
+    for look in (lambda: ledger.charge(PureDP(0.25), "b"), lambda: ledger.spent, ledger.history):
+        with pytest.raises(LedgerError, match="has forgotten charges"):
+            look()
 
 
 def test_closed_is_closed(ledger):

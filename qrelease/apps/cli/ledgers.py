@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from qrelease.apps.cli.shared import dataset_of, entropy_of
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.costs import cost_of
+from qrelease.privacy.ledger_place import is_mount_point
 from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours
     from qrelease.privacy.ledger import Ledger
 
     path = ledger_path(arguments)
-    _warn_of_another(arguments, path)
+    warn_of_another(arguments, path)
     return Ledger.open(
         path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours, person=person
     )
@@ -110,20 +111,22 @@ def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
     return cost
 
 
-def _warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> None:
+def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> None:
     """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
     from qrelease.data.sources.files import SUFFIXES, dataset_name
 
     if isinstance(arguments.data, str):  # on a server, which has no folder
         return
-    data, parent = arguments.data.resolve(), getattr(arguments, "parent", None)
-    own = path.resolve() if isinstance(path, Path) else None
-    beside = sorted(p for p in data.parent.glob("*.ledger") if p != own)
-    mine = (data,) if parent is None else (data, parent.resolve())
-    files: list[Path] = []
-    with suppress(OSError):  # a folder that may be entered and not listed
-        files = [f for f in data.parent.iterdir() if f.suffix.lower() in SUFFIXES]
+    parent = getattr(arguments, "parent", None)
+    mine = [file.resolve() for file in (*_files_of(arguments.data), *filter(None, [parent]))]
+    folder, own = mine[0].parent, path.resolve() if isinstance(path, Path) else None
     names = {dataset_of(arguments), *map(dataset_name, mine)}
+    # In a folder that may be entered and not listed, those are found whose names are known.
+    found = {*folder.glob("*.ledger"), *(folder / f"{name}.ledger" for name in names)}
+    beside = sorted(p for p in found if p != own and os.path.exists(p))
+    files: list[Path] = []
+    with suppress(OSError):
+        files = [f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES]
     others = {dataset_name(f) for f in files if not any(map(f.samefile, filter(Path.exists, mine)))} - names
     likely = [p for p in beside if p.stem not in others]
     if likely:
@@ -156,10 +159,11 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
             f"an earlier version charged these data to {earlier}, which other users do not find: go on with it by"
             f" --ledger {earlier}, or move it, with no release at work, to a place that all name"
         )
-    if not beside.exists() and arguments.data.is_file() and arguments.data.stat().st_nlink > 1:
+    doubt = None if beside.exists() else _other_place(arguments, folder)
+    if doubt:
         raise LedgerError(
-            f"{arguments.data} has a second name (a hard link), under which it may have a ledger: say with --ledger"
-            f" which one counts, or --ledger {beside} for a new one"
+            f"{doubt}: these records may have a ledger elsewhere; say with --ledger which one counts, or --ledger"
+            f" {beside} for a new one"
         )
     if not beside.exists() and not os.access(folder, os.W_OK):
         raise LedgerError(
@@ -167,6 +171,27 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
             " who release from these data must name the same one, or each of them spends the whole budget"
         )
     return beside
+
+
+def _other_place(arguments: argparse.Namespace, folder: Path) -> str | None:
+    """Why the records may have another folder than this, which other users find their ledger in; None if not."""
+    if getattr(arguments, "counts", None) is not None:
+        return f"the records that were counted for {arguments.counts} may be in another folder"
+    for file in _files_of(arguments.data):
+        if file.resolve().parent != folder:
+            return f"{file} is not in the folder {folder}"
+        if file.is_file() and file.stat().st_nlink > 1:
+            return f"{file} has a second name (a hard link)"
+        if is_mount_point(file):
+            return f"{file} is mounted as a single file"
+    return None
+
+
+def _files_of(data: Path) -> list[Path]:
+    """The files that a table is in: many, if it is a pattern."""
+    from qrelease.data.sources.files import files_of
+
+    return files_of(data) or [data]
 
 
 def _earlier_ledger(folder: Path, dataset: str) -> Path:

@@ -34,6 +34,8 @@ from qrelease.privacy.costs import cost_of
 if TYPE_CHECKING:
     from qrelease.apps.server.processes import Serving
 
+_Datasets = Mapping[str | None, argparse.Namespace]
+
 _NEEDED: Final = ("data", "schema", "ledger", "epsilon")
 
 
@@ -157,19 +159,23 @@ def _serve(arguments: argparse.Namespace) -> int:
     from qrelease.apps.server.processes import listen, serve
     from qrelease.apps.server.reloading import keep_serving
 
+    datasets: _Datasets
     if arguments.file is None:
         if missing := [f"--{name}" for name in _NEEDED if getattr(arguments, name) is None]:
             raise InvalidInput(f"serve needs a FILE of datasets, or else {', '.join(missing)} as well")
-        server, serving = arguments, _serving(arguments, {None: arguments})
+        server, datasets = arguments, {None: arguments}
     else:
         _check_alone(arguments)
-        server, serving = _read(arguments.file)
+        server, datasets = _read(arguments.file)
+    serving = _serving(server, datasets)
 
     def read() -> Serving:
         again, found = _read(arguments.file)
         if _place(again) != _place(server):
             raise InvalidInput(f"{arguments.file}: host, port and metrics-port can change only at a new start")
-        return found
+        serving = _serving(again, found)
+        _warn_of_others(found)
+        return serving
 
     if server.metrics_port == server.port != 0:
         raise InvalidInput("metrics-port is also the server's port, where anybody could read the metrics: take another")
@@ -182,18 +188,28 @@ def _serve(arguments: argparse.Namespace) -> int:
             metrics = closing.enter_context(listen("127.0.0.1", server.metrics_port))
         if arguments.file is not None:
             return keep_serving(read, listening, metrics)
+        _warn_of_others(datasets)
         serve(serving, listening, metrics)
     return 0
 
 
-def _read(path: Path) -> tuple[argparse.Namespace, Serving]:
+def _warn_of_others(datasets: _Datasets) -> None:
+    from qrelease.apps.cli.ledgers import warn_of_another
+    from qrelease.privacy.ledger import Ledger
+
+    for given in datasets.values():
+        if not Ledger.exists(given.ledger):
+            warn_of_another(given, given.ledger)
+
+
+def _read(path: Path) -> tuple[argparse.Namespace, _Datasets]:
     server, datasets = read_serve_file(path, server_options, dataset_options)
     for name, given in datasets.items():
         given.dataset = name if given.dataset is None else given.dataset
-    return server, _serving(server, dict[str | None, argparse.Namespace](datasets.items()))
+    return server, dict[str | None, argparse.Namespace](datasets.items())
 
 
-def _serving(server: argparse.Namespace, datasets: Mapping[str | None, argparse.Namespace]) -> Serving:
+def _serving(server: argparse.Namespace, datasets: _Datasets) -> Serving:
     """What was asked for; of a cost that promises little it is said here."""
     from qrelease.apps.server.processes import Serving, Settings
 

@@ -76,6 +76,9 @@ class ImpatientProtocol(H11Protocol):
     leaving = False
     """Whether the server stops."""
 
+    origin = "nowhere"
+    """The address that the connection comes from; looked up once, since each further connection asks all others."""
+
     _late: asyncio.TimerHandle | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -87,6 +90,7 @@ class ImpatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The head of a request is due."""
         super().connection_made(transport)
+        self.origin = network(self.client[0]) if self.client else "nowhere"
         others = [c for c in self.connections if isinstance(c, ImpatientProtocol) and c is not self and not c.trusted]
         mine = [c for c in others if c.origin == self.origin]
         if len(mine) >= self.strangers:
@@ -95,11 +99,6 @@ class ImpatientProtocol(H11Protocol):
             self._replace(others)
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
         self.watch(len(self.connections))
-
-    @property
-    def origin(self) -> str:
-        """The address that the connection comes from."""
-        return network(self.client[0]) if self.client else "nowhere"
 
     @property
     def idle(self) -> bool:

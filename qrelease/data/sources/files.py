@@ -73,7 +73,7 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
             raise InvalidInput(f"{path}: a query needs a file of DuckDB or SQLite, {known}")
         return query_reader(place, query)
     if is_pattern(path):
-        files = sorted(glob(str(path), recursive=True))
+        files = files_of(path)
         if not files:
             raise InvalidInput(f"no file has a name like {path}")
         return ManyReader(place, [open_reader(file, dialect=dialect) for file in files])
@@ -87,6 +87,11 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
 def is_pattern(path: str | os.PathLike[str]) -> bool:
     """Whether a path stands for many files."""
     return has_magic(str(path)) and not os.path.exists(path)
+
+
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path stands for: one, or all that there are of a pattern."""
+    return [Path(file) for file in sorted(glob(str(path), recursive=True))] if is_pattern(path) else [Path(path)]
 
 
 def unpacked(path: str | os.PathLike[str]) -> Path:

@@ -33,11 +33,22 @@ def test_a_release_of_counts_is_that_of_the_table(shards):
     assert (shards / "a" / "answers.csv").read_bytes() == (shards / "b" / "answers.csv").read_bytes()
 
 
-def test_a_release_of_counts_charges_a_ledger_beside_them(shards):
-    assert main(["count", "people.csv", *ASKED, "--out", "counts"]) == 0
-    asked = ["--dataset", "people", *ASKED, "--mechanism", "laplace", "--epsilon", "1", "--out", "a"]
-    assert main(["release", "--counts", "counts", *asked]) == 0
-    assert (shards / "people.ledger").exists()
+def test_a_release_of_counts_charges_the_ledger_of_their_records(shards, capsys):
+    """Whoever may read the records can count them anywhere: a ledger made beside the counts is a second budget."""
+    for place in ("home/counts", "counts"):
+        assert main(["count", "people.csv", *ASKED, "--out", place]) == 0
+    asked = ["--dataset", "people", *ASKED, "--mechanism", "laplace", "--epsilon", "1"]
+    command = ["release", "--counts", "home/counts", *asked]
+    assert main([*command, "--out", "a"]) == 2
+    assert "the records that were counted for home/counts may be in another folder" in capsys.readouterr().err
+    assert not list(shards.rglob("*.ledger"))
+    assert main(["release", "people.csv", *asked, "--out", "a"]) == 0
+    assert main([*command, "--out", "b"]) == 2
+    assert not (shards / "home" / "people.ledger").exists()
+    for known in (["--ledger", "people.ledger"], ["--counts", "counts"]):  # the latter has the ledger beside it
+        capsys.readouterr()
+        assert main([*command, *known, "--out", "b"]) == 2
+        assert "budget exceeded" in capsys.readouterr().err
 
 
 def test_equal_records_of_two_files_are_two_shards_and_one_file_is_one(folder, capsys):
@@ -69,9 +80,9 @@ def test_equal_records_of_two_files_are_two_shards_and_one_file_is_one(folder, c
     [
         (["people.csv", "--counts", "counts"], "either a table or --counts"),
         ([], "either a table or --counts"),
-        (["--counts", "counts", "--dataset", "people", "--columns", "sex,age"], "another schema, or other columns"),
-        (["--counts", "counts", "--dataset", "people", "--workload", "marginals:3"], "was not counted"),
-        (["--counts", "nowhere", "--dataset", "people"], "not a file of counts"),
+        (["--counts", "counts", "--ledger", "new.ledger", "--columns", "sex,age"], "another schema, or other columns"),
+        (["--counts", "counts", "--ledger", "new.ledger", "--workload", "marginals:3"], "was not counted"),
+        (["--counts", "nowhere", "--ledger", "new.ledger"], "not a file of counts"),
         (["--counts", "counts"], "--counts needs --dataset"),
     ],
 )

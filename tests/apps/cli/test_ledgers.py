@@ -122,6 +122,76 @@ def test_the_data_under_a_second_hard_link_have_no_second_budget(
     assert "people.ledger is a ledger beside these data already" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("how", ["symlink", "hard link"])
+def test_a_pattern_of_links_to_the_data_has_no_second_budget(
+    folder: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    home = folder / "home"
+    home.mkdir()
+    link = home / "people.csv"
+    (link.symlink_to if how == "symlink" else link.hardlink_to)(folder / "people.csv")
+    command = ["release", "home/peop*.csv", "--dataset", "people", "--schema", "people.toml", "--epsilon", "1"]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert f"is not in the folder {home}" in told if how == "symlink" else "has a second name (a hard link)" in told
+    assert "say with --ledger" in told
+    assert not list(folder.rglob("*.ledger"))
+    assert main([*command, "--ledger", "home/people.ledger"]) == 0  # whoever says so
+
+
+def test_many_files_have_one_ledger_beside_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for part in "12":
+        (folder / f"part-{part}.csv").write_bytes((folder / "people.csv").read_bytes())
+    Ledger.open(folder / "older.ledger", PureDP(1.0)).close()
+    command = ["release", "part-*.csv", "--dataset", "parts", "--schema", "people.toml", "--epsilon", "1"]
+    assert main([*command, "--out", "first"]) == 0
+    assert "older.ledger is a ledger beside these data already" in capsys.readouterr().err
+    assert main([*command, "--out", "second"]) == 2
+    assert "budget exceeded" in capsys.readouterr().err
+    assert sorted(file.name for file in folder.glob("*.ledger")) == ["older.ledger", "parts.ledger"]
+
+
+def run_by(user: list[str], folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """A release by the program as somebody may run it."""
+    asked = ["people.csv", "--schema", "people.toml", "--epsilon", "1", "--out", "out", *options]
+    command = [*user, sys.executable, "-m", "qrelease", "release", *asked]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+MOUNTED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's mounts")
+def test_data_that_are_mounted_as_a_single_file_need_a_named_ledger(folder: Path) -> None:
+    """As in two containers: each has a folder of its own around the file, and would have the whole budget."""
+    home = folder / "home"
+    home.mkdir()
+    (home / "people.csv").touch()
+    (home / "people.toml").write_bytes((folder / "people.toml").read_bytes())
+    mounted = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(folder / "people.csv"), str(home / "people.csv")]
+    done = run_by(mounted, home)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("who runs this may not mount")
+    assert done.returncode == 2
+    assert "people.csv is mounted as a single file" in done.stderr
+    assert "say with --ledger which one counts" in done.stderr
+    assert not list(folder.rglob("*.ledger"))
+    assert run_by(mounted, home, "--ledger", "people.ledger").returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a superuser who may be held back, or none")
+def test_a_ledger_in_a_folder_that_cannot_be_listed_is_told(folder: Path) -> None:
+    nobody = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
+    Ledger.open(folder / "people.ledger", PureDP(1.0)).close()
+    folder.chmod(0o311)
+    try:
+        done = run_by(nobody, folder, "--ledger", "mine.ledger")
+    finally:
+        folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert "people.ledger is a ledger beside these data already" in done.stderr
+
+
 def test_a_dataset_can_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["--schema", "people.toml", "--epsilon", "1", "--dataset", "census"]
     assert main(["release", "people.csv", *command]) == 0
@@ -228,3 +298,15 @@ def test_a_release_that_learns_its_schema_tells_of_other_records(asked):
     assert code == 0
     assert sum("the records are not those of the charge of" in line for line in lines) == 1
     assert not any("cannot be told" in line for line in lines)
+
+
+def test_a_server_with_a_new_ledger_is_told_of_the_one_beside_the_data(asked):
+    """As a release is: it would be a second budget."""
+    _charged(range(20), "add-remove")
+    given = ["--epsilon", "1", "--alpha", "0.01", "--records", "20"]
+    code, (told, line) = asked("serve", range(20), *given, "--ledger", "other.ledger")
+    assert code == 2
+    assert "people.ledger is a ledger beside these data already, and other.ledger is a second budget" in told
+    assert "alpha * records must be at least 2 counts" in line
+    assert asked("serve", range(20), *given)[1][-1] == line
+    assert not Path("other.ledger").exists()
