@@ -66,7 +66,7 @@ they were not run. OpenDP 0.16 has AIM and MST too (its extra `mbi`); no adapter
 
 NOT_RUN = """
 **Not run, or not to its end**, for want of time on a machine that many used; nothing is known of these from here:
-{listed}. AIM on titanic was not done after 800 seconds of the clock at ε = 1, MST and PrivBayes on nltcs not after 400.
+{listed}.
 """
 
 EPSILONS = (0.1, 1.0, 10.0)
