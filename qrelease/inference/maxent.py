@@ -59,6 +59,7 @@ from scipy import linalg
 from tqdm import tqdm
 
 from qrelease._util.typing import Floats
+from qrelease.data.domain import Domain
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.interaction_basis import Interactions, singles
 from qrelease.inference.interaction_prior import prior_variance
@@ -70,6 +71,8 @@ from qrelease.queries.workload import Group, Workload
 
 DENSE: Final = 2100
 """Coordinates up to which J is a matrix: its factor takes a second."""
+
+_MATRICES: Final = 10  # as large as J that are held at once
 
 CLOSE: Final = 0.1
 """Root mean squared error of (1), in units of the noise, of what is a solution."""
@@ -146,6 +149,12 @@ def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, 
     independent = problem.independent()
     found = independent if covariance is None else covariance
     return problem.histogram, Posterior(problem.histogram, estimates, problem.basis, found, independent, solved)
+
+
+def solving_bytes(domain: Domain, coordinates: int) -> int:
+    """About how much memory `fit_histogram` takes beside the histogram, for residuals of so many coordinates."""
+    solved = min(coordinates, DENSE)
+    return solved * (8 * _MATRICES * solved + 4 * min(SOLVER.sample_cells, domain.size))
 
 
 def improve(histogram: Histogram, estimates: Estimates, steps: int) -> None:

@@ -25,6 +25,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import check_size
 from qrelease.inference.interaction_basis import needed
 from qrelease.inference.interaction_prior import expected_variance, typical_variance
+from qrelease.inference.maxent import solving_bytes
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
@@ -119,6 +120,10 @@ class MaxEnt:
             memory.check(8 * memory.ANSWER_BYTES * cells, f"{cells:,} cells of marginals", advice)
             shape = workload.domain.shape
             memory.check(needed(shape), f"a column of {max(shape):,} cells", "use coarser bins")
+            coordinates = sum(
+                math.prod(shape[a] - 1 for a in s) for s in subsets(workload.domain, _marginals(workload))
+            )
+            memory.check(solving_bytes(workload.domain, coordinates), "the fit to what is measured", advice)
         divided = self._divides(unfitted)
         counting, rest = counting_first(cost, COUNTING, neighbours, self.records) if divided else (None, cost)
         if counting is not None:
