@@ -79,6 +79,7 @@ class DoorAudit:
     pairs         of neighbouring tables that were compared
     fields        distinct paths that were observed
     differences   that convict
+    refused       whether every table was refused, so that only refusals were compared
     """
 
     door: str
@@ -86,6 +87,7 @@ class DoorAudit:
     pairs: int
     fields: int
     differences: tuple[Difference, ...]
+    refused: bool = False
 
     @property
     def convicted(self) -> bool:
@@ -98,11 +100,13 @@ class DoorAudit:
             {"pair": d.pair, "path": d.path, "first": str(d.first), "second": str(d.second), "why": d.why}
             for d in self.differences
         ]
-        counts = {"pairs": self.pairs, "fields": self.fields}
+        counts = {"pairs": self.pairs, "fields": self.fields, "refused": self.refused}
         return {"door": self.door, "mechanism": self.mechanism, **counts, "differences": found}
 
     def __str__(self) -> str:
         what = f"{self.mechanism} at the door {self.door}: {self.pairs} pairs of tables, {self.fields:,} fields"
+        if self.refused and not self.convicted:
+            return f"{what}: every table was refused, alike: nothing else was compared, so try another cost"
         if not self.convicted:
             return f"{what}: only what is noisy differs"
         return "\n  ".join([f"{what}: CONVICTED by {len(self.differences)} differences", *map(str, self.differences)])
@@ -198,7 +202,13 @@ def differences(
             found += _apart(label, one, two, mechanism, relation)
         found += _without_noise(label, seen(first), seen(second), mechanism, relation)
     distinct = {(d.pair, d.path): d for d in reversed(found)}
-    return DoorAudit(name, mechanism, len(pairs), len(paths), tuple(reversed(distinct.values())))
+    refused = all(map(_is_refused, (run for pair in pairs for table in pair for run in seen(table))))
+    return DoorAudit(name, mechanism, len(pairs), len(paths), tuple(reversed(distinct.values())), refused)
+
+
+def _is_refused(run: Seen) -> bool:
+    """Whether there was an error, or a command that did not end well."""
+    return "error" in run or any(path.endswith("/exit") and value != 0 for path, value in run.items())
 
 
 def _apart(label: str, one: Seen, two: Seen, mechanism: str, neighbours: Neighbours) -> Iterator[Difference]:

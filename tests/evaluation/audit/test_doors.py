@@ -252,6 +252,18 @@ def test_texts_are_alike_but_for_the_last_digits_of_fractions():
         assert not alike("a,1.234567,2", other)
 
 
+@pytest.mark.parametrize("seen", [{"0 release/exit": 2}, {"error": "InvalidInput: …"}])
+def test_an_audit_in_which_every_table_is_refused_says_so(seen):
+    """Refusals that are alike acquit nothing: no release was made, as of Laplace noise for a rho."""
+    found = differences("command line", "numbers", lambda *_: seen, ADD)
+    assert found.refused
+    assert not found.convicted
+    assert "every table was refused, alike" in str(found)
+    made = differences("command line", "numbers", lambda table, *_: seen if len(table) < 2 else {"0/exit": 0}, ADD)
+    assert made.convicted
+    assert not made.refused
+
+
 def test_the_command_says_what_was_found(capsys, monkeypatch):
     monkeypatch.setattr("qrelease.evaluation.audit.doors.command_door", lambda *_: lambda *_: {"exit": 0})
     assert main(["audit", "laplace", "--doors", "--epsilon", "1"]) == 0
