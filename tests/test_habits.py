@@ -1,4 +1,4 @@
-"""Habits that are counted: private names and replacements in tests, and what the package says twice.
+"""Habits that are counted: private names and replacements in tests, modules without tests, what is said twice.
 
 `python -m tests.test_habits` lists them.
 """
@@ -166,6 +166,32 @@ def test_lines_are_alike_whatever_their_names_are():
     assert alike({"one.py": one, "other.py": other}) == ["one.py:3 and other.py:3"]
     assert alike({"one.py": f"{one}\n\n\n{other}"}) == ["one.py:3 and one.py:17"]
     assert alike({"one.py": one, "other.py": other.replace("a5 =", "a5 = 1 +")}) == []
+
+
+MIRRORED = ("_util", "apps", "data", "errors.py", "local", "release", "statistics")
+"""Parts of the package whose every module `a/b.py` has its tests in `tests/a/test_b.py`."""
+
+EXEMPT = (
+    "_util/typing.py",  # names of types alone
+    "data/source.py",  # a protocol: signatures and what they promise, which the tests of each source hold them to
+)
+"""Modules without a test file of their own, and why."""
+
+
+def unmirrored() -> list[str]:
+    """Modules without a test file of the same name in the same place; leading underscores do not count."""
+    modules = [file.relative_to(PACKAGE) for file in sorted(PACKAGE.rglob("*.py"))]
+    return [
+        module.as_posix()
+        for module in modules
+        if module.parts[0] in MIRRORED
+        and module.name not in ("__init__.py", "__main__.py")
+        and not (TESTS / module.parent / f"test_{module.name.lstrip('_')}").exists()
+    ]
+
+
+def test_every_module_has_its_tests_in_a_file_of_its_name():
+    assert unmirrored() == sorted(EXEMPT)
 
 
 @pytest.mark.parametrize(
