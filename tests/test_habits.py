@@ -168,9 +168,6 @@ def test_lines_are_alike_whatever_their_names_are():
     assert alike({"one.py": one, "other.py": other.replace("a5 =", "a5 = 1 +")}) == []
 
 
-MIRRORED = ("_util", "apps", "data", "errors.py", "local", "release", "statistics")
-"""Parts of the package whose every module `a/b.py` has its tests in `tests/a/test_b.py`."""
-
 EXEMPT = (
     "_util/typing.py",  # names of types alone
     "data/source.py",  # a protocol: signatures and what they promise, which the tests of each source hold them to
@@ -184,8 +181,7 @@ def unmirrored() -> list[str]:
     return [
         module.as_posix()
         for module in modules
-        if module.parts[0] in MIRRORED
-        and module.name not in ("__init__.py", "__main__.py")
+        if module.name not in ("__init__.py", "__main__.py")
         and not (TESTS / module.parent / f"test_{module.name.lstrip('_')}").exists()
     ]
 
