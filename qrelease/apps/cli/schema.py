@@ -1,6 +1,7 @@
 """`qrelease schema draft` and `qrelease schema learn`."""
 
 import argparse
+import os
 from pathlib import Path
 
 from qrelease.apps.cli.shared import (
@@ -59,17 +60,21 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _draft(arguments: argparse.Namespace) -> None:
     from qrelease.data.schema_draft import draft
-    from qrelease.data.sources.compression import written
 
     dialect, query = dialect_of(arguments), arguments.query
     text = draft(arguments.data, arguments.rows, learn=arguments.learn, dialect=dialect, query=query)
     if arguments.out is None:
         print(text, end="")
         return
-    if arguments.out.exists():
-        raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite")
-    with written(arguments.out) as file:
-        file.write(text)
+    # For its owner alone: it has values of the data, until a person has gone through them.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with open(os.open(arguments.out, flags, 0o600), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite") from None
+    except OSError as error:
+        raise InvalidInput(f"{arguments.out} cannot be written: {error.strerror}") from None
     print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")
 
 

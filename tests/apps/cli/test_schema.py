@@ -72,3 +72,18 @@ def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureF
     text = (folder / "draft.toml").read_text()
     (folder / "draft.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
     assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
+
+
+def test_a_draft_is_for_its_owner_alone_and_overwrites_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has values of the data."""
+    draft = ["schema", "draft", "people.csv", "--out", "own.toml"]
+    assert main(draft) == 0
+    assert (folder / "own.toml").stat().st_mode & 0o077 == 0
+    before = (folder / "own.toml").read_text()
+    assert main(draft) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (folder / "own.toml").read_text() == before
+    assert main(["schema", "draft", "people.csv", "--out", "nowhere/own.toml"]) == 2
+    assert "nowhere/own.toml cannot be written: No such file or directory" in capsys.readouterr().err
