@@ -3,22 +3,22 @@
 const isSeen = (e) => e.checkVisibility({ visibilityProperty: true });
 
 // Controls that Tab has to come to, each with a name in data-tab; a group of radio buttons is one. How each looks without
-// the focus is kept, with its parent and its label, which may be what is marked instead.
+// the focus is kept, with what is around and inside it, which may be what is marked instead.
 function controls() {
   const found = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
     .filter((e) => !e.disabled && e.getClientRects().length && isSeen(e));
   document.activeElement.blur();
   getSelection().removeAllRanges();
   found.forEach((e, i) => {
-    e.dataset.tab = e.type === "radio" ? `radio ${e.name}` : `${i} ${e.id || e.textContent.trim()}`;
+    e.dataset.tab = e.type === "radio" ? `radio ${e.name}` : `${i} ${e.id || spoken(e)}`;
     e.unfocused = look(e);
   });
   return [...new Set(found.map((e) => e.dataset.tab))];
 }
 
 function look(e) {
-  return [e, e.parentElement, e.closest("label")].filter((at) => at).map((at) => {
-    const s = getComputedStyle(at);
+  const marked = [e, e.parentElement, e.closest("label"), ...e.children].filter((at) => at).map((at) => getComputedStyle(at));
+  return [...marked, getComputedStyle(e, "::after")].map((s) => {
     const line = s.outlineStyle === "none" ? "" : `${s.outlineStyle} ${s.outlineWidth} ${s.outlineColor}`;
     return [line, s.boxShadow, s.backgroundColor, s.borderColor, s.borderWidth, s.textDecoration, s.left, s.top];
   }).join();
