@@ -101,9 +101,8 @@ def test_merging_is_the_best_of_all_ways_to_merge():
             densities = np.zeros(k)
             for start, stop in runs:
                 w, y, v = lengths[start:stop], counts[start:stop], variances[start:stop]
-                fitted, costs = max((w * y / v).sum() / (w**2 / v).sum(), 0), []
-                for level in (0, fitted):
-                    costs.append(((y - level * w) ** 2 / v).sum() + np.log(k) * (level != 0))
+                fitted = max((w * y / v).sum() / (w**2 / v).sum(), 0)
+                costs = [((y - level * w) ** 2 / v).sum() + np.log(k) * (level != 0) for level in (0, fitted)]
                 densities[start:stop] = (0, fitted)[int(np.argmin(costs))]
             best = min(best, cost_of(densities, runs, counts, lengths, variances))
         found = merged(counts, lengths, variances)
