@@ -324,8 +324,9 @@ class Curator:
         cost : PureDP, ApproxDP or ZCDP
             What it may cost; all of it is charged.
         again : bool
-            A new charge in any case. By default one with the same arguments, of the same records, that was cut off
-            after its charge is resumed.
+            A new charge in any case. By default one with the same arguments that was cut off after its charge is
+            resumed, also where records have changed since, for a second charge would tell that some did: what was drawn
+            by then is of the records as they were.
         changed_rows : bool
             That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
             charge.
@@ -386,14 +387,20 @@ class Curator:
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
         key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
         label = f"{mechanism.name}: {len(workload):,} queries"
-        charge = self._ledger.charge(cost, label, key, rows=rows)
+        charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
         private = self._private(charge.key, cost, draws)
         return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
 
     def _release_key(self, mechanism: Mechanism, workload: Workload, cost: Cost, *, again: bool = False) -> str:
-        """The name of the charge for a release of these arguments and records."""
-        asked = [mechanism.name, parameters(mechanism), workload_digest(workload), cost.to_json(), *self._fingerprint()]
+        """The name of the charge for a release of these arguments under this schema.
+
+        Not of these records, which may have changed since a run was cut off: a ledger that is given away has the same
+        entries whether or not somebody's record has. Each draw is of the records of one time, and costs who is in them
+        its part of the charge; so all draws cost a person no more than the charge, whatever she was at each time.
+        """
+        schema = self._fingerprint().schema
+        asked = [mechanism.name, parameters(mechanism), workload_digest(workload), cost.to_json(), schema]
         asked += [] if self.domain.person is None else [self.domain.person.to_json()]
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,11 +87,54 @@ def test_the_same_draws_make_the_same_release(mechanism, cost: Cost, ledger: Led
     assert len(ledger.history()) == 3
 
 
+@pytest.mark.parametrize("seed", [0, 1], ids=["the same records", "other records"])
+@pytest.mark.parametrize("drawn", [0, 1, 2], ids=lambda drawn: f"{drawn} draws")
+def test_what_is_public_does_not_tell_whether_records_changed_after_a_run_was_cut_off(
+    drawn: int, seed: int, ledger: Ledger
+) -> None:
+    """Another charge for changed records would tell everybody who sees the ledger that some record changed."""
+    mechanism, cost = MaxEnt(), ApproxDP(0.5, 1e-9)
+    paid = Curator(table(), ledger).pay(mechanism, WORKLOAD, cost)
+    assert paid.private.draws is not None
+    cut = Cut(paid.private.draws, drawn)
+    with suppress(KeyboardInterrupt):
+        replace(paid, private=replace(paid.private, draws=cut)).release()
+    held = kept(Path(str(ledger.store.place)))
+    assert len(held) == drawn
+    again = Curator(table(seed), ledger).pay(mechanism, WORKLOAD, cost, changed_rows=True)
+    release = again.release()
+    assert kept(Path(str(ledger.store.place)))[:drawn] == held, "what was drawn is not drawn again"
+    again.finish(release)
+    entries = [(entry["label"], entry["cost"], entry["release"] is None) for entry in public_part(ledger)["entries"]]
+    assert entries[1:] == [("maxent: 54 queries", cost.to_json(), False)]
+    assert ledger.spent == cost
+
+
+class Cut:
+    """The draws of a run that is interrupted after some of them."""
+
+    def __init__(self, draws: Draws, left: int) -> None:
+        self._draws, self._left = draws, left
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._draws.in_transaction
+
+    def take(self, asked: str, draw: Callable[[], bytes]) -> bytes:
+        if not self._left:
+            raise KeyboardInterrupt
+        self._left -= 1
+        return self._draws.take(asked, draw)
+
+
 def test_what_is_not_the_same_is_a_new_charge(ledger: Ledger) -> None:
     small, laplace = PureDP(0.01), Laplace()
+    wider = Domain(tuple(replace(a, missing=("",)) for a in DOMAIN))
     charges = [
         Curator(table(), ledger).pay(laplace, WORKLOAD, small),
-        Curator(table(1), ledger).pay(laplace, WORKLOAD, small, changed_rows=True),
+        Curator(Table(wider, table().columns), ledger).pay(
+            laplace, Workload.marginals(wider, 2), small, changed_rows=True
+        ),
         Curator(table(), ledger).pay(laplace, Workload.marginals(DOMAIN, 1), small, changed_rows=True),
         Curator(table(), ledger).pay(laplace, WORKLOAD, PureDP(0.02)),
         Curator(table(), ledger).pay(MWEM(), WORKLOAD, small),
@@ -256,8 +300,11 @@ def test_who_interrupts_hears_of_the_charge(folder: Path, capsys: pytest.Capture
         "qrelease: interrupted; epsilon=0.5 was charged, and the same command goes on from what was drawn, for free\n"
     )
     (folder / "people.csv").write_text((folder / "people.csv").read_text() + "x,x,x,x\n")
-    assert main(COMMAND) == 2, "other records are another release"
-    assert "budget exceeded" in capsys.readouterr().err
+    assert main(COMMAND) == 0, "whether there is a release does not tell whether a record changed"
+    told = capsys.readouterr().err
+    assert "the records are not those of the charge of" in told
+    assert "goes on for free" in told
+    assert charges(folder) == 1
 
 
 def test_a_full_disk_costs_nothing_more(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
