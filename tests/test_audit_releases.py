@@ -162,6 +162,15 @@ def test_weighted_records_are_acquitted_and_overspending_ones_convicted(at_once,
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_hardly_fitted")
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+def test_weighted_records_under_pure_epsilon_are_acquitted_and_overspending_ones_convicted(neighbours):
+    mechanism = FittedRecords(weighted_records=16)
+    assert not audited(mechanism, PureDP(2.0), neighbours, RUNS, DOMAIN).convicted
+    assert audited(broken.Overspending(mechanism, 20), PureDP(2.0), neighbours, RUNS, DOMAIN).convicted
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_hardly_fitted")
 @pytest.mark.parametrize("at_once", [True, False])
 def test_weights_that_were_fitted_do_not_hide_whose_records_they_are(at_once):
     wrong = broken.PrivateSupport(FittedRecords(weighted_records=16, at_once=at_once))

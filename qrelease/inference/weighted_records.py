@@ -23,7 +23,7 @@ from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates
 from qrelease.inference.sampling import systematic
 from qrelease.noise.distributions import half_widths
-from qrelease.queries.families import Residuals
+from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.workload import Group, Workload
 
 _BATCH_CELLS = 1 << 22  # cells of the marginals that are counted in one pass
@@ -54,6 +54,12 @@ def exchanged(shape: Sequence[int], codes: Codes16, weights: Floats, rows: Ints,
     return rows
 
 
+def _is_marginal(measured: Measurement) -> bool:
+    """Whether it is of residuals, or of all cells of a marginal; a number of records bought by itself is neither."""
+    queries = measured.group.queries
+    return isinstance(queries, Residuals) or (isinstance(queries, Cells) and bool(measured.group.axes))
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class WeightedCodes:
@@ -62,7 +68,7 @@ class WeightedCodes:
     codes         (d, n), the records; one may come more than once
     weights       (n,) non-negative, with sum 1
     total         the number of records it stands for, a count
-    measurements  those of residuals are what its error bars come from; they may be none
+    measurements  those of residuals and marginals are what its error bars come from; they may be none
     """
 
     domain: Domain
@@ -140,9 +146,9 @@ class WeightedCodes:
 
     @cached_property
     def _estimates(self) -> Estimates | None:
-        """The estimates from all measured residuals, if there are any."""
-        residuals = [m for m in self.measurements if isinstance(m.group.queries, Residuals)]
-        counted = any(not m.group.axes for m in residuals)
+        """The estimates from all measured residuals and marginals, if there are any."""
+        residuals = [m for m in self.measurements if _is_marginal(m)]
+        counted = any(not m.group.axes or isinstance(m.group.queries, Cells) for m in residuals)
         return Estimates.of(self.domain, residuals, None if counted else self.total) if residuals else None
 
     def error_bars(self, workload: Workload) -> tuple[Floats, Floats]:

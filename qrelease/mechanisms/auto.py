@@ -31,7 +31,7 @@ from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
-from qrelease.mechanisms import matrix
+from qrelease.mechanisms import matrix, pure_records
 from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, why_no_table
 from qrelease.mechanisms.expected_errors import Expected, marginals_alone, of_fit, of_noise, selected_variances
 from qrelease.mechanisms.forecasts import MAGNITUDES
@@ -40,6 +40,7 @@ from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.private_data import Private
+from qrelease.mechanisms.record_plan import candidates
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -254,11 +255,12 @@ def foretold(
     advice = ""
     if better is not None:
         n, pure = each[-1]
-        lines.append(
+        gain = (
             f"with --delta {SMALL_DELTA:g} it would take {better.mechanism}, for {n:,} records {better.figures}:"
             f" without a delta {pure.figures}"
         )
-        advice = f", and with --delta {SMALL_DELTA:g} be nearer"
+        lines.append(gain)
+        advice = f"; {gain}"
     return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",))
 
 
@@ -372,6 +374,13 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
             return _of(name, found, "of its plan and the fit" if fitted else "of its linear answers, without a fit")
         case "records":
             able = FittedRecords()
+            if is_pure(cost):
+                pairs = [s for s in candidates(workload, able.order) if len(s) == 2]
+                pure = PureDP(cost.epsilon)
+                known = pure_records.expected_variances(workload.domain, pairs, pure, neighbours, records)
+                fitted_records = able.fitted_records(records, cost)
+                found = of_fit(workload, known, records, fitted_records)
+                return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")
             try:
                 variances = selected_variances(workload, able.order, cost, neighbours, records)
             except TooLarge as why:

@@ -33,7 +33,8 @@ from qrelease.mechanisms.record_plan import (
     times_asked,
     worst_cell_stands_out,
 )
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours
+from qrelease.noise.calibration import better_rule
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.products import Product
 from qrelease.queries.workload import Group, Workload
@@ -86,7 +87,7 @@ class RecordFit:
     @property
     def estimates(self) -> Estimates:
         """The estimates that all measurements of residuals give."""
-        residuals = [m for m in self.measured if isinstance(m.group.queries, Residuals)]
+        residuals = [m for m in self.measured if isinstance(m.group.queries, Residuals | Cells)]
         return Estimates.of(self.domain, residuals, self._records)
 
     @property
@@ -221,8 +222,8 @@ class CandidateMarginals:
         self,
         private: Private,
         learned: RecordFit,
-        cost: ZCDP,
-        measuring: ZCDP,
+        cost: PureDP | ZCDP,
+        measuring: PureDP | ZCDP,
         fresh: Sequence[Axes],
         *,
         alone: bool,
@@ -246,18 +247,21 @@ class CandidateMarginals:
         units = 1 << private.weight_bits
         gaps = np.abs(self._exact - np.rint(units * said).astype(np.int64))
         scatter = fitted.total / (chains.even * len(chains.weights)) * np.maximum(said, 0)
-        deviations = np.sqrt(1 / (2 * measuring.rho) + scatter)
+        noise = (
+            1 / (2 * measuring.rho) if isinstance(measuring, ZCDP) else 2 * (self._sensitivity / measuring.epsilon) ** 2
+        )
+        deviations = np.sqrt(noise + scatter)
         if fresh:
             far, sensitivity = np.maximum.reduceat(gaps, starts), units
-            noise = np.maximum.reduceat(deviations, starts) * np.sqrt(2 * np.log(np.diff(offsets)))
-            scores = far - np.rint(units * noise).astype(np.int64)
+            reached = np.maximum.reduceat(deviations, starts) * np.sqrt(2 * np.log(np.diff(offsets)))
+            scores = far - np.rint(units * reached).astype(np.int64)
         else:
             least = np.rint(units * ROUNDS.tolerated_deviation * sqrt(2 / pi) * deviations).astype(np.int64)
             gains = np.add.reduceat(np.maximum(gaps - least, 0), starts)
             weights = np.ones_like(self._weights) if alone else self._weights
             scores, sensitivity = weights * gains, units * self._sensitivity * int(weights.max())
         among = [i for i, s in enumerate(self.sets) if s not in fresh] or [0]
-        number = among[private.select(scores[among], sensitivity, cost, "exponential")]
+        number = among[private.select(scores[among], sensitivity, cost, better_rule(cost))]
         return self.sets[number], said[offsets[number] : offsets[number + 1]]
 
 

@@ -17,6 +17,8 @@ where all pairs are known, only in every other round: the others find a marginal
 the worst cells. When a measurement shows hardly more than noise, the later ones get half as much again. With a large
 budget three marginals are measured before the records are fitted anew, the last two selected by their worst cells.
 
+Under pure ε costs add up, and all pairs at once would be drowned: `pure_records` says what is measured there.
+
 Where the records miss a marginal that was measured, what is known of it is the measurement and not the records
 (`corrections`): so that it is not bought again for a bad fit.
 """
@@ -44,6 +46,7 @@ from qrelease.inference.interaction_basis import needed, singles
 from qrelease.inference.log_linear import SETTINGS
 from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import count_noise, noise_for
+from qrelease.mechanisms import pure_records
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import (
@@ -68,7 +71,8 @@ from qrelease.mechanisms.record_plan import (
 )
 from qrelease.mechanisms.record_selection import SIZES, CandidateMarginals, RecordFit, adapt, moving_records
 from qrelease.noise.calibration import concentrated, counting_first
-from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian, split
+from qrelease.privacy.conversions import pure_to_zcdp
+from qrelease.privacy.costs import Cost, Neighbours, PureDP, check_cost, is_pure, split
 from qrelease.queries.workload import Workload
 
 
@@ -113,7 +117,8 @@ class FittedRecords:
 
     No synthetic record breaks a rule of the domain (`Domain.impossible`), and answers about such records are exactly 0.
 
-    Costs are (ε, δ) or ρ; where marginals are selected one after another, they are charged in ρ.
+    Costs are (ε, δ), ρ or pure ε. Where marginals are selected one after another, an (ε, δ) is charged in ρ; under pure
+    ε they always are.
 
     Parameters
     ----------
@@ -159,12 +164,11 @@ class FittedRecords:
         return "records"
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
-        """`InvalidInput` without a δ, for noise beyond the sampler's range, and where not all can be measured at once.
+        """`InvalidInput` for noise beyond the sampler's range, and where not all can be measured at once.
 
         `TooLarge` for what no memory holds.
         """
         check_cost(cost)
-        check_gaussian(cost, instead="mwem")
         domain = workload.domain
         if max(domain.shape) > LARGEST_COLUMN:
             raise TooLarge(f"columns may have {LARGEST_COLUMN:,} cells, got one of {max(domain.shape):,}")
@@ -184,7 +188,20 @@ class FittedRecords:
                 )
         advice = "lower the number of records, or the order, or use coarser bins"
         memory.check(self.memory(workload), f"{self.weighted_records or SIZES.max_records:,} weighted records", advice)
-        self._check_noise(workload, cost, neighbours)
+        if is_pure(cost):
+            self._check_pure_noise(workload, PureDP(cost.epsilon), neighbours)
+        else:
+            self._check_noise(workload, cost, neighbours)
+
+    def _check_pure_noise(self, workload: Workload, cost: PureDP, neighbours: Neighbours) -> None:
+        """The same under pure ε; `InvalidInput` too if all is to be measured at once."""
+        if self.at_once:
+            raise InvalidInput("under pure epsilon marginals are measured one after another: leave at_once out")
+        singly, left = pure_records.first_costs(cost)
+        noise_for(pure_records.columns(workload.domain), singly, neighbours)
+        for s in candidates(workload, self.order)[-1:]:
+            measuring, _ = pure_records.costs_of_rounds(left, ROUNDS.max_rounds)[0]
+            noise_for(pure_records.whole_marginals(workload.domain, [s]), measuring, neighbours)
 
     def _check_noise(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """Raise `InvalidInput` where some measurement would take noise beyond the sampler's range."""
@@ -241,23 +258,24 @@ class FittedRecords:
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """
-        at_once = self._measured_at_once(workload)
+        at_once = [] if is_pure(cost) else self._measured_at_once(workload)
         if at_once:
             return self._settling(workload.domain, at_once)
         domain, sets = workload.domain, candidates(workload, self.order)
         bases = FORECAST.basis_seconds * sum(n**3 for n in domain.shape)
         if not sets:
             return 1.0 + 2 * bases
-        left, two = (
-            concentrated(cost, self.name),
-            [s for s in sets if len(s) == 2],
-        )  # whose tables, or signs, are all fitted
-        pairs, number = len(two), coordinates(domain.shape, two)
-        paired = pairs > 0 and share_of_pairs(records, left, number) > 0
-        chosen = rounds_of(records, left, paired=paired)
-        clear = worst_cell_stands_out(records, left.rho * SELECTION_SHARE / chosen)
-        fits = 1 + (chosen // ROUNDS.marginals_per_fit if clear else chosen)
-        final = self.fitted_records(records, left)
+        two = [s for s in sets if len(s) == 2]
+        if is_pure(cost):  # pairs are not all measured
+            pairs, chosen = 0, pure_records.rounds_of(domain, two, records, pure_records.first_costs(cost)[1])
+            fits = 1 + chosen
+        else:
+            left, pairs = concentrated(cost, self.name), len(two)  # the tables of all pairs, or their signs, are fitted
+            paired = pairs > 0 and share_of_pairs(records, left, coordinates(domain.shape, two)) > 0
+            chosen = rounds_of(records, left, paired=paired)
+            clear = worst_cell_stands_out(records, left.rho * SELECTION_SHARE / chosen)
+            fits = 1 + (chosen // ROUNDS.marginals_per_fit if clear else chosen)
+        final = self.fitted_records(records, cost)
         moving = moving_records(final)
         swept = moving * (SIZES.first_rounds + SIZES.refit_rounds * fits + SIZES.last_rounds) + final
         wide = sum(domain.shape) / len(domain)
@@ -284,9 +302,8 @@ class FittedRecords:
         """
         if self.weighted_records is not None:
             return self.weighted_records
-        exactness = (
-            max(records, 1.0) * sqrt(concentrated(cost, self.name).rho) / SIZES.typical_signal
-        ) ** SIZES.signal_power
+        spent = pure_to_zcdp(PureDP(cost.epsilon)) if is_pure(cost) else concentrated(cost, self.name)
+        exactness = (max(records, 1.0) * sqrt(spent.rho) / SIZES.typical_signal) ** SIZES.signal_power
         return int(min(max(SIZES.records_ratio * records * exactness, SIZES.min_records), SIZES.max_records))
 
     def _settling(self, domain: Domain, sets: Sequence[Axes]) -> float:
@@ -304,6 +321,8 @@ class FittedRecords:
         learned = RecordFit(
             private, workload.domain, structural_zeros.masks(workload.domain, workload.domain.impossible)
         )
+        if is_pure(cost):
+            return self._under_pure_epsilon(private, learned, workload, PureDP(cost.epsilon))
         at_once = self._measured_at_once(workload)
         if not at_once:
             return self._selected(private, learned, workload, cost)
@@ -315,6 +334,29 @@ class FittedRecords:
         counted = () if first is None else (first,)
         choices = {"at_once": True, "selected": [], "fitted rounds": learned.fitted.rounds}
         return MechanismResult(learned.synopsis, (*counted, *learned.measured), choices, constrained=True)
+
+    def _under_pure_epsilon(
+        self, private: Private, learned: RecordFit, workload: Workload, cost: PureDP
+    ) -> MechanismResult:
+        """Columns by themselves, and then whole marginals one by one: see `pure_records`."""
+        domain, among, chosen = workload.domain, CandidateMarginals(private, workload, self.order), []
+        singly, left = pure_records.first_costs(cost) if among.sets else (cost, cost)
+        learned.measure(pure_records.columns(domain), singly)
+        final = self.fitted_records(learned.total, cost)
+        moving = moving_records(final)
+        learned.fit(moving, SIZES.first_rounds if among.sets else 1)
+        rounds = pure_records.rounds_of(domain, among.pairs, learned.total, left) if among.sets else 0
+        for measuring, selecting in pure_records.costs_of_rounds(left, rounds):
+            axes, _ = among.select(private, learned, selecting, measuring, (), alone=False)
+            learned.measure(pure_records.whole_marginals(domain, [axes]), measuring)
+            learned.fit(moving, SIZES.refit_rounds)
+            chosen.append([domain.names[a] for a in axes])
+        learned.fit(moving, SIZES.last_rounds)
+        swept = learned.fitted.rounds
+        learned.finish(final)
+        choices = {"at_once": False, "pairs": 0.0, "selected": chosen, "fitted rounds": swept}
+        choices["too large to select"] = len(subsets_asked(workload, self.order)) - len(among.sets)
+        return MechanismResult(learned.synopsis, tuple(learned.measured), choices, constrained=True)
 
     def _selected(self, private: Private, learned: RecordFit, workload: Workload, cost: Cost) -> MechanismResult:
         """Columns, perhaps pairs, at once, and then marginals one by one."""

@@ -9,7 +9,7 @@ from qrelease.evaluation.audit import table_pairs
 from qrelease.mechanisms.record_plan import columns_and_pairs
 from qrelease.mechanisms.record_selection import CandidateMarginals, RecordFit
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ZCDP, Neighbours
+from qrelease.privacy import ZCDP, Neighbours, PureDP
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
 
@@ -39,21 +39,22 @@ def learned_of(table, neighbours=Neighbours.ADD_REMOVE):
     return found
 
 
-def scores_of(table, learned, workload, neighbours=Neighbours.ADD_REMOVE, *, alone, fresh=()):
+def scores_of(table, learned, workload, neighbours=Neighbours.ADD_REMOVE, *, alone, fresh=(), cost=COST):
     door = Scores(private(table, COST, neighbours, entropy=Entropy.insecure(2)))
     candidates = CandidateMarginals(door, workload, 3)
-    chosen, _ = candidates.select(door, learned, COST, COST, fresh, alone=alone)
+    chosen, _ = candidates.select(door, learned, cost, cost, fresh, alone=alone)
     return candidates.sets, *door.seen, chosen
 
 
+@pytest.mark.parametrize("cost", [COST, PureDP(10.0)], ids=str)
 @pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
 @pytest.mark.parametrize(("alone", "fresh"), [(False, ()), (True, ()), (False, ((0, 1),))])
-def test_one_record_moves_a_score_at_most_as_far_as_declared(neighbours, alone, fresh):
+def test_one_record_moves_a_score_at_most_as_far_as_declared(neighbours, alone, fresh, cost):
     learned, most = learned_of(random_table(DOMAIN, 60, 0), neighbours), 0.0
     for seed in range(3):
         for pair in table_pairs(random_table(DOMAIN, 60, seed), neighbours):
             (_, one, declared, _), (_, two, again, _) = (
-                scores_of(side, learned, TRIPLES, neighbours, alone=alone, fresh=fresh) for side in pair
+                scores_of(side, learned, TRIPLES, neighbours, alone=alone, fresh=fresh, cost=cost) for side in pair
             )
             assert declared == again
             most = max(most, int(np.abs(one - two).max()) / declared)

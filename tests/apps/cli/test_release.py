@@ -441,7 +441,7 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
     line = forecast(FittedRecords(), Workload.marginals(table.domain, 2), ApproxDP(1.0, 1e-6), told)
     assert said[1] == f"qrelease: {line}\n"
     assert neighbours == "replace-one" or said[0] == said[1]
-    assert release("--mechanism", "records", "--neighbours", neighbours, out="none") == 2  # without a delta
+    assert release("--mechanism", "gaussian", "--neighbours", neighbours, out="none") == 2  # without a delta
     refusal = capsys.readouterr().err
     assert "needs a delta" in refusal
     assert "takes about" not in refusal

@@ -100,7 +100,7 @@ def of_the_draws(mechanism, cost, neighbours, table, kept):
     )
 
 
-@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
+@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5), ONE], ids=str)
 @pytest.mark.parametrize(
     "mechanism", [FittedRecords(weighted_records=500), FittedRecords(weighted_records=500, at_once=False)]
 )
@@ -121,7 +121,7 @@ def test_a_release_that_is_no_function_of_its_draws_is_noticed():
         assert of_the_draws(Leaky(leak), ONE, ADD, second, kept) != before
 
 
-@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
+@pytest.mark.parametrize("cost", [ApproxDP(1.0, 1e-6), ZCDP(0.5), ONE], ids=str)
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
 def test_of_records_with_selected_marginals_only_what_is_noisy_differs(neighbours, cost):
     door = curator_door(FittedRecords(weighted_records=500, at_once=False), cost)
