@@ -119,16 +119,17 @@ def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> No
         return
     parent = getattr(arguments, "parent", None)
     mine = [file.resolve() for file in (*_files_of(arguments.data), *filter(None, [parent]))]
-    folder, own = mine[0].parent, path.resolve() if isinstance(path, Path) else None
-    names = {dataset_of(arguments), *map(dataset_name, mine)}
-    # In a folder that may be entered and not listed, those are found whose names are known.
-    found = {*folder.glob("*.ledger"), *(folder / f"{name}.ledger" for name in names)}
-    beside = sorted(p for p in found if p != own and os.path.exists(p))
-    files: list[Path] = []
-    with suppress(OSError):
-        files = [f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES]
-    others = {dataset_name(f) for f in files if not any(map(f.samefile, filter(Path.exists, mine)))} - names
-    likely = [p for p in beside if p.stem not in others]
+    names, own = {dataset_of(arguments), *map(dataset_name, mine)}, path.resolve() if isinstance(path, Path) else None
+    likely = []
+    for folder in sorted({file.parent for file in mine}):
+        # In a folder that may be entered and not listed, those are found whose names are known.
+        found = {*folder.glob("*.ledger"), *(folder / f"{name}.ledger" for name in names)}
+        beside = sorted(p for p in found if p != own and os.path.exists(p))
+        files: list[Path] = []
+        with suppress(OSError):
+            files = [f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES]
+        others = {dataset_name(f) for f in files if not any(map(f.samefile, filter(Path.exists, mine)))} - names
+        likely += [p for p in beside if p.stem not in others]
     if likely:
         print(
             f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what the"

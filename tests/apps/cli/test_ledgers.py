@@ -310,3 +310,15 @@ def test_a_server_with_a_new_ledger_is_told_of_the_one_beside_the_data(asked):
     assert "alpha * records must be at least 2 counts" in line
     assert asked("serve", range(20), *given)[1][-1] == line
     assert not Path("other.ledger").exists()
+
+
+def test_of_a_ledger_beside_the_parents_in_another_folder_it_is_told(in_folder, capsys):
+    """They are the same people: what they are promised is the sum of both."""
+    Path("homes").mkdir()
+    Path("homes/homes.csv").write_text("who,b\n" + "".join(f"p{i},{i % 2}\n" for i in range(40)))
+    Path("people.csv").write_text("a,who\n" + "".join(f"{i % 100},p{i}\n" for i in range(40)))
+    Path("both.toml").write_text(_PLAIN + _PLAIN.replace('"a"', '"b"').replace("100", "2") + _WHOSE)
+    Ledger.open("homes/homes.ledger", PureDP(1)).close()
+    words = ["release", "people.csv", "--parent", "homes/homes.csv", "--schema", "both.toml", "--epsilon", "1"]
+    assert main([*words, "--mechanism", "laplace", "--out", "out"]) == 0
+    assert f"{Path('homes/homes.ledger').resolve()} is a ledger beside these data already" in capsys.readouterr().err
