@@ -293,7 +293,7 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
     room = left.rounded(up=False) if left else ""
     if (
         isinstance(cost, ApproxDP) and tally.account
-    ):  # it has taken all delta: a cost in rho may fit where this does not
+    ):  # which has all delta: rho may fit
         other = remaining_rho(total, tally)
         room = " or ".join([*([room] if room else []), *([other.rounded(up=False)] if other else [])])
     advice = f"ask for at most the {room} that is left, or raise" if room else "nothing is left unless you raise"

@@ -79,9 +79,9 @@ def test_a_release(relation, cost, tmp_path):
 
 def test_it_is_far_nearer_than_laplace_noise_and_its_prediction_is_near():
     table = dependent_table()
-    workload = Workload.marginals(DOMAIN, 2)
-    real = l1(released(table, workload, RECORDS), table)
-    assert real < l1(released(table, workload, Laplace()), table) / 3
+    workload, mechanism = Workload.marginals(DOMAIN, 3), FittedRecords(weighted_records=4_000)
+    real = l1(released(table, workload, mechanism), table)
+    assert real < l1(released(table, workload, Laplace()), table) / 2
     told = in_closed_form("records", workload, len(table), COST, ADD).l1
     assert real / 3 < told < 3 * real
 
@@ -91,7 +91,7 @@ def test_what_is_expected_of_a_pair_lies_between_its_noise_and_nothing():
     _, left = pure_records.first_costs(COST)
     rounds = pure_records.rounds_of(DOMAIN, PAIRS, 20_000, left)
     measuring, _ = pure_records.costs_of_rounds(left, rounds)[0]
-    assert all(sqrt(found[s]) > sqrt(2) / measuring.epsilon for s in PAIRS)
+    assert all(sqrt(found[s]) > 0.99 * sqrt(2) / measuring.epsilon for s in PAIRS)
     assert found[(0,)] == pytest.approx(2 * (7 / 0.2) ** 2, rel=0.01)
     assert pure_records.expected_variances(DOMAIN, PAIRS, COST, SWAP, 20_000)[()] == 0
     assert set(pure_records.expected_variances(DOMAIN, [], COST, ADD, 20_000)) == {(), *((a,) for a in range(7))}
