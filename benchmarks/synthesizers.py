@@ -146,7 +146,7 @@ def measure(job: Job) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             found = {"failed": f"not done after {job.limit} seconds of the clock"}
         except subprocess.CalledProcessError as error:
-            found = {"failed": error.stderr.strip().splitlines()[-1][:200]}
+            found = {"failed": (error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"])[-1][:200]}
     elif job.method in ("floor", "independent"):
         made = resampled(table, job.method, rng)
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsers import asked, chromium, out_of_reach, too_faint
+from browsers import asked, chromium, out_of_reach, too_faint, unnamed
 from serving import TABLE, admit, spent
 
 from qrelease.data import schema
@@ -162,6 +162,7 @@ def test_an_analyst_asks_in_a_browser(live, browser):
         for mark, place in (("line.bar", "x1"), ("circle.dot", "cx"), ("line.bar", "x2"))
     )
     assert low < middle < high
+    assert unnamed(browser) == []
     assert out_of_reach(browser) == []
     assert too_faint(browser) == []
 
@@ -190,6 +191,7 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     one("#leave").click()
     browser.get(f"{address}/docs")
     wait(lambda: "POST /v1/query" in one("main").text)
+    assert unnamed(browser) + out_of_reach(browser) + too_faint(browser) == []
     logged = [e["message"] for e in browser.get_log("browser") if "status of 4" not in e["message"]]
     assert logged == []
     assert {url for url in asked(browser) if not url.startswith((address, "blob:", "data:"))} == set()

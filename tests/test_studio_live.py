@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from browsers import asked, chromium, out_of_reach, too_faint
+from browsers import asked, chromium, out_of_reach, too_faint, unnamed
 from studios import SECRETS, write_people
 
 import qrelease as qr
@@ -62,7 +62,8 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
         return WebDriverWait(browser, 15).until(lambda _: condition())
 
     def fine():
-        """Of a step as it is shown: keys reach all of it, and its texts can be read, light and dark."""
+        """Of a step as it is shown: keys reach all of it, its texts can be read, light and dark, and heard."""
+        assert unnamed(browser) == []
         assert out_of_reach(browser) == []
         assert too_faint(browser) == []
 

@@ -12,7 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +26,7 @@ from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
+from qrelease.data.person import Person
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
@@ -45,6 +46,7 @@ _MIN_RECORDS_OF_NAMES = (
 _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
 _DECIMALS = 4
+_WHOSE = "it says whose the records are: see [person]"
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
 _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28
@@ -99,6 +101,7 @@ def draft(
     rows: int | None = None,
     *,
     learn: bool = False,
+    person: Person | None = None,
     dialect: Dialect | None = None,
     query: str | None = None,
 ) -> str:
@@ -116,6 +119,8 @@ def draft(
     learn
         Leave bins, and lists of more than a few categories, to be learned at a cost in privacy, instead of reading them
         off the data. Limits and steps of numbers are read off them still.
+    person
+        Whose records they are, where a person may have several. Marks of "nobody" are added as they occur.
     dialect
         Of a CSV file: separator, quote, decimal mark and encoding, where it is not UTF-8 with commas.
     query
@@ -139,7 +144,7 @@ def draft(
     >>> [line for line in text.splitlines() if line.startswith("name")]
     ['name = "sex"', 'name = "age"']
     """
-    return drafted(source, rows, learn=learn, dialect=dialect, query=query).text
+    return drafted(source, rows, learn=learn, person=person, dialect=dialect, query=query).text
 
 
 def drafted(
@@ -147,6 +152,7 @@ def drafted(
     rows: int | None = None,
     *,
     learn: bool = False,
+    person: Person | None = None,
     dialect: Dialect | None = None,
     query: str | None = None,
 ) -> SchemaDraft:
@@ -154,6 +160,8 @@ def drafted(
     if rows is not None:
         whole("rows", rows, least=1)
     reader = _reader(source, dialect, query)
+    if person is not None and person.column not in reader.header:
+        raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
     columns = [_Column(name, learn) for name in reader.header]
     left = math.inf if rows is None else rows
     for chunk in reader.texts():
@@ -163,7 +171,7 @@ def drafted(
         left -= seen
         if left <= 0:
             break
-    return _document(reader.path.name, columns, rows)
+    return _document(reader.path.name, columns, rows, person)
 
 
 def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
@@ -173,11 +181,11 @@ def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
     return reader
 
 
-def _document(name: str, columns: Sequence[_Column], rows: int | None) -> SchemaDraft:
+def _document(name: str, columns: Sequence[_Column], rows: int | None, person: Person | None) -> SchemaDraft:
     document, entries, cells = tomlkit.document(), tomlkit.aot(), {}
     left_out: dict[str, str] = {}
     for column in columns:
-        reason = column.unusable()
+        reason = _WHOSE if person is not None and column.name == person.column else column.unusable()
         if reason:
             left_out[column.name] = reason
         else:
@@ -191,6 +199,9 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None) -> Schema
     for line in [*head, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
         document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
     document.add(tomlkit.nl())
+    if person is not None:
+        marks = next(column.missing for column in columns if column.name == person.column)
+        document.add("person", tomlkit.item(replace(person, missing=tuple(m for m in MISSING if m in marks)).to_json()))
     document.append("attribute", entries)
     return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out)
 

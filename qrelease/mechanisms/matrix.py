@@ -76,7 +76,7 @@ def _grams(workload: Workload) -> tuple[Axes, list[Floats]]:
     total = np.zeros((math.prod(shape),) * 2)
     for group in workload.groups:
         # Cell c of the joint marginal lies in cell where[c] of the group's.
-        codes = np.indices(shape).reshape(len(shape), -1)
+        codes = np.indices(shape).reshape(len(shape), len(total))  # of no columns there is one cell
         inside = [axes.index(a) for a in group.axes]
         where = (
             np.ravel_multi_index([*codes[inside]], [shape[i] for i in inside]) if inside else np.zeros(len(total), int)

@@ -169,6 +169,7 @@ class NumberSums:
         for column in self.learn:
             if domain[column].values < 2:
                 raise InvalidInput(f"bounds of {column!r} are learned at the edges of its bins, of which there is one")
+            Workload.prefixes(domain, column)  # which are counted to choose them: it refuses what has no order
         plan = self._plan(workload, self.clips, rest, neighbours)
         cells = sum(part.group.queries.count for part in plan.parts)
         memory.check(_CELL * cells, f"{cells:,} cells of sums", "ask for fewer questions")

@@ -182,8 +182,8 @@ class Ledger:
         self, total: Cost | None, dataset: str | None, neighbours: Neighbours | None, person: str | None
     ) -> None:
         where = f"ledger {self._store.place}"
-        if dataset is not None and dataset != self._dataset:
-            raise LedgerError(f"{where} belongs to dataset {self._dataset!r}, not to {dataset!r}")
+        if dataset is not None:
+            self.check_dataset(dataset)
         if neighbours is not None and neighbours is not self._neighbours:
             raise LedgerError(f"{where} counts under {self._neighbours.value}, not under {neighbours.value}")
         if person is not None:
@@ -205,6 +205,23 @@ class Ledger:
     def person(self) -> str | None:
         """The column that says whose records they are, where the unit is a person; None where it is a record."""
         return self._person
+
+    def check_dataset(self, dataset: str) -> None:
+        """Raise where the ledger is the budget of another dataset than is to be charged.
+
+        Parameters
+        ----------
+        dataset : str
+            Whose records are to be charged.
+
+        Raises
+        ------
+        LedgerError
+            Where it belongs to another one.
+        """
+        if dataset != self._dataset:
+            place = self._store.place or "in memory"
+            raise LedgerError(f"ledger {place} belongs to dataset {self._dataset!r}, not to {dataset!r}")
 
     def check_unit(self, person: str | None) -> None:
         """Raise where the ledger protects another unit (records or persons) than a charge would.

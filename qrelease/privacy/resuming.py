@@ -65,13 +65,14 @@ def releases(ledger: Ledger) -> dict[int, dict[str, Any]]:
 def public_part(ledger: Ledger) -> dict[str, Any]:
     """What of a ledger may be given away, as JSON has it: totals, charges, and the releases that they paid for.
 
-    Not the keys of sessions, which let others go on with them, nor whether the records changed meanwhile.
+    Not the keys of sessions, which let others go on with them, nor whether the records changed meanwhile. Of times the
+    day: between two charges of one run is a release, which takes longer the more records there are.
     """
     made = releases(ledger)
     entries = [
         {
             "number": entry.id,
-            "time": entry.time,
+            "time": entry.time[: len("2026-01-31")],
             "kind": entry.kind,
             "cost": entry.cost.to_json(),
             "label": entry.label,
@@ -132,6 +133,7 @@ class Draws:
         """
         asked = f"{self._program}: {asked}"
         with self._store.reading():
+            self._store.head()  # refuses a ledger that has forgotten the charge meanwhile, before anything is drawn
             kept = self._kept(asked)
         if kept is None:
             new = draw()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from qrelease.data.attribute import OTHER
 from qrelease.data.domain import Domain
 from qrelease.data.schema import to_toml
 from qrelease.privacy.costs import Spend
@@ -39,10 +40,20 @@ class Learned:
     charge: Charge
     spends: tuple[Spend, ...]
 
+    @property
+    def unnamed(self) -> tuple[str, ...]:
+        """The columns of which no text had enough records to be named at that cost: all of them are `other`."""
+        learned = {_column(spend) for spend in self.spends}
+        return tuple(a.name for a in self.domain if a.name in learned and a.categories == (OTHER,))
+
     def to_toml(self) -> str:
         """The completed schema as a file that `schema.load` reads, with what each part cost as comments."""
         head = (
             f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
         )
-        notes = {spend.what.rpartition(" of ")[2]: f"learned, for {spend.cost} of that charge" for spend in self.spends}
+        notes = {_column(spend): f"learned, for {spend.cost} of that charge" for spend in self.spends}
         return to_toml(self.domain, head, notes)
+
+
+def _column(spend: Spend) -> str:
+    return spend.what.rpartition(" of ")[2]

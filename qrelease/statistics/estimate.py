@@ -227,9 +227,11 @@ class Estimate:
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-            f"<title>{title}</title><style>{_STYLE}</style></head><body>{alarm}<h1>{title}</h1>"
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{alarm}<h1>{title}</h1>"
             f'<p class="value">{escape(_number(self.value))}</p><table>{facts}</table>'
-            f"<h2>Measured</h2><table>{''.join(drawn)}</table><h2>Spent</h2><table>{''.join(spent)}</table></body></html>\n"
+            f"<h2>Measured</h2><table>{''.join(drawn)}</table><h2>Spent</h2><table>{''.join(spent)}</table></main>"
+            "</body></html>\n"
         )
 
     def _interval(self) -> str:

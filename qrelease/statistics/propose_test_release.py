@@ -96,7 +96,7 @@ class ProposeTestRelease:
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
         check_part("the function", self.of, LocallyStable, "Median()")
-        test, release = _shares(cost)
+        test, _ = _shares(cost)
         grid = Grid.of(domain, self.column)
         self.of.check(grid, neighbours)
         if positive("bound", self.bound) >= grid.high - grid.low:
@@ -105,7 +105,11 @@ class ProposeTestRelease:
             raise InvalidInput(f"the bound must be at least a step of column {self.column!r}, got {self.bound:g}")
         if _most(test) > _MAX_DISTANCE or 1 / Fraction(test.epsilon) > MAX_SCALE:
             raise InvalidInput(f"a test of distances needs a larger epsilon than {cost}")
-        if self._units(grid, _MAX_RECORDS) / Fraction(release.epsilon) > MAX_SCALE:
+        self._check_noise(grid, cost, _MAX_RECORDS)
+
+    def _check_noise(self, grid: Grid, cost: Cost, records: int) -> None:
+        """Raise `InvalidInput` where the noise for so many records is beyond the samplers."""
+        if self._units(grid, records) / Fraction(_shares(cost)[1].epsilon) > MAX_SCALE:
             raise InvalidInput(f"the noise for a bound of {self.bound:g} is beyond 2^50 at {cost}")
 
     def _units(self, grid: Grid, records: int) -> int:
@@ -147,8 +151,13 @@ class ProposeTestRelease:
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """See `Statistic`; in the unit of values, of what is not refused, and the same for every n."""
+        """See `Statistic`; in the unit of values, of what is not refused, and the same for every n.
+
+        `InvalidInput` where n is public, and too large for the noise.
+        """
         grid = Grid.of(domain, self.column)
+        if neighbours is Neighbours.REPLACE_ONE and math.isfinite(records):
+            self._check_noise(grid, cost, max(int(records), 0))
         unit = self.bound if self.of.units(_MAX_RECORDS) > 1 else math.floor(self.bound / grid.step) * grid.step
         error = unit / _shares(cost)[1].epsilon * math.log(2 / beta)
         return error if error < grid.high - grid.low else math.inf

@@ -98,7 +98,7 @@ def test_missing_values_are_missing(tmp_path):
     [
         (lambda c: c.ask("salary = 3"), qr.InvalidInput, "salary"),
         (lambda c: c.ask("sex = 'F' and age in 0..19", most=1e-9), qr.BudgetExceeded, "ask for a new quote"),
-        (lambda c: c.ask_many([]), qr.InvalidInput, "1 to 100 entries, got 0"),
+        (lambda c: c.ask_many([]), qr.InvalidInput, "length >= 1 - at `\\$.queries`"),
         (lambda c: c.ask(WOMEN, key="two words"), qr.InvalidInput, "visible ASCII"),
         (lambda c: c.ask(WOMEN, key="x\r\nHost: y"), qr.InvalidInput, "visible ASCII"),
         (lambda c: c.synthetic(0), qr.InvalidInput, "rows"),

@@ -308,6 +308,23 @@ def test_hashes_that_are_none_are_one_clear_error(text, tmp_path):
     assert failed(verify(folder)) == {"files"}
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "created"])
+def test_a_release_without_an_id_is_named_by_no_entry_of_a_ledger(mechanism, tmp_path):
+    """Other entries have none either, as the first, which has the total; so a forger could leave it out."""
+    folder, ledger, _ = saved(tmp_path)
+    edit(lambda content: (content.pop("id"), content.pop("date"), content.update(mechanism=mechanism)))(folder)
+    (folder / "SHA256SUMS").unlink()
+    assert "ledger" in failed(verify(folder, ledger=ledger))
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_measurements_that_are_left_out_are_found(left, tmp_path):
+    folder, _, _ = saved(tmp_path)
+    edit(lambda content: content.update(measurements=content["measurements"][:left]))(folder)
+    rehash(folder)
+    assert "measurements" in failed(verify(folder))
+
+
 def test_a_ledger_names_what_a_mechanism_of_ones_own_released(tmp_path):
     """Such a charge cannot be resumed, so no draws are kept with it."""
 

@@ -3,41 +3,11 @@
 import contextlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
-CONTROLS = """
-const seen = (e) => e.getClientRects().length && getComputedStyle(e).visibility === "visible";
-const found = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
-  .filter((e) => !e.disabled && seen(e));
-found.forEach((e, i) => { e.dataset.tab = e.type === "radio" ? `radio ${e.name}` : `${i} ${e.id || e.textContent}`; });
-document.activeElement.blur();
-getSelection().removeAllRanges();
-return [...new Set(found.map((e) => e.dataset.tab))];
-"""
-
-FAINT = """
-const rgb = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
-const light = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-function behind(e) {
-  for (let at = e; at; at = at.parentElement) {
-    const colour = rgb(getComputedStyle(at).backgroundColor);
-    if (colour[3] > .99) return colour;
-  }
-  return [255, 255, 255, 1];
-}
-const found = [];
-for (const e of document.querySelectorAll("body *")) {
-  const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-  if (!own || !e.getClientRects().length || e.disabled || e.closest("svg, option, iframe")) continue;
-  const style = getComputedStyle(e), pair = [light(rgb(style.color)), light(behind(e))].sort((a, b) => b - a);
-  const ratio = (pair[0] + .05) / (pair[1] + .05), size = parseFloat(style.fontSize);
-  const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
-  if (ratio < (large ? 3 : 4.5)) found.push(`${ratio.toFixed(2)}: ${e.textContent.trim().slice(0, 40)}`);
-}
-return found;
-"""
+CHECKS = Path(__file__).with_name("page_checks.js").read_text(encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -71,19 +41,27 @@ def asked(browser):
     return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
 
 
+def checked(browser, call):
+    """What a function of page_checks.js returns."""
+    return browser.execute_script(f"{CHECKS}\nreturn {call};")
+
+
 def out_of_reach(browser):
-    """The controls of the page, as it is, that Tab does not come to."""
+    """The controls of the page, as it is, that Tab does not come to; and those that look the same when it does."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
-    wanted = browser.execute_script(CONTROLS)
-    reached = set()
+    wanted = checked(browser, "controls()")
+    reached, unseen = set(), set()
     for _ in range(3 * len(wanted) + 20):
         ActionChains(browser).send_keys(Keys.TAB).perform()
-        reached.add(browser.execute_script("return document.activeElement?.dataset.tab ?? null"))
+        name, same = checked(browser, "focused()")
+        reached.add(name)
+        if same:
+            unseen.add(f"not seen: {name}")
         if reached >= set(wanted):
             break
-    return [name for name in wanted if name not in reached]
+    return [name for name in wanted if name not in reached] + sorted(unseen)
 
 
 def too_faint(browser):
@@ -92,5 +70,10 @@ def too_faint(browser):
     for scheme in ("dark", "light"):
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        found += [f"{scheme} {text}" for text in browser.execute_script(FAINT)]
+        found += [f"{scheme} {text}" for text in checked(browser, "faint()")]
     return found
+
+
+def unnamed(browser):
+    """What of the page a reader who hears it misses: language, title, headings, labels, alternative texts."""
+    return checked(browser, "unnamed()")

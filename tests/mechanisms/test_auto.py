@@ -236,6 +236,14 @@ def test_records_are_a_positive_whole_number(records):
         Auto(records=records)
 
 
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_the_number_of_records_alone_can_be_asked(neighbours):
+    """Under replace-one it is public: what would be measured of it has no plan, and that came up after the charge."""
+    asked = Workload.marginals(DOMAIN, [()])
+    release = released(Auto(), random_table(DOMAIN, 500, 0), asked, ApproxDP(1.0, DELTA), neighbours, 1)
+    assert abs(release.answers()[0] - 500) < (0.01 if neighbours is SWAP else 60)
+
+
 def test_a_tiny_cost_is_refused_before_the_charge():
     with pytest.raises(InvalidInput):
         Auto().check(PAIRS, PureDP(1e-300), Neighbours.ADD_REMOVE)

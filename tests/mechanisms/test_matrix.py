@@ -118,6 +118,14 @@ def test_the_number_of_records_is_public_under_replace_one():
     assert draft.synopsis.total == 123
 
 
+@pytest.mark.parametrize("sets", [[()], [(), ("a",)]], ids=["alone", "beside others"])
+def test_the_number_of_records_can_be_asked(sets):
+    table = random_table(coded(6, 2), 123, 1)
+    workload = Workload.marginals(table.domain, sets)
+    draft = Matrix().release(private(table, ZCDP(50.0), ADD, Entropy.insecure(3)), workload, ZCDP(50.0))
+    assert abs(draft.synopsis.answer(workload)[0] - 123) < 2
+
+
 @pytest.mark.parametrize(
     ("workload", "cost", "error", "message"),
     [

@@ -145,6 +145,15 @@ def test_triples_of_few_cells_are_measured_at_a_small_epsilon_too():
     assert share(coded(*(8,) * 8)) < 0.1
 
 
+@pytest.mark.parametrize("cost", [ApproxDP(0.3, 1e-9), PureDP(0.3)])
+@pytest.mark.parametrize("records", [700.0, 1_000.0, 1_400.0])
+def test_pairs_are_measured_where_only_strong_ones_would_stand_out(cost, records):
+    """Whatever the noisy number of records is: their noise is far below that of triples, which are drowned."""
+    asked = Workload.marginals(coded(*(2,) * 6), 3)
+    planned = MaxEnt().plan(asked, cost, Neighbours.ADD_REMOVE, records).variances
+    assert planned[(0, 1)] < planned[(0, 1, 2)] / 4
+
+
 @pytest.mark.parametrize("cost", [ZCDP(0.02), PureDP(1.0)])
 def test_a_marginal_of_more_weight_has_less_error(cost):
     table = log_linear((3, 4, 2), 5_000, 0)

@@ -309,6 +309,16 @@ def test_refusals_come_before_the_charge(options, said):
         assert ledger.spent is None
 
 
+def test_bounds_of_a_column_without_an_order_are_refused_before_the_charge():
+    """They are chosen by counts of its prefixes, which it has not."""
+    domain = Domain((Attribute("x", "coded", codes=5),))
+    with Ledger.open(None, ZCDP(1.0)) as ledger:
+        curator = Curator(Table(domain, (np.arange(50) % 5,)), ledger, Entropy.insecure(7))
+        with pytest.raises(InvalidInput, match="has no order"):
+            curator.release(NumberSums(["mean:x"], learn=["x"]), Workload.marginals(domain, 1), ZCDP(1.0))
+        assert ledger.spent is None
+
+
 def test_a_table_of_bins_is_refused_before_the_charge():
     domain = Domain((Attribute("x", "number", edges=(0, 5, 10), within=(0, 9), step=1),))
     with Ledger.open(None, ZCDP(1.0)) as ledger:

@@ -1,6 +1,7 @@
 """A release that is cut off after its charge goes on for free, from the very draws that were made, and never twice."""
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -28,7 +29,7 @@ from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.resuming import MAX_BYTES, Draws, key_of, unfinished
+from qrelease.privacy.resuming import MAX_BYTES, Draws, key_of, public_part, unfinished
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
 from qrelease.release.curator import Curator
@@ -111,6 +112,31 @@ def test_a_kept_draw_answers_no_other_question(ledger: Ledger) -> None:
     for program, asked in [("p", "two"), ("q", "one")]:
         with pytest.raises(LedgerError, match="answers other questions than this run asks"):
             Draws(ledger, charge, program).take(asked, lambda: b"2")
+
+
+@pytest.mark.parametrize("drawn", [0, 1])
+def test_nothing_is_drawn_for_a_charge_that_the_ledger_forgot(drawn: int, ledger: Ledger) -> None:
+    """A backup was put back, or a stand-in took over, between the charge and the draw."""
+    with ledger.store.reading():
+        before = ledger.store.execute("SELECT tally, entries, last, digest FROM head").fetchone()
+    charge = ledger.charge(COST, "a", "k")
+    draws = Draws(ledger, charge, "p")
+    for number in range(drawn):
+        draws.take(f"{number}", lambda: b"1")
+    with ledger.store.writing():
+        for table in ("draws",) * drawn + ("entries WHERE id > 1",):
+            ledger.store.execute(f"DELETE FROM {table}")
+        ledger.store.execute("UPDATE head SET tally = ?, entries = ?, last = ?, digest = ?", tuple(before))
+    with pytest.raises(LedgerError, match="has forgotten charges"):
+        draws.take("next", lambda: pytest.fail("it was drawn"))
+
+
+def test_what_may_be_given_away_of_a_ledger_has_days_and_no_times(ledger: Ledger) -> None:
+    """Between two charges of one run is a release, and how long that took tells about how many records there are."""
+    charges = [ledger.charge(PureDP(0.1), f"{number}", f"{number}") for number in range(2)]
+    told = public_part(ledger)["entries"]
+    assert [entry["time"] for entry in told[1:]] == [charge.time.partition("T")[0] for charge in charges]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", entry["time"]) for entry in told)
 
 
 def test_of_two_that_draw_at_once_both_get_the_first(ledger: Ledger) -> None:

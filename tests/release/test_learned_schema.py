@@ -49,3 +49,12 @@ def test_it_views_the_table_that_it_was_learned_from(learned):
     viewed = table.viewed(learned.domain)
     assert len(viewed) == len(table)
     assert int(np.sum(viewed.histogram())) == len(table)
+
+
+def test_columns_of_which_no_text_is_named_are_told(learned):
+    assert learned.unnamed == ()
+    few = Table.from_frame(frame(30), OPEN)
+    with Ledger.open(None, COST, dataset="towns") as ledger:
+        found = Curator(few, ledger, Entropy.insecure(1)).learn(ApproxDP(0.1, 1e-9))
+    assert found.domain["town"].categories == ("other",)
+    assert found.unnamed == ("town",)

@@ -2,10 +2,15 @@
 
 import math
 
+import pytest
+
+from qrelease.data.domain import Domain
+from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import compare
-from qrelease.privacy.costs import ApproxDP
+from qrelease.privacy.costs import ApproxDP, Neighbours
 from qrelease.statistics import propose_test_release
-from qrelease.statistics.base import BETA
+from qrelease.statistics.base import BETA, refuse_empty
+from qrelease.statistics.local_sensitivity import TrimmedMean
 from qrelease.statistics.propose_test_release import ProposeTestRelease, threshold
 from tests.statistics.doors import column, door, outcome
 from tests.statistics.small_tables import ADD, CELLS
@@ -44,3 +49,13 @@ def test_a_table_far_from_harm_is_answered_and_one_near_is_refused():
     assert all(r.value is not None for r in answered)
     bound = statistic.error_bound(far.domain, 300, cost, ADD, beta=BETA)
     assert sum(abs(r.value - 4) > bound for r in answered) <= 5
+
+
+def test_noise_that_the_public_number_of_records_makes_too_large_is_refused_before_the_charge():
+    """The mean of trimmed values is a sum in parts of 1/n: what `check` allows 2^24 records is too much for 2^29."""
+    statistic, cost = ProposeTestRelease("x", 2.0**20, TrimmedMean(0.0)), ApproxDP(0.5, 1e-6)
+    domain = Domain.coded({"x": 1 << 26})
+    statistic.check(domain, cost, Neighbours.REPLACE_ONE)
+    refuse_empty(statistic, domain, 1 << 24, cost, Neighbours.REPLACE_ONE)
+    with pytest.raises(InvalidInput, match="beyond 2"):
+        refuse_empty(statistic, domain, 1 << 29, cost, Neighbours.REPLACE_ONE)

@@ -121,6 +121,8 @@ def _judge(arguments: argparse.Namespace) -> None:
 
     with ExitStack() as written:
         folder = None if arguments.out is None else written.enter_context(writer.new_folder(arguments.out))
+        if folder is not None:
+            folder.chmod(0o700)  # what is written there is not private
         table = table_of(arguments)
         if arguments.release is not None:
             synthetic, name = _of_release(arguments.release, table.domain), str(arguments.release)

@@ -30,6 +30,7 @@ from qrelease.apps.cli.shared import (
     table_of,
     told,
     warn_of_delta,
+    warn_of_unnamed,
     workload_of,
     workload_option,
     wrote,
@@ -392,6 +393,7 @@ def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Le
     learned = curator.learn(first, again=arguments.again, changed_rows=True)
     arguments.charged = f"{told(first)} was charged for the schema, and the same command takes what was learned"
     print(f"qrelease: learned {', '.join(table.domain.undecided)} for {told(first)}", file=sys.stderr)
+    warn_of_unnamed(learned)
     return table.viewed(learned.domain)
 
 

@@ -1,6 +1,7 @@
 """`qrelease schema draft` and `qrelease schema learn`."""
 
 import argparse
+import os
 from pathlib import Path
 
 from qrelease.apps.cli.shared import (
@@ -20,6 +21,7 @@ from qrelease.apps.cli.shared import (
     table_of,
     told,
     warn_of_delta,
+    warn_of_unnamed,
 )
 from qrelease.errors import InvalidInput
 
@@ -40,6 +42,17 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="leave bins and longer lists of categories open, for `schema learn` to learn from the budget, instead of"
         " reading them off the data",
     )
+    draft.add_argument(
+        "--person",
+        metavar="COLUMN",
+        help="the column that says whose the records are, where a person may have several: whole persons are protected",
+    )
+    draft.add_argument(
+        "--at-most",
+        type=int,
+        metavar="M",
+        help="with --person: how many records of each are kept, from what is publicly known of such tables",
+    )
     draft.add_argument("--out", type=Path, help="the file to write (default: standard output)")
     learn = action(actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a charge.")
     learn.set_defaults(uncharged="nothing was charged")
@@ -58,18 +71,31 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _draft(arguments: argparse.Namespace) -> None:
+    from qrelease.data.person import Person
     from qrelease.data.schema_draft import draft
-    from qrelease.data.sources.compression import written
 
-    dialect, query = dialect_of(arguments), arguments.query
-    text = draft(arguments.data, arguments.rows, learn=arguments.learn, dialect=dialect, query=query)
+    if (arguments.person is None) != (arguments.at_most is None):
+        raise InvalidInput("--person and --at-most, how many records of each person are kept, go together")
+    text = draft(
+        arguments.data,
+        arguments.rows,
+        learn=arguments.learn,
+        person=None if arguments.person is None else Person(arguments.person, arguments.at_most),
+        dialect=dialect_of(arguments),
+        query=arguments.query,
+    )
     if arguments.out is None:
         print(text, end="")
         return
-    if arguments.out.exists():
-        raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite")
-    with written(arguments.out) as file:
-        file.write(text)
+    # For its owner alone: it has values of the data, until a person has gone through them.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with open(os.open(arguments.out, flags, 0o600), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite") from None
+    except OSError as error:
+        raise InvalidInput(f"{arguments.out} cannot be written: {error.strerror}") from None
     print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")
 
 
@@ -105,6 +131,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     del arguments.charged
     for spend in learned.spends:
         print(f"{spend.what}: {told(spend.cost)}")
+    warn_of_unnamed(learned)
     if not learned.charge.fresh:
         print(f"this was learned before, at {learned.charge.time}, and cost nothing now (--again: anew)")
     named = (

@@ -31,6 +31,7 @@ def _score(arguments: argparse.Namespace) -> None:
 
     cost = shared.cost_meant(arguments)
     with shared.opened(ledger_path(arguments)) as ledger:
+        ledger.check_dataset(shared.dataset_of(arguments))  # before the data are read
         table = shared.table_of(arguments)
         curator = Curator(table, ledger, shared.entropy_of(arguments))
         told_of_rows(curator)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qrelease.privacy import Cost
     from qrelease.privacy.ledger import Ledger
     from qrelease.queries.workload import Workload
+    from qrelease.release.learned_schema import Learned
 
 DATA = (
     "the table: a file whose suffix says its format, .csv (also .csv.gz, .csv.xz, .csv.bz2), .parquet, .arrow, .jsonl,"
@@ -406,6 +407,16 @@ def warn_of_delta(cost: Cost) -> None:
     """Warn of a δ that is too large to promise much."""
     if cost.to_json().get("delta", 0) > WEAK_DELTA:
         print(f"warning: delta above {WEAK_DELTA:g}: it should be far below 1 / (number of people)", file=sys.stderr)
+
+
+def warn_of_unnamed(learned: Learned) -> None:
+    """Warn of columns of which nothing was learned."""
+    if learned.unnamed:
+        print(
+            f"warning: {', '.join(learned.unnamed)}: no text is of enough records to be named at this cost, so that"
+            " all are 'other'; list the categories in the schema, from public knowledge, or spend more on learning",
+            file=sys.stderr,
+        )
 
 
 def wrote(folder: Path) -> str:

@@ -24,6 +24,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 import numpy as np
+from msgspec import UNSET, to_builtins
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -33,20 +34,27 @@ from starlette.types import ASGIApp
 
 from qrelease.apps.server.bodies import json_body
 from qrelease.apps.server.metrics import MEDIA_TYPE, Meter
-from qrelease.apps.server.openapi import (
-    ENDPOINTS,
-    KEY_PATTERN,
-    MAX_VALUES,
-    SCHEMAS,
-    Endpoint,
-    check_body,
-    document,
-    parameter,
-)
+from qrelease.apps.server.openapi import ENDPOINTS, KEY_PATTERN, Endpoint, document
 from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
 from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
 from qrelease.apps.server.questions import MAX_ANSWERS, NumberQuestion, PublicFacts, Question, read_question
 from qrelease.apps.server.rate_limit import Rates, network
+from qrelease.apps.server.shapes import (
+    MAX_VALUES,
+    Account,
+    Asked,
+    Drawn,
+    Health,
+    History,
+    Limit,
+    One,
+    Page,
+    Queries,
+    Query,
+    Quoted,
+    read_json,
+    read_texts,
+)
 from qrelease.apps.server.synthetic import dummy_records, synthetic_records
 from qrelease.apps.server.transactions import Busy, Fault, Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
@@ -162,7 +170,7 @@ class Handlers:
             self.meter.answered(endpoint.name, response.status_code, time.monotonic() - begun)
         return response
 
-    async def account(self) -> dict[str, Any] | None:
+    async def account(self) -> Account | None:
         """The session's; None while nobody can tell."""
         try:
             return await self._do(lambda service: service.account)
@@ -178,14 +186,13 @@ class Handlers:
         """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
         given: dict[str, Any] = {} if endpoint.public else {"analyst": await self._analyst(request, endpoint)}
         try:
-            for name, schema in (endpoint.parameters or {}).items():
-                text = request.path_params.get(name, request.query_params.get(name))
-                given[name] = parameter(text, name, schema)
+            if endpoint.parameters:
+                texts = {**request.query_params, **request.path_params}
+                given["asked"] = read_texts(texts, endpoint.parameters)
             if endpoint.key:
                 given["key"] = _key(request)
             if endpoint.body:
-                given["body"] = await json_body(request, self._limits.body, self._limits.seconds)
-                check_body(given["body"], SCHEMAS[endpoint.body])
+                given["body"] = await json_body(request, endpoint.body, self._limits.body, self._limits.seconds)
         except InvalidInput as error:
             raise Problem(400, str(error)) from None
         return given
@@ -250,31 +257,32 @@ class Handlers:
         """The columns and the promise: the same for everybody."""
         return json_response(self._public.description)
 
-    async def quote(self, analyst: Analyst, body: dict[str, Any]) -> Response:
+    async def quote(self, analyst: Analyst, body: Queries) -> Response:
         """What queries would cost now."""
         with self._transactions.coming():
-            questions = self._questions(analyst, body["queries"])
-            return json_response({"quotes": await self._do(lambda service: service.quote(analyst.name, questions))})
+            questions = self._questions(analyst, body.queries)
+            return json_response(Quoted(await self._do(lambda service: service.quote(analyst.name, questions))))
 
-    async def query(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+    async def query(self, analyst: Analyst, key: str, body: Query, asked: Limit) -> Response:
         """Ask one query."""
-        return await self._ask(analyst, key, {"queries": [body]}, most)
+        return await self._ask(analyst, key, Queries([body]), asked)
 
-    async def batch(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+    async def batch(self, analyst: Analyst, key: str, body: Queries, asked: Limit) -> Response:
         """Ask several."""
-        return await self._ask(analyst, key, body, most)
+        return await self._ask(analyst, key, body, asked)
 
-    async def _ask(self, analyst: Analyst, key: str, body: dict[str, Any], most: float | None) -> Response:
+    async def _ask(self, analyst: Analyst, key: str, body: Queries, asked: Limit) -> Response:
+        most = None if asked.most is UNSET else asked.most
         with self._transactions.coming():
-            questions, request = self._questions(analyst, body["queries"]), _request_text(body)
+            questions, request = self._questions(analyst, body.queries), _request_text(to_builtins(body))
             return bytes_response(
                 await self._do(lambda service: service.ask(analyst.name, key, request, questions, most))
             )
 
-    def _questions(self, analyst: Analyst, bodies: list[dict[str, Any]]) -> list[Question | NumberQuestion]:
+    def _questions(self, analyst: Analyst, queries: list[Query]) -> list[Question | NumberQuestion]:
         """What the queries mean, ready for a transaction, which shall not wait for what can be done here."""
-        self._count(f"by {analyst.name}", len(bodies) - 1)  # the first is counted already
-        found = [self._question(body) for body in bodies]
+        self._count(f"by {analyst.name}", len(queries) - 1)  # the first is counted already
+        found = [self._question(query) for query in queries]
         if sum(question.answers for question in found) > MAX_ANSWERS:
             raise TooLarge(f"a request has at most {MAX_ANSWERS:,} answers; ask for fewer cells at a time")
         if sum(question.cells for question in found) > MAX_REQUEST_CELLS:
@@ -286,18 +294,17 @@ class Handlers:
                 _ = question.group, question.texts
         return found
 
-    def _question(self, body: dict[str, Any]) -> Question | NumberQuestion:
+    def _question(self, query: Query) -> Question | NumberQuestion:
         """`read_question`, remembered for conditions, which are asked again and again."""
-        text = body.get("where")
-        if text is None:
-            return read_question(self._public.domain, body)
-        known = self._conditions.get(text)
+        if query.where is UNSET:
+            return read_question(self._public.domain, query)
+        known = self._conditions.get(query.where)
         if known is None:
-            known = read_question(self._public.domain, body)
+            known = read_question(self._public.domain, query)
             if len(self._conditions) >= MAX_REMEMBERED_CONDITIONS:
                 self._conditions.clear()
             if known.cells <= MAX_REMEMBERED_CELLS:
-                self._conditions[text] = known
+                self._conditions[query.where] = known
         return known
 
     async def budget(self, analyst: Analyst) -> Response:
@@ -305,20 +312,20 @@ class Handlers:
         with self._transactions.coming():
             return json_response(await self._do(lambda service: service.budget(analyst.name)))
 
-    async def history(self, analyst: Analyst, first: int, count: int) -> Response:
+    async def history(self, analyst: Analyst, asked: Page) -> Response:
         """The analyst's requests."""
-        found = await self._read(lambda: self._door.requests(analyst.name, first, count))
-        listed = [{"number": r.number, "key": r.key, "time": r.time, **json.loads(r.request)} for r in found]
-        return json_response({"requests": listed, "next": first + count if len(found) == count else None})
+        found = await self._read(lambda: self._door.requests(analyst.name, asked.first, asked.count))
+        listed = [Asked(r.number, r.key, r.time, read_json(r.request.encode(), Queries).queries) for r in found]
+        return json_response(History(listed, asked.first + asked.count if len(found) == asked.count else None))
 
-    async def history_one(self, analyst: Analyst, number: int) -> Response:
+    async def history_one(self, analyst: Analyst, asked: One) -> Response:
         """The bytes of one answer."""
-        found = await self._read(lambda: self._door.requests(analyst.name, number, 1))
+        found = await self._read(lambda: self._door.requests(analyst.name, asked.number, 1))
         if not found:
             raise Problem(404, "you have made fewer requests")
         return bytes_response(found[0].response)
 
-    async def synthetic(self, analyst: Analyst, rows: int, format: str) -> Response:
+    async def synthetic(self, analyst: Analyst, asked: Drawn) -> Response:
         """Records from the hypothesis: what is public already.
 
         They are drawn and written in a thread of their own, of one request at a time. Whether there are any follows
@@ -329,23 +336,24 @@ class Handlers:
             raise Problem(
                 404, f"no synthetic records: the universe has {cells:,} cells, at most {MAX_HYPOTHESIS_CELLS:,} may"
             )
-        async with self._turn_to_draw(rows):
+        async with self._turn_to_draw(asked.rows):
             try:
                 with self._transactions.coming():
                     synopsis = await self._do(lambda service: service.synopsis)
-                content = await asyncio.to_thread(synthetic_records, synopsis, rows, format, np.random.default_rng())
+                rng = np.random.default_rng()
+                content = await asyncio.to_thread(synthetic_records, synopsis, asked.rows, asked.format, rng)
             except (TooLarge, InvalidInput):
                 raise Busy("no records could be drawn") from None
-        return _records_response(content, format)
+        return _records_response(content, asked.format)
 
-    async def dummy(self, analyst: Analyst, rows: int, format: str) -> Response:
+    async def dummy(self, analyst: Analyst, asked: Drawn) -> Response:
         """Records from the schema alone: what anybody could make up who has read it."""
-        async with self._turn_to_draw(rows):
+        async with self._turn_to_draw(asked.rows):
             try:
-                content = await asyncio.to_thread(dummy_records, self._public.domain, rows, format)
+                content = await asyncio.to_thread(dummy_records, self._public.domain, asked.rows, asked.format)
             except InvalidInput as error:  # of the schema's rules, which are public
                 raise Problem(404, str(error)) from None
-        return _records_response(content, format)
+        return _records_response(content, asked.format)
 
     @contextlib.asynccontextmanager
     async def _turn_to_draw(self, rows: int) -> AsyncIterator[None]:
@@ -367,7 +375,7 @@ class Handlers:
         """Whether transactions are done; none is waited for."""
         if not self.well:
             raise Busy("no transaction can be done")
-        return json_response({"status": "ok"})
+        return json_response(Health("ok"))
 
 
 def application(handlers: Handlers) -> ASGIApp:

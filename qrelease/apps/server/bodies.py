@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
 from qrelease.apps.server.problems import Problem
+from qrelease.apps.server.shapes import read_json
+from qrelease.errors import InvalidInput
+
+_T = TypeVar("_T")
 
 
-async def json_body(request: Request, most: int, seconds: float) -> Any:
-    """The body of a request; a `Problem` unless it is JSON of at most so many bytes and arrives in so many seconds."""
+async def json_body(request: Request, kind: type[_T], most: int, seconds: float) -> _T:
+    """The body of a request; a `Problem` unless it is JSON of at most so many bytes and arrives in so many seconds.
+
+    `InvalidInput` for JSON of another shape.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "the body must be application/json")
     raw = bytearray()
@@ -25,13 +32,12 @@ async def json_body(request: Request, most: int, seconds: float) -> Any:
     except TimeoutError:
         raise Problem(408, f"a body has {seconds:g} s to arrive", connection="close") from None
     try:
-        return _parse_json(raw.decode())
+        _check_names(raw.decode())
+        return read_json(raw, kind)
+    except InvalidInput:
+        raise
     except (ValueError, RecursionError):
         raise Problem(400, "the body is not JSON in UTF-8, with each name given once") from None
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
 
 
 def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -42,4 +48,4 @@ def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_parse_json: Final = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode
+_check_names: Final = json.JSONDecoder(object_pairs_hook=_each_once).decode

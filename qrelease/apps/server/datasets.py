@@ -24,6 +24,7 @@ from qrelease.apps.server.openapi import DATASETS, ENDPOINTS, PREFIX, Endpoint, 
 from qrelease.apps.server.pages import ENTRY_PAGES, fixed_route, page_routes
 from qrelease.apps.server.problems import json_response
 from qrelease.apps.server.rate_limit import Rates
+from qrelease.apps.server.shapes import Datasets, Health
 from qrelease.apps.server.transactions import Busy
 from qrelease.privacy.analysts import Analyst
 
@@ -87,13 +88,13 @@ class Doors:
             refuse_stranger(request, self._strangers)
         for name, analyst in found:
             self._handlers[name].welcome(request, analyst)
-        return json_response({"datasets": [name for name, _ in found]})
+        return json_response(Datasets([name for name, _ in found]))
 
     async def health(self) -> Response:
         """Whether the server is at work: for one dataset at least, since one in trouble shall not take others along."""
         if not any(each.well for each in self._handlers.values()):
             raise Busy("no transaction can be done")
-        return json_response({"status": "ok"})
+        return json_response(Health("ok"))
 
 
 def datasets_application(

@@ -16,13 +16,14 @@ import socket
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease.apps.server.openapi import ENDPOINTS
 from qrelease.apps.server.problems import PROBLEMS
+from qrelease.apps.server.shapes import Account
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds, the upper ends of the buckets of latencies."""
@@ -68,7 +69,7 @@ class Meters:
         self.rows[worker, 0, _CONNECTIONS] = 0
         return Meter(self, worker)
 
-    def text(self, *accounts: Mapping[str, Any] | None) -> str:
+    def text(self, *accounts: Account | None) -> str:
         """Everything, with each session's account: its `total` and `spent`; without them while nobody can tell."""
         return "\n".join([*_lines(self.rows.sum(axis=0), self.datasets, accounts), ""])
 
@@ -102,7 +103,7 @@ class Meter:
 
 
 def _lines(
-    rows: npt.NDArray[np.int64], datasets: Sequence[str | None], accounts: Sequence[Mapping[str, Any] | None]
+    rows: npt.NDArray[np.int64], datasets: Sequence[str | None], accounts: Sequence[Account | None]
 ) -> Iterator[str]:
     named = [{} if dataset is None else {"dataset": dataset} for dataset in datasets]
     yield from _head("requests_total", "counter", "Requests that were answered, by route and status.")
@@ -133,7 +134,7 @@ def _lines(
         if known:
             yield from _head(f"budget_{name}", "gauge", told)
         for own, account in known:
-            cost = account[name] or dict.fromkeys(account["total"], 0.0)
+            cost = account.total if name == "total" else account.spent or dict.fromkeys(account.total, 0.0)
             for parameter, value in cost.items():
                 yield _sample(f"budget_{name}", {**own, "parameter": parameter}, repr(value))
 

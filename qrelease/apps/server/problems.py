@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from starlette.responses import Response
 
+from qrelease.apps.server import shapes
 from qrelease.errors import QReleaseError
 
 PROBLEMS: Final[Mapping[int, str]] = {
@@ -58,7 +59,7 @@ class Problem(Exception):  # noqa: N818  it becomes a response
 
     def response(self) -> Response:
         """The response that says so."""
-        content = {"title": self.title, "status": self.status, "detail": self.detail}
+        content = shapes.Problem(self.title, self.status, self.detail)
         return json_response(content, self.status, "application/problem+json", **self.headers)
 
 
@@ -67,9 +68,9 @@ def closing_response(status: int, detail: str) -> Response:
     return Problem(status, detail, connection="close").response()
 
 
-def json_response(content: object, status: int = 200, kind: str = "application/json", **headers: str) -> Response:
+def json_response(content: shapes.Shape, status: int = 200, kind: str = "application/json", **headers: str) -> Response:
     """A response of some content as JSON."""
-    return bytes_response(json.dumps(content).encode(), kind, status, **headers)
+    return bytes_response(msgspec.json.encode(content), kind, status, **headers)
 
 
 def bytes_response(content: bytes, kind: str = "application/json", status: int = 200, **headers: str) -> Response:

@@ -142,8 +142,8 @@ def serve(
     metrics  another socket, at which `/metrics` is served too
     begun    called by each worker when it can take requests; then even a single one is a process of its own
     """
-    if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11")):
-        raise InvalidInput("the server needs starlette and uvicorn: pip install 'qrelease[server]'")
+    if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11", "msgspec")):
+        raise InvalidInput("the server needs starlette, uvicorn and msgspec: pip install 'qrelease[server]'")
     loaded = [_Loaded.of(settings) for settings in serving.datasets]
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
     gc.collect()

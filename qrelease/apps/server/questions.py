@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from msgspec import UNSET
 
+from qrelease.apps.server import shapes
 from qrelease.data.conditions import cell_text
 from qrelease.data.domain import Domain
 from qrelease.data.predicates import Predicate, parse
@@ -16,6 +17,7 @@ from qrelease.errors import TooLarge
 from qrelease.mechanisms.online import hypothesis
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.numbers import check_online
+from qrelease.privacy import Neighbours
 from qrelease.queries.families import Vectors
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
@@ -44,11 +46,11 @@ class PublicFacts:
     domain
         The columns of the table and their cells.
     description
-        The response to a request for the schema, as JSON.
+        The response to a request for the schema.
     """
 
     domain: Domain
-    description: Mapping[str, Any]
+    description: shapes.Domain
 
     @property
     def has_synthetic_records(self) -> bool:
@@ -59,21 +61,21 @@ class PublicFacts:
     def of(cls, domain: Domain, ledger: Ledger, mechanism: Online) -> PublicFacts:
         """The universe of a ledger's dataset, and what is promised of answers."""
         columns = [
-            {
-                "name": a.name,
-                "kind": a.kind,
-                "ordered": a.ordered,
-                "cells": a.size,
-                "conditions": [cell_text(a, code) for code in range(min(a.size, MAX_ANSWERS))],
-                **({"missing": a.missing[0]} if a.missing else {}),
-            }
+            shapes.Column(
+                a.name,
+                a.kind,
+                a.ordered,
+                a.size,
+                [cell_text(a, code) for code in range(min(a.size, MAX_ANSWERS))],
+                a.missing[0] if a.missing else UNSET,
+            )
             for a in domain
         ]
-        named: dict[str, Any] = {"dataset": ledger.dataset, "neighbours": ledger.neighbours.value}
-        if domain.person is not None:
-            named["person"] = {"column": domain.person.column, "at_most": domain.person.at_most}
-        promised = {"alpha": mechanism.alpha, "beta": mechanism.beta}
-        return cls(domain, {**named, **promised, "cells": domain.size, "columns": columns})
+        person = UNSET if domain.person is None else shapes.Person(domain.person.column, domain.person.at_most)
+        relation: Literal["add-remove", "replace-one"]
+        relation = "add-remove" if ledger.neighbours is Neighbours.ADD_REMOVE else "replace-one"
+        alpha, beta = mechanism.alpha, mechanism.beta
+        return cls(domain, shapes.Domain(ledger.dataset, relation, alpha, beta, domain.size, columns, person))
 
 
 @dataclass(frozen=True)
@@ -124,19 +126,21 @@ class NumberQuestion:
         return self.asked.groups * max(len(self.asked.probabilities), 1)
 
 
-def read_question(domain: Domain, query: Mapping[str, Any]) -> Question | NumberQuestion:
+def read_question(domain: Domain, query: shapes.Query) -> Question | NumberQuestion:
     """What a query of the API means.
 
     `InvalidInput` for one that means nothing, `TooLarge` for one about too many cells.
     """
-    if "marginal" in query:
-        cells = domain.cells(domain.axes(query["marginal"]))
+    if query.marginal is not UNSET:
+        cells = domain.cells(domain.axes(query.marginal))
         if cells > MAX_ANSWERS:
             raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
-        return Question(domain, Workload.marginals(domain, [query["marginal"]]))
-    if "numbers" in query:
-        return _read_numbers(domain, query["numbers"])
-    found = Question(domain, parse(query["where"] if "where" in query else _range_text(**query["range"]), domain))
+        return Question(domain, Workload.marginals(domain, [query.marginal]))
+    if query.numbers is not UNSET:
+        return _read_numbers(domain, query.numbers)
+    text = _range_text(query.range) if query.range is not UNSET else query.where
+    assert text is not UNSET  # a query has one of the four
+    found = Question(domain, parse(text, domain))
     if found.cells > MAX_CONDITION_CELLS:
         raise TooLarge(
             f"the columns of the condition span {found.cells:,} cells; at most {MAX_CONDITION_CELLS:,} are allowed"
@@ -155,7 +159,7 @@ def _read_numbers(domain: Domain, text: str) -> NumberQuestion:
     return asked
 
 
-def _range_text(column: str, low: str, high: str) -> str:
-    name = '"' + column.replace('"', '""') + '"'
-    low, high = ("'" + text.replace("'", "''") + "'" for text in (low, high))
+def _range_text(asked: shapes.Range) -> str:
+    name = '"' + asked.column.replace('"', '""') + '"'
+    low, high = ("'" + text.replace("'", "''") + "'" for text in (asked.low, asked.high))
     return f"{name} in {low}..{high}"

@@ -10,13 +10,16 @@ before, and the server's total tells what others spent. That is public, as the a
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import UNSET
+
+from qrelease.apps.server import shapes
 from qrelease.apps.server.problems import KeyReused, NoRoom
 from qrelease.apps.server.questions import NumberQuestion, Question
 from qrelease.errors import BudgetExceeded, StreamHalted
@@ -99,10 +102,10 @@ class Service:
         """Learn one thing that was put off; whether there was any."""
         return self._session.learn()
 
-    def quote(self, analyst: str, questions: Sequence[Question | NumberQuestion]) -> list[dict[str, Any]]:
+    def quote(self, analyst: str, questions: Sequence[Question | NumberQuestion]) -> list[shapes.Quote]:
         """What each query would cost the analyst now, at most; also if that is more than is left."""
         # Many are alike, and others cost the same.
-        quoted: dict[tuple[CanonicalQuery, ...] | NumericQuestion, dict[str, Any]] = {}
+        quoted: dict[tuple[CanonicalQuery, ...] | NumericQuestion, shapes.Quote] = {}
         with self._analysts.account(analyst) as account:
             takes = cache(account.takes)
             for question in questions:
@@ -112,14 +115,14 @@ class Service:
 
     def _quote(
         self, question: Question | NumberQuestion, purse: Purse, takes: Callable[[Cost], dict[str, float] | None]
-    ) -> dict[str, Any]:
+    ) -> shapes.Quote:
         try:
             quote = self._quoted(question, purse)
             source, cost, affordable = quote.source, quote.cost, True
         except BudgetExceeded:
             source, cost, affordable = "measured", self._price(question), False
         raised = None if cost is None else takes(cost)
-        return {"source": source, "cost": costs(cost), "takes": raised, "affordable": affordable}
+        return shapes.Quote(source, costs(cost), raised, affordable)
 
     def _quoted(self, question: Question | NumberQuestion, purse: Purse | None = None) -> Quote:
         if isinstance(question, NumberQuestion):
@@ -159,7 +162,7 @@ class Service:
                 raise NoRoom(
                     f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"
                 )
-            purse, answers = _RequestPurse(account, most), list[dict[str, Any]]()
+            purse, answers = _RequestPurse(account, most), list[shapes.Answer]()
             try:
                 for question in questions:
                     answers += self._answers(purse, question)
@@ -167,7 +170,7 @@ class Service:
                 raise type(end)(f"{end}; {_so_far(purse.taken, len(answers), questions)}") from None
             finally:
                 self._charges += purse.charges
-            response = json.dumps({"answers": answers}).encode()
+            response = msgspec.json.encode(shapes.Answered(answers))
             if not full:
                 account.record(key, request, response)
             return response
@@ -176,33 +179,29 @@ class Service:
         quote = self._quoted(question)
         return quote.cost is None and quote.source != "measured"
 
-    def _answers(self, purse: Purse, question: Question | NumberQuestion) -> Iterator[dict[str, Any]]:
+    def _answers(self, purse: Purse, question: Question | NumberQuestion) -> Iterator[shapes.Answer]:
         if isinstance(question, NumberQuestion):
             for n in numbers.answer(self._session, question.asked, purse):
-                told = {"query": n.text, "value": n.value, "error": n.error, "source": n.source, "cost": costs(n.cost)}
-                rank = {} if n.rank_error is None else {"rank_error": n.rank_error}
-                yield {**told, "low": n.low, "high": n.high, **rank}
+                rank = UNSET if n.rank_error is None else n.rank_error
+                yield shapes.Answer(n.text, n.value, n.error, n.source, costs(n.cost), n.low, n.high, rank)
             return
         if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
             self._session.quote(question.group, purse)
         found = self._session.answers(question.group, purse)
         for text, a in zip(question.texts, found, strict=True):
-            yield {"query": text, "value": a.value, "error": a.error, "source": a.source, "cost": costs(a.cost)}
+            yield shapes.Answer(text, a.value, a.error, a.source, costs(a.cost))
 
-    def budget(self, analyst: str) -> dict[str, Any]:
+    def budget(self, analyst: str) -> shapes.Budget:
         """What the analyst and the session may spend, and have spent."""
         own = self._analysts.named(analyst)
-        return {
-            "name": own.name,
-            "requests": own.requests,
-            "analyst": {"total": costs(own.budget), "spent": costs(own.spent)},
-            "server": self.account,
-        }
+        return shapes.Budget(
+            own.name, own.requests, shapes.Account(own.budget.to_json(), costs(own.spent)), self.account
+        )
 
     @property
-    def account(self) -> dict[str, dict[str, float] | None]:
+    def account(self) -> shapes.Account:
         """What the session may spend, and has spent."""
-        return {"total": costs(self._session.cost), "spent": costs(self._session.spent)}
+        return shapes.Account(self._session.cost.to_json(), costs(self._session.spent))
 
     @property
     def synopsis(self) -> Histogram:

@@ -26,8 +26,8 @@ class CountingSettings:
     """Bytes of codes and cell numbers handled at a time: they stay in a core's second cache."""
     block_records: int = 1 << 8
     """Records handled at a time at least, where there are so many columns that fewer fill a block."""
-    blocks_mapped: int = 1 << 12
-    """Blocks after which what was read of mapped files is let go of."""
+    blocks_mapped: int = 1 << 9
+    """Blocks after which what was read of mapped files is let go of: 128 MiB for each core."""
     private_table_cells: int = 1 << 23
     """Cells, over all cores together, up to which each core counts into tables of its own."""
     per_table: float = 0.6

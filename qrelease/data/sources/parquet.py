@@ -59,20 +59,23 @@ class ParquetReader:
 
     @contextlib.contextmanager
     def _file(self, texts: Sequence[str] | None = None) -> Iterator[Any]:
-        """The file, of which columns of texts, among those named, keep the dictionary that they are stored with."""
+        """The file, of which columns of texts, among those named, keep the dictionary that they are stored with.
+
+        It is read as it is needed: a buffer that is filled ahead would hold the whole file, from the first batch on.
+        """
         try:
             import pyarrow as pa
             from pyarrow import parquet
         except ImportError:
             raise InvalidInput(f"{self.path}: Parquet needs pyarrow: pip install pyarrow") from None
         try:
-            with parquet.ParquetFile(self.path) as file:
+            with parquet.ParquetFile(self.path, pre_buffer=False) as file:
                 kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
                 listed = [name for name in texts or () if pa.types.is_string(kinds[name])]
                 if not listed:
                     yield file
                     return
-            with parquet.ParquetFile(self.path, read_dictionary=listed) as file:
+            with parquet.ParquetFile(self.path, read_dictionary=listed, pre_buffer=False) as file:
                 yield file
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None

@@ -19,6 +19,10 @@ def cuts_of(pieces: Pieces, most: int) -> list[int]:
     bin, and each stretch between such points is cut into parts of about the same number of records; N is as large as
     gives at most `most` bins.
 
+    Each piece counts with one standard deviation of its noise more than it seems to have: where noise hides how many
+    records there are, bins follow the pieces, which are finer where there are more records, and no bin is so wide that
+    it may well have many of them.
+
     Examples
     --------
     >>> pieces = Pieces(np.array([0, 40, 41]), np.array([40, 41, 100]), np.array([40.0, 100.0, 60.0]))
@@ -28,14 +32,15 @@ def cuts_of(pieces: Pieces, most: int) -> list[int]:
     size = int(pieces.stops[-1])
     if size <= most:
         return list(range(size + 1))
-    total = pieces.masses.sum()
+    likely = Pieces(pieces.starts, pieces.stops, pieces.masses + pieces.errors)
+    total = likely.masses.sum()
     if not total > 0:
         return [size * i // most for i in range(most + 1)]
     low, high = 1.0, 2.0 * most
     found = [0, size]
     for _ in range(_HALVINGS):
         parts = (low + high) / 2
-        cuts = _cuts(pieces, total / parts, size)
+        cuts = _cuts(likely, total / parts, size)
         if len(cuts) - 1 <= most:
             low, found = parts, max(found, cuts, key=len)
         else:

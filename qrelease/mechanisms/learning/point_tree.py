@@ -6,8 +6,9 @@ the whole costs ε however many they are. (Where replacing a record moves two co
 cut further is decided from the noisy counts above alone. PrivTree (Zhang, Xiao & Xie 2016) pays for its tree
 independently of the depth, but its counts are paid for once more; here they are the tree, and L is 3 for 4 096 points.
 
-The counts of a part and of its parts are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010), and
-parts that may be of noise alone get nothing.
+The counts of a part and of its parts are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010). Parts
+beside one another whose densities the noise does not tell apart get one density, which is 0 where noise alone explains
+it: of all ways to merge them, the one with the least sum of squares plus a price for each density (`merged`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ MAX_BRANCHES = 16
 """Into how many parts a part is cut, at most."""
 
 _CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
-_SEEN = 1  # scales of noise: fewer records may be noise, and many such parts far away would be a false tail
 _ROOT = float("inf")
 
 Draw = Callable[[Fraction, int], Ints]
@@ -37,11 +37,13 @@ class Pieces:
     starts   the first point of each, (k,), from 0
     stops    the next after its last, (k,)
     masses   records, (k,), not negative
+    errors   how far off each count of them may be, (k,): one standard deviation of its noise; 0 where all is known
     """
 
     starts: Ints
     stops: Ints
     masses: Floats
+    errors: Floats | float = 0.0
 
 
 @dataclass
@@ -123,11 +125,13 @@ def measured_leaves(points: Ints, counts: Ints, size: int, scale: Fraction, part
     _gather(root)
     root.estimate = max(root.noisy, 0.0)
     leaves: list[_Node] = []
-    _spread(root, _SEEN * float(scale), leaves)
+    variance = 2 * float(scale) ** 2  # of one count's noise, at most
+    _spread(root, variance, leaves)
     return Pieces(
         np.array([leaf.start for leaf in leaves], np.int64),
         np.array([leaf.stop for leaf in leaves], np.int64),
         np.array([leaf.estimate for leaf in leaves]),
+        np.sqrt(variance * np.array([leaf.variance for leaf in leaves])),
     )
 
 
@@ -144,25 +148,56 @@ def _gather(node: _Node) -> None:
     node.variance = (1 - own) * variance
 
 
-def _spread(node: _Node, least: float, leaves: list[_Node]) -> None:
-    """What is left of a part's count goes to its parts by their variances, and those that fall below `least` get 0.
+def _spread(node: _Node, variance: float, leaves: list[_Node]) -> None:
+    """What is left of a part's count goes to its parts by their variances, after which like parts are merged.
 
-    Where all do, nothing can be told of them, and they share it by their lengths.
+    variance   of one count's noise
     """
     if not node.children:
         leaves.append(node)
         return
     values = np.array([child.noisy for child in node.children])
     shares = np.array([child.variance for child in node.children])
-    kept = np.ones(len(values), bool)
-    while kept.any():
-        fitted = values + (node.estimate - values[kept].sum()) * shares / shares[kept].sum()
-        if (fitted[kept] >= least).all():
-            break
-        kept &= fitted >= least
-    if not kept.any():
-        lengths = np.array([child.stop - child.start for child in node.children])
-        fitted, kept = node.estimate * lengths / lengths.sum(), np.ones(len(values), bool)
-    for child, estimate in zip(node.children, np.where(kept, fitted, 0.0).tolist(), strict=True):
+    lengths = np.array([child.stop - child.start for child in node.children])
+    fitted = values + (node.estimate - values.sum()) * shares / shares.sum()
+    densities = np.maximum(merged(fitted, lengths, variance * shares), 0)
+    total = (densities * lengths).sum()
+    estimates = densities * lengths * (node.estimate / total) if total > 0 else node.estimate * lengths / lengths.sum()
+    for child, estimate in zip(node.children, estimates.tolist(), strict=True):
         child.estimate = estimate
-        _spread(child, least, leaves)
+        _spread(child, variance, leaves)
+
+
+def merged(counts: Floats, lengths: Ints, variances: Floats) -> Floats:
+    """The density of each of some consecutive parts, (k,), equal where the noise does not tell them apart.
+
+    Least squares over all ways to cut the parts into runs of one density each, where each run costs ln k, and as much
+    again unless its density is 0: the Bayesian information criterion (Schwarz 1978), with two parameters a run, its
+    place and its density. Dynamic programming finds the least (Winkler & Liebscher 2002).
+
+    Parameters
+    ----------
+    counts, lengths, variances
+        Of each part, (k,): about how many records it has, its points, and how far off that is.
+
+    Examples
+    --------
+    >>> merged(np.array([90.0, 110.0, 1.0, -2.0]), np.array([10, 10, 10, 10]), np.full(4, 100.0)).tolist()
+    [10.0, 10.0, 0.0, 0.0]
+    """
+    k = len(counts)
+    price = np.log(max(k, 2))
+    # Sums from the left of length² / variance, length · count / variance, count² / variance: a run's are differences.
+    sums = [np.concatenate([[0.0], np.cumsum(x / variances)]) for x in (lengths**2.0, lengths * counts, counts**2)]
+    best, last, level = np.zeros(k + 1), np.zeros(k + 1, np.int64), np.zeros(k + 1)
+    for stop in range(1, k + 1):
+        weights, products, squares = (x[stop] - x[:stop] for x in sums)
+        gains = np.where(products > 0, products**2 / weights, 0.0)
+        costs = best[:stop] + squares + price - np.maximum(gains - price, 0)
+        at = int(np.argmin(costs))
+        best[stop], last[stop] = costs[at], at
+        level[stop] = products[at] / weights[at] if gains[at] > price else 0.0
+    found, stop = np.zeros(k), k
+    while stop:
+        found[last[stop] : stop], stop = level[stop], int(last[stop])
+    return found

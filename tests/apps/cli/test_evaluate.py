@@ -36,3 +36,11 @@ def test_a_matplotlib_that_does_not_load_is_one_line(folder: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "qrelease: matplotlib is installed and does not load: built for another numpy\n"
+
+
+def test_a_page_that_is_not_private_is_for_its_owner_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", "people.csv", "--schema", "people.toml", "--synthetic", "people.csv", "--out", "page"]
+    assert main(words) == 0
+    assert "NOT PRIVATE" in capsys.readouterr().err
+    assert (folder / "page" / "quality.html").is_file()
+    assert (folder / "page").stat().st_mode & 0o077 == 0

@@ -72,3 +72,65 @@ def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureF
     text = (folder / "draft.toml").read_text()
     (folder / "draft.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
     assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
+
+
+def test_a_draft_is_for_its_owner_alone_and_overwrites_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has values of the data."""
+    draft = ["schema", "draft", "people.csv", "--out", "own.toml"]
+    assert main(draft) == 0
+    assert (folder / "own.toml").stat().st_mode & 0o077 == 0
+    before = (folder / "own.toml").read_text()
+    assert main(draft) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (folder / "own.toml").read_text() == before
+    assert main(["schema", "draft", "people.csv", "--out", "nowhere/own.toml"]) == 2
+    assert "nowhere/own.toml cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_draft_of_persons_is_released_for_persons(towns, capsys):
+    table = frame(400)
+    table["who"] = [f"p{i // 4}" if i else "NA" for i in range(400)]
+    table.to_csv("visits.csv", index=False)
+    arguments = [
+        "schema",
+        "draft",
+        "visits.csv",
+        "--learn",
+        "--person",
+        "who",
+        "--at-most",
+        "3",
+        "--out",
+        "visits.toml",
+    ]
+    assert main(arguments) == 0
+    text = (towns / "visits.toml").read_text()
+    assert "# - 'who': it says whose the records are" in text
+    (towns / "visits.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+    person = load("visits.toml", undecided=True).person
+    assert (person.column, person.at_most, person.missing) == ("who", 3, ("NA",))
+    release = ["release", "visits.csv", "--schema", "visits.toml", "--epsilon", "2", "--delta", "1e-9"]
+    assert main([*release, "--workload", "marginals:1", "--mechanism", "laplace"]) == 0
+    assert "a person with at most 3 records" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--person", "sex"], "go together"),
+        (["--at-most", "2"], "go together"),
+        (["--person", "sex", "--at-most", "0"], "at_most must be a whole number"),
+        (["--person", "nobody", "--at-most", "2"], "no column 'nobody'"),
+    ],
+)
+def test_a_draft_of_no_person_is_not_made(towns, capsys, more, told):
+    assert main(["schema", "draft", "towns.csv", "--out", "new.toml", *more]) == 2
+    assert told in capsys.readouterr().err
+    assert not (towns / "new.toml").exists()
+
+
+def test_the_command_says_of_which_columns_nothing_was_named(towns, capsys):
+    assert main([*LEARN[:-1], "0.05", "--delta", "1e-12"]) == 0
+    assert "warning: town: no text is of enough records" in capsys.readouterr().err

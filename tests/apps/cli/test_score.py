@@ -24,3 +24,17 @@ def test_the_command_charges_the_ledger_of_the_data(tmp_path, capsys):
     assert "cost      epsilon=0.5, add-remove" in shown
     with qr.Ledger.open(tmp_path / "people.ledger") as ledger:
         assert ledger.spent == qr.PureDP(0.5)
+
+
+def test_a_ledger_of_other_people_is_not_charged(tmp_path, monkeypatch, capsys):
+    """Not even where it is named: the budget of the people in the data would not know of it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("a,b\n" + "0,1\n1,0\n" * 50)
+    (tmp_path / "schema.json").write_text('{"a": 2, "b": 2}')
+    qr.Ledger.open("planes.ledger", qr.PureDP(1.0)).close()
+    words = ["score", "people.csv", "people.csv", "--schema", "schema.json", "--epsilon", "0.5"]
+    for further in ([], ["--dataset", "people"]):
+        assert main([*words, "--ledger", "planes.ledger", *further]) == 2
+        assert "belongs to dataset 'planes', not to 'people'" in capsys.readouterr().err
+    with qr.Ledger.open("planes.ledger") as ledger:
+        assert ledger.spent is None

@@ -15,8 +15,8 @@ from replies import problem
 from serving import GENEROUS, WOMEN, Client, admit, spent, with_answers, worker
 from worlds import PEOPLE, PROPERTY, coded, random_table
 
-from qrelease.apps.server.openapi import MAX_VALUES
 from qrelease.apps.server.service import Service
+from qrelease.apps.server.shapes import MAX_VALUES
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import LedgerError
 

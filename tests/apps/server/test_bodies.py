@@ -1,6 +1,7 @@
 """Bodies of requests: JSON in UTF-8 within bounds of size and time, and each refusal's status."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from starlette.requests import Request
@@ -9,7 +10,7 @@ from qrelease.apps.server.bodies import json_body
 from qrelease.apps.server.problems import Problem
 
 
-def read(*parts, kind="application/json", pause=0.0, most=64, seconds=5.0):
+def read(*parts, shape=Any, kind="application/json", pause=0.0, most=64, seconds=5.0):
     """What `json_body` makes of a body that arrives in these parts."""
     left = list(parts)
 
@@ -18,7 +19,7 @@ def read(*parts, kind="application/json", pause=0.0, most=64, seconds=5.0):
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
-    return asyncio.run(json_body(Request(scope, receive), most, seconds))
+    return asyncio.run(json_body(Request(scope, receive), shape, most, seconds))
 
 
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8"])
@@ -28,7 +29,18 @@ def test_a_body_may_come_in_parts_that_split_a_character(kind):
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b"NaN", b"[Infinity]", b'{"a": 1, "a": 2}', b'{"b": {"a": 1, "a": 1}}', b'"\xff"', b"1 2"]
+    "raw",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b"[Infinity]",
+        b'{"a": 1, "a": 2}',
+        b'{"b": {"a": 1, "a": 1}}',
+        b'"\xff"',
+        b'"\\ud800"',
+        b"1 2",
+    ],
 )
 def test_what_is_no_plain_json_is_refused(raw):
     with pytest.raises(Problem) as refused:

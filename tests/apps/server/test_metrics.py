@@ -12,6 +12,7 @@ from wire import listening_server
 
 import qrelease as qr
 from qrelease.apps.server.metrics import Meters
+from qrelease.apps.server.shapes import Account
 
 LINE = re.compile(r'(?P<name>[a-z_]+)(\{(?P<labels>[a-z]+="[^"]*"(,[a-z]+="[^"]*")*)\})? (?P<value>[0-9.e+-]+)')
 
@@ -90,7 +91,7 @@ def test_workers_add_up_and_one_in_anothers_place_goes_on(listening):
         meters.meter(i).answered("budget", 200, 0.02)
         meters.meter(i).connected(3)
     meters.meter(1).answered("budget", 200, 20.0)
-    found = samples(meters.text({"total": {"rho": 0.5}, "spent": None}))
+    found = samples(meters.text(Account({"rho": 0.5}, None)))
     assert requests(found, "GET", "/v1/budget", 200) == 3
     assert found["qrelease_connections"] == 3
     named = 'method="GET",route="/v1/budget",le'

@@ -4,10 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from msgspec import convert, to_builtins
 from serving import TABLE
 from worlds import PEOPLE, coded
 
 from qrelease.apps.server.questions import MAX_ANSWERS, MAX_CONDITION_CELLS, PublicFacts, read_question
+from qrelease.apps.server.shapes import Query
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.predicates import parse
 from qrelease.errors import InvalidInput, TooLarge
@@ -22,6 +24,11 @@ def facts(domain, mechanism=None):
         return PublicFacts.of(domain, ledger, mechanism or Online(alpha=0.1, beta=0.01))
 
 
+def asked_of(domain, query):
+    """What a query means, as a request's body has it."""
+    return read_question(domain, convert(query, Query))
+
+
 @pytest.mark.parametrize(
     ("query", "holds"),
     [
@@ -31,7 +38,7 @@ def facts(domain, mechanism=None):
     ],
 )
 def test_a_condition_is_of_the_records_that_it_says(query, holds):
-    asked = read_question(PEOPLE, query)
+    asked = asked_of(PEOPLE, query)
     assert asked.answers == 1
     wanted = sum(holds(*record) for record in zip(*(column.tolist() for column in TABLE.columns), strict=True))
     mask = asked.meant.mask().reshape([PEOPLE.shape[axis] for axis in asked.meant.axes])
@@ -42,7 +49,7 @@ def test_a_condition_is_of_the_records_that_it_says(query, holds):
 def test_spellings_of_one_meaning_are_one_question():
     """So the second one is free, whoever asks it."""
     (first, *others) = (
-        read_question(PEOPLE, query).group.queries
+        asked_of(PEOPLE, query).group.queries
         for query in (
             {"where": "age in 0..39"},
             {"range": {"column": "age", "low": "0", "high": "39"}},
@@ -50,11 +57,11 @@ def test_spellings_of_one_meaning_are_one_question():
         )
     )
     assert all(other == first for other in others)
-    assert read_question(PEOPLE, {"where": "age in 0..19"}).group.queries != first
+    assert asked_of(PEOPLE, {"where": "age in 0..19"}).group.queries != first
 
 
 def test_a_marginal_has_an_answer_for_each_cell_in_order():
-    asked = read_question(PEOPLE, {"marginal": ["grade", "sex"]})
+    asked = asked_of(PEOPLE, {"marginal": ["grade", "sex"]})
     texts = [f"sex = '{sex}' and grade = {grade}" for sex, grade in product("FM", range(3))]
     assert [parse(text, PEOPLE).mask().tolist() for text in asked.texts] == [
         parse(text, PEOPLE).mask().tolist() for text in texts
@@ -64,7 +71,7 @@ def test_a_marginal_has_an_answer_for_each_cell_in_order():
 
 @pytest.mark.parametrize(("text", "answers"), [("mean:age by sex", 2), ("quantile(.25, .5, .75):grade by sex", 6)])
 def test_numbers_have_an_answer_for_each_group_and_probability(text, answers):
-    asked = read_question(PEOPLE, {"numbers": text})
+    asked = asked_of(PEOPLE, {"numbers": text})
     assert asked.answers == answers
     assert asked.cells == (8 if "age" in text else 6)
 
@@ -74,42 +81,42 @@ def test_no_text_of_a_range_ends_its_own_quotes():
     labels = ("it's", 'a "b"', "c' or 1 = 1")
     column = Attribute('we"ird or x', "category", categories=labels, ordered=True)
     domain = Domain((column, Attribute("x", "coded", codes=2)))
-    asked = read_question(domain, {"range": {"column": column.name, "low": labels[1], "high": labels[2]}})
+    asked = asked_of(domain, {"range": {"column": column.name, "low": labels[1], "high": labels[2]}})
     assert asked.meant.axes == (0,)
     assert asked.meant.mask().tolist() == [False, True, True]
     with pytest.raises(InvalidInput):
-        read_question(domain, {"range": {"column": column.name, "low": labels[1], "high": "c' or x = 1 or '"}})
+        asked_of(domain, {"range": {"column": column.name, "low": labels[1], "high": "c' or x = 1 or '"}})
 
 
 def test_what_is_too_large_is_refused_and_what_just_fits_is_not():
-    assert read_question(coded(MAX_ANSWERS, 2), {"marginal": ["a"]}).answers == MAX_ANSWERS
+    assert asked_of(coded(MAX_ANSWERS, 2), {"marginal": ["a"]}).answers == MAX_ANSWERS
     wide = coded(256, MAX_CONDITION_CELLS // 256, 2)
-    assert read_question(wide, {"marginal": ["a", "c"]}).answers == 512
-    assert read_question(wide, {"where": "a = 0 and b = 0"}).cells == MAX_CONDITION_CELLS
-    assert read_question(coded(16, 128, 2), {"numbers": "mean:a by b"}).answers == 128
+    assert asked_of(wide, {"marginal": ["a", "c"]}).answers == 512
+    assert asked_of(wide, {"where": "a = 0 and b = 0"}).cells == MAX_CONDITION_CELLS
+    assert asked_of(coded(16, 128, 2), {"numbers": "mean:a by b"}).answers == 128
     for domain, query, said in (
         (wide, {"marginal": ["a", "b"]}, "the marginal has 65,536 cells; at most 1,000"),
         (wide, {"where": "a = 0 and b = 0 and c = 1"}, "span 131,072 cells; at most 65,536"),
         (coded(17, 128), {"numbers": "mean:a by b"}, "come to 278,528; at most 262,144"),
     ):
         with pytest.raises(TooLarge, match=said):
-            read_question(domain, query)
+            asked_of(domain, query)
 
 
 def test_every_condition_of_the_schema_is_one_cell():
-    said = facts(PEOPLE).description
+    said = to_builtins(facts(PEOPLE).description)
     assert (said["dataset"], said["neighbours"], said["alpha"], said["beta"]) == ("people", "replace-one", 0.1, 0.01)
     assert said["cells"] == 2 * 4 * 3
     for axis, (attribute, column) in enumerate(zip(PEOPLE, said["columns"], strict=True)):
         assert (column["name"], column["cells"]) == (attribute.name, attribute.size)
-        cells = [read_question(PEOPLE, {"where": text}) for text in column["conditions"]]
+        cells = [asked_of(PEOPLE, {"where": text}) for text in column["conditions"]]
         assert {asked.meant.axes for asked in cells} == {(axis,)}
         assert np.array_equal([asked.meant.mask() for asked in cells], np.eye(attribute.size, dtype=bool))
 
 
 def test_of_many_cells_the_schema_lists_some_and_a_universe_too_large_has_no_synthetic_records():
-    (column,) = facts(coded(MAX_ANSWERS + 1)).description["columns"]
-    assert (column["cells"], len(column["conditions"])) == (MAX_ANSWERS + 1, MAX_ANSWERS)
+    (column,) = facts(coded(MAX_ANSWERS + 1)).description.columns
+    assert (column.cells, len(column.conditions)) == (MAX_ANSWERS + 1, MAX_ANSWERS)
     most = hypothesis.MAX_HYPOTHESIS_CELLS
     assert facts(coded(most >> 10, 1 << 10)).has_synthetic_records
     assert not facts(coded((most >> 10) + 1, 1 << 10)).has_synthetic_records

@@ -19,6 +19,7 @@ from qrelease.apps.cli import main
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
 from qrelease.apps.server.service import Service
+from qrelease.apps.server.shapes import Query
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
 from qrelease.mechanisms.online.session import Online
@@ -480,7 +481,7 @@ def test_what_an_analyst_turns_out_not_to_cover_is_undone(path):
 
 
 def test_one_requests_fault_is_not_the_others(path):
-    bad = read_question(PEOPLE, {"where": "grade = 1"}).group
+    bad = read_question(PEOPLE, Query(where="grade = 1")).group
 
     def failing(session, group, purse):
         found = session.answers(group, purse)

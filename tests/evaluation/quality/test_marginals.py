@@ -1,9 +1,13 @@
 """Marginal scores: against their definition, with nothing of the package's arithmetic."""
 
 import itertools
+from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import qrelease as qr
 from qrelease.data.domain import Domain
@@ -31,6 +35,32 @@ def test_the_score_of_large_marginals_is_its_definition_too():
     assert 0 < wanted < 999
     assert abs(marginal_score(distances(one, [other], [(0, 1)])[0]) - wanted) < 1e-9
     assert marginal_score(distances(one, [one], [(0, 1)])[0]) == 1000
+
+
+@st.composite
+def table_pairs(draw):
+    """Two tables of any domain, also of marginals with too many cells to count them all, and a k."""
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 7, 40, 3000]), min_size=1, max_size=5))
+    domain = Domain(tuple(ordered(f"column {i}", size) for i, size in enumerate(sizes)))
+    columns = [
+        tuple(np.array(draw(st.lists(st.integers(0, size - 1), min_size=n, max_size=n)), np.uint32) for size in sizes)
+        for n in draw(st.tuples(st.integers(1, 30), st.integers(1, 30)))
+    ]
+    return Table(domain, columns[0]), Table(domain, columns[1]), draw(st.integers(1, len(sizes)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(table_pairs())
+def test_the_score_of_any_two_tables_is_its_definition(pair):
+    """In exact fractions."""
+    real, synthetic, k = pair
+    sets = sets_of(len(real.domain), k, 100)
+    gaps = Fraction(0)
+    for axes in sets:
+        one, other = (Counter(zip(*(t.columns[a].tolist() for a in axes), strict=True)) for t in (real, synthetic))
+        gaps += sum(abs(Fraction(one[c], len(real)) - Fraction(other[c], len(synthetic))) for c in {*one, *other})
+    wanted = (2 - gaps / len(sets)) * 500
+    assert abs(Fraction(marginal_score(distances(real, [synthetic], sets)[0])) - wanted) <= Fraction(1, 10**9)
 
 
 def test_sets_drawn_at_random_are_distinct_and_always_the_same():

@@ -1,12 +1,13 @@
 """The tree of noisy counts: ε-DP by exact enumeration, one part of a level a record, and near the truth."""
 
 from fractions import Fraction
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
 from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
-from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
+from qrelease.mechanisms.learning.point_tree import levels, measured_leaves, merged
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy import PureDP
@@ -79,3 +80,58 @@ def test_nobody_is_no_trouble():
     pieces = tree([], [], 10**6, 5)
     assert (pieces.masses >= 0).all()
     assert pieces.stops[-1] == 10**6
+
+
+def cost_of(densities, runs, counts, lengths, variances):
+    """What `merged` minimises, for these runs: each costs ln k, and as much again where its density is not 0."""
+    price = np.log(len(counts))
+    squares = ((counts - densities * lengths) ** 2 / variances).sum()
+    return squares + price * sum(1 + (densities[start] != 0) for start, _ in runs)
+
+
+def test_merging_is_the_best_of_all_ways_to_merge():
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        k = int(rng.integers(2, 7))
+        lengths, variances = rng.integers(1, 9, k), rng.uniform(1, 50, k)
+        counts = rng.choice([0, 0, 20, 60], k) + rng.normal(size=k) * np.sqrt(variances)
+        best = np.inf
+        for cuts in (c for r in range(k) for c in combinations(range(1, k), r)):
+            runs = list(pairwise([0, *cuts, k]))
+            densities = np.zeros(k)
+            for start, stop in runs:
+                w, y, v = lengths[start:stop], counts[start:stop], variances[start:stop]
+                fitted = max((w * y / v).sum() / (w**2 / v).sum(), 0)
+                costs = [((y - level * w) ** 2 / v).sum() + np.log(k) * (level != 0) for level in (0, fitted)]
+                densities[start:stop] = (0, fitted)[int(np.argmin(costs))]
+            best = min(best, cost_of(densities, runs, counts, lengths, variances))
+        found = merged(counts, lengths, variances)
+        ends = [0, *(np.flatnonzero(np.diff(found)) + 1).tolist(), k]
+        assert cost_of(found, list(pairwise(ends)), counts, lengths, variances) == pytest.approx(best)
+
+
+def merged_like_and_heaped(wrong):
+    """Of 300 draws of noise that is so many times what is said: how often all is one run, and a heap is found."""
+    rng, alike, heaps = np.random.default_rng(1), 0, 0
+    for _ in range(300):
+        noise = wrong * rng.laplace(scale=10, size=16)
+        alike += len(set(merged(100 + noise, np.full(16, 5), np.full(16, 200.0)))) == 1
+        heap = merged(np.where(np.arange(16) == 5, 150, 0) + noise, np.full(16, 5), np.full(16, 200.0))
+        heaps += heap[5] > 20 and (heap[[4, 6]] < 10).all()
+    return alike, heaps
+
+
+def test_noise_alone_is_no_difference_and_a_heap_is_one():
+    alike, heaps = merged_like_and_heaped(1.0)
+    assert alike > 210
+    assert heaps > 270
+    assert merged_like_and_heaped(1.3)[0] < 170  # so noise that is wrong by 30 % shows
+
+
+def test_flat_records_under_much_noise_make_even_pieces():
+    """Where noise tells parts apart by chance, none may get all of the records."""
+    largest = []
+    for seed in range(20):
+        pieces = tree(range(256), [40] * 256, 256, 600, parts=32, seed=seed)
+        largest.append((pieces.masses / (pieces.stops - pieces.starts)).max() / 40)
+    assert np.median(largest) < 2

@@ -57,7 +57,7 @@ class Card {
       return make("label", { className: "choice" }, this[name], make("span", { textContent: label }));
     };
     const kinds = Object.entries(KINDS).map(([kind, text]) => new Option(text, kind));
-    const publicly = make("div", { className: "public" }, make("h3", { textContent: "Publicly known" }));
+    const publicly = make("div", { className: "public" }, make("h2", { textContent: "Publicly known" }));
     if (this.fixed) publicly.append(make("p", { textContent: "Kept as the schema has it: this page does not edit its values." }));
     else {
       this.lines = {
@@ -80,7 +80,7 @@ class Card {
       this.categories.addEventListener("change", () => this.offer());
       if (reviewed) this.start();
     }
-    const read = make("div", { className: "read" }, make("h3", {}, make("span", { className: "mark", textContent: reviewed ? "as the schema says" : "read off the data" })), ...this.seen());
+    const read = make("div", { className: "read" }, make("h2", {}, make("span", { className: "mark", textContent: reviewed ? "as the schema says" : "read off the data" })), ...this.seen());
     if (!reviewed && !this.fixed) read.append(make("p", {}, this.copy = make("button", { type: "button", textContent: "Start from this", "aria-label": `Start ${entry.name} from what was read off the data` })));
     const decide = make("p", { className: "decide" }, box("agreed", "Reviewed: this is public knowledge"), box("dropped", "Leave this column out"));
     this.agreed.checked = reviewed;

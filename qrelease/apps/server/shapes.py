@@ -1,0 +1,271 @@
+"""What goes over the wire, as types: requests are read as these, and responses are written from them.
+
+The OpenAPI document is made of the same types (`openapi`), and of what their docstrings say.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from qrelease.errors import InvalidInput
+
+_T = TypeVar("_T")
+
+MAX_TEXT: Final = 4096
+"""Characters of a condition."""
+
+MAX_BATCH: Final = 100
+"""Queries in one request."""
+
+MAX_ROWS: Final = 100_000
+"""Synthetic records in one response."""
+
+MAX_VALUES: Final = 1 << 21
+"""Of synthetic records in one response: rows times columns."""
+
+MAX_PAGE: Final = 100
+"""Requests in one page of a history."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Condition = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+Count = Annotated[int, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=1, le=2**53)]
+
+Cost = Annotated[
+    dict[str, float] | None, Meta(description="A privacy cost: epsilon, epsilon and delta, or rho; null is none.")
+]
+
+Source = Literal["cached", "hypothesis", "synopsis", "measured"]
+"""How an answer was obtained: see `OnlineAnswer`."""
+
+
+class Shape(Struct, forbid_unknown_fields=True):
+    """An object of these members and no others; those that are `UNSET` may be left out."""
+
+
+class Range(Shape):
+    """The records of a range of one column."""
+
+    column: Name
+    low: Name
+    high: Name
+
+
+class Query(Shape):
+    """What to count: the records of a condition, of a range of one column, or of every cell of a marginal; or numbers
+    by group, as `mean:age by sex where income = '>50K'`: sum, mean, variance, quantile(.5,.9) or ratio of a column, or
+    count. One of these.
+    """
+
+    where: Condition | UnsetType = UNSET
+    marginal: Annotated[list[Name], Meta(min_length=1, max_length=16)] | UnsetType = UNSET
+    range: Range | UnsetType = UNSET
+    numbers: Condition | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, name) is not UNSET for name in self.__struct_fields__) != 1:
+            raise ValueError(f"Expected an object with one of {', '.join(self.__struct_fields__)}")
+
+
+class Queries(Shape):
+    """Several queries."""
+
+    queries: Annotated[list[Query], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class Answer(Shape):
+    """One answer; of numbers it has `low` and `high` too, and of a quantile `rank_error`."""
+
+    query: Annotated[str, Meta(description="the condition, in its one fixed spelling")]
+    value: Annotated[float, Meta(description="a count; of numbers a sum, a mean, and so on")]
+    error: Annotated[float, Meta(description="with probability 1 - beta the true count is this close")]
+    source: Source
+    cost: Cost
+    low: (
+        Annotated[float, Meta(description="of numbers: what the answer lies between, as far as its counts hold")]
+        | UnsetType
+    ) = UNSET
+    high: float | UnsetType = UNSET
+    rank_error: (
+        Annotated[float, Meta(description="of a quantile: how far its rank may be off, a count")] | UnsetType
+    ) = UNSET
+
+
+class Answered(Shape):
+    """The answers to all queries of a request, in order."""
+
+    answers: list[Answer]
+
+
+class Quote(Shape):
+    """What a query would cost now."""
+
+    source: Annotated[
+        Source,
+        Meta(
+            description="a `synopsis` answers a whole class of queries, all ranges of a column for one: it costs more"
+            " than this one answer by itself, and makes the others of its class free"
+        ),
+    ]
+    cost: Cost
+    takes: Annotated[
+        dict[str, float] | None,
+        Meta(description="by how much it would raise what your budget says that you have spent, in its terms"),
+    ]
+    affordable: Annotated[bool, Meta(description="whether the budgets hold it now; if not, this is its price")]
+
+
+class Quoted(Shape):
+    """The quotes of all queries of a request, in order."""
+
+    quotes: list[Quote]
+
+
+class Account(Shape):
+    """What may be spent in all, and what was."""
+
+    total: dict[str, float]
+    spent: Cost
+
+
+class Budget(Shape):
+    """An analyst's account, and that of the whole server."""
+
+    name: str
+    requests: Count
+    analyst: Account
+    server: Account
+
+
+class Column(Shape):
+    """A column of the table, with conditions that name its first cells."""
+
+    name: str
+    kind: Literal["coded", "category", "number", "date"]
+    ordered: bool
+    cells: Count
+    conditions: list[str]
+    missing: Annotated[str, Meta(description="what stands in a synthetic record for no value")] | UnsetType = UNSET
+
+
+class Person(Shape):
+    """Who is protected, where that is a person of several records."""
+
+    column: str
+    at_most: Count
+
+
+class Domain(Shape):
+    """The columns of the table, and what is promised: within the fraction alpha of the records, but for beta."""
+
+    dataset: str
+    neighbours: Literal["add-remove", "replace-one"]
+    alpha: float
+    beta: float
+    cells: Count
+    columns: list[Column]
+    person: Person | UnsetType = UNSET
+
+
+class Asked(Shape):
+    """A request that was answered, and when."""
+
+    number: Count
+    key: str
+    time: str
+    queries: list[Query]
+
+
+class History(Shape):
+    """Requests in order, and the number of the first one of the next page."""
+
+    requests: list[Asked]
+    next: int | None
+
+
+class Records(Shape):
+    """Synthetic records by row, each with its values in the order of the columns."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+class Datasets(Shape):
+    """The names of datasets."""
+
+    datasets: list[str]
+
+
+class Health(Shape):
+    """That the server is at work."""
+
+    status: Literal["ok"]
+
+
+class Problem(Shape):
+    """Why a request is refused: the title of its status, and one line."""
+
+    title: str
+    status: int
+    detail: Annotated[str, Meta(description="one line")]
+
+
+class Limit(Struct):
+    """The parameters of a request that may spend."""
+
+    most: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=sys.float_info.max,
+                description="refuse rather than take more than this of your budget, in epsilon, or rho where it is in"
+                " rho: a quote's `takes`, which others' questions may outdate; by default as much as is left",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class Page(Struct):
+    """Which requests of a history."""
+
+    first: Number = 1
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = MAX_PAGE
+
+
+class One(Struct):
+    """Which request of a history."""
+
+    number: Number
+
+
+class Drawn(Struct):
+    """How many records, and in which format."""
+
+    rows: Annotated[int, Meta(ge=1, le=MAX_ROWS, description=f"of at most {MAX_VALUES:,} values in all")] = 1000
+    format: Literal["json", "csv"] = "json"
+
+
+def read_json(raw: bytes | bytearray, kind: type[_T]) -> _T:
+    """A body as its type; `InvalidInput`, one line, for another shape, and `ValueError` for what is no JSON."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the body: {_line(error)}") from None
+
+
+def read_texts(texts: dict[str, str], kind: type[_T]) -> _T:
+    """Parameters, which come as texts, as their type; `InvalidInput`, one line, for others."""
+    try:
+        return msgspec.convert(texts, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(_line(error)) from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
