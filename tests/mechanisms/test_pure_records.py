@@ -79,7 +79,7 @@ def test_a_release(relation, cost, tmp_path):
 
 def test_it_is_far_nearer_than_laplace_noise_and_its_prediction_is_near():
     table = dependent_table()
-    workload, mechanism = Workload.marginals(DOMAIN, 3), FittedRecords(weighted_records=4_000)
+    workload, mechanism = Workload.marginals(DOMAIN, 3), FittedRecords()
     real = l1(released(table, workload, mechanism), table)
     assert real < l1(released(table, workload, Laplace()), table) / 2
     told = in_closed_form("records", workload, len(table), COST, ADD).l1
