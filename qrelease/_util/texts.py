@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+_MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
+_MAX_COMPARED = 1000  # names among which they are looked for
 
 
 def quoted(text: str) -> str:
@@ -23,3 +27,12 @@ def readable(count: int) -> str:
         return f"{count:,}"
     power = round(math.log2(count))
     return f"2^{power}" if count == 1 << power else f"about 2^{power}"
+
+
+def meant(text: str, known: Sequence[str]) -> str:
+    """A question for an unknown text, where a known one is near it; else nothing."""
+    if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:
+        return ""
+    lower = {name.lower(): name for name in known}
+    near = get_close_matches(text.lower(), lower, 1, 0.6)
+    return f" (did you mean {lower[near[0]]!r}?)" if near else ""

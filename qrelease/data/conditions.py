@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from qrelease._util.texts import meant
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qrelease.data.attribute import Attribute
 
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
-_MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
-_MAX_COMPARED = 1000  # names among which they are looked for
 _ONES = re.compile("1+")
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
@@ -122,15 +120,6 @@ def _fits(pattern: str, text: str) -> bool:
         else:
             return False
     return not pattern[at:].strip("%")
-
-
-def meant(text: str, known: Sequence[str]) -> str:
-    """A question for an unknown text, where a known one is near it; else nothing."""
-    if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:
-        return ""
-    lower = {name.lower(): name for name in known}
-    near = get_close_matches(text.lower(), lower, 1, 0.6)
-    return f" (did you mean {lower[near[0]]!r}?)" if near else ""
 
 
 def compared(attribute: Attribute, operator: str, value: WrittenValue) -> int:

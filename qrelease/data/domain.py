@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from qrelease._util.texts import meant
 from qrelease._util.texts import readable as readable
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.person import Person, grid_bits
@@ -187,7 +188,8 @@ class Domain:
         try:
             return self._axes_by_name[name]
         except (KeyError, TypeError):  # a name of a request may be anything, a list too
-            raise InvalidInput(f"no attribute {name!r}; the domain has {', '.join(self.names)}") from None
+            near = meant(name, self.names) if isinstance(name, str) else ""
+            raise InvalidInput(f"no attribute {name!r}{near}; the domain has {', '.join(self.names)}") from None
 
     def axes(self, names: Iterable[str]) -> tuple[int, ...]:
         """The positions of several columns, ascending.

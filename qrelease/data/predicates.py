@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, ParamSpec, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.texts import readable
+from qrelease._util.texts import meant, readable
 from qrelease.data import conditions
 from qrelease.data.conditions import WrittenValue
 from qrelease.errors import InvalidInput, TooLarge
@@ -277,7 +277,7 @@ class _Parser:
         self.now = next(self.rest)
         if name not in self.domain.names:
             names = ", ".join(map(conditions.name_text, self.domain.names))
-            near = conditions.meant(name, self.domain.names)
+            near = meant(name, self.domain.names)
             raise InvalidInput(f"predicate, position {position}: no column {name!r}{near}; there are {names}")
         axis = self.domain.axis(name)
         attribute = self.domain.attributes[axis]

@@ -38,6 +38,7 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".
 """Spellings taken for a missing value when a column holds them."""
 
 _MAX_TEXT_CATEGORIES = 100  # more categories than this: a name, a number of a document, free text
+_TOO_MANY = f"more than {_MAX_TEXT_CATEGORIES} different texts"
 _MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values become ordered categories
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
@@ -70,6 +71,14 @@ Everything below was read from private data. Before any release a person must go
 - choose bins and limits without regard to the extremes that occur;
 - delete numbers of people and of documents: those that were not recognised look like any others here;
 then set its reviewed to true. Delete the entries of columns that are not to be released."""
+
+_WITH_A_LIST = """\
+A column of texts with a public list of codes, such as municipalities, can be added, with the file of that list:
+    [[attribute]]
+    name = "municipality"
+    categories = {file = "municipalities.csv", column = "code"}
+    kind = "category"
+    reviewed = true""".splitlines()
 
 
 @final
@@ -186,7 +195,8 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None, person: P
     if not len(entries):
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
-    for line in [*head, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else [])]:
+    listed = _WITH_A_LIST if _TOO_MANY in left_out.values() else []
+    for line in [*head, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
         document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
     document.add(tomlkit.nl())
     if person is not None:
@@ -269,7 +279,7 @@ class _Column:
         if self.learn and self.kind == "text":
             return self._no_category()
         if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
-            return f"more than {_MAX_TEXT_CATEGORIES} different texts"
+            return _TOO_MANY
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
             return "nearly every text is different: names, addresses or free text"
         if self.kind == "whole" and self.nearly_unique and self._numbers_people():

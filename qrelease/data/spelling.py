@@ -93,6 +93,8 @@ def text_of(value: object) -> str | None:
         return value
     if isinstance(value, bytes):  # Arrow turns texts into bytes where one record is bytes
         return _decoded(value)
+    if type(value) in (int, float):  # as below, sooner: most values are these
+        return _numeral(_float(value))
     if type(value).__module__.startswith("numpy"):
         value = _plain(value)
     if value is None or type(value).__name__ in ("NaTType", "NAType"):

@@ -222,10 +222,12 @@ class Foretold:
 
     lines  what would be chosen, how far off, with what table, and what a δ would gain
     brief  one short line, or none
+    among  the mechanisms that would be chosen, each for some number of records
     """
 
     lines: tuple[str, ...] = ()
     brief: tuple[str, ...] = ()
+    among: tuple[Mechanism, ...] = ()
 
 
 def foretold(
@@ -261,7 +263,7 @@ def foretold(
         )
         lines.append(gain)
         advice = f"; {gain}"
-    return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",))
+    return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",), tuple(able[name] for name in found))
 
 
 def _with_delta(

@@ -291,7 +291,10 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
     gone, left = spent(total, tally), remaining(total, tally)
     room = left.rounded(up=False) if left else ""
-    advice = f"ask for at most the {room} that is left, or raise" if left else "nothing is left unless you raise"
+    if isinstance(cost, ApproxDP) and tally.account:  # which has all delta: rho may fit
+        other = remaining_rho(total, tally)
+        room = " or ".join([*([room] if room else []), *([other.rounded(up=False)] if other else [])])
+    advice = f"ask for at most the {room} that is left, or raise" if room else "nothing is left unless you raise"
     requested = cost.rounded()
     if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
         raised = increase(total, tally, cost)

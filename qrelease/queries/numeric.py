@@ -23,9 +23,10 @@ from typing import Any, Final, Literal, NoReturn, final, get_args
 
 import numpy as np
 
+from qrelease._util.texts import meant
 from qrelease._util.typing import Axes, Floats
 from qrelease.data import predicates
-from qrelease.data.conditions import meant, name_text
+from qrelease.data.conditions import name_text
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 

@@ -1,6 +1,6 @@
 import pytest
 
-from qrelease._util.texts import readable
+from qrelease._util.texts import meant, readable
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,11 @@ from qrelease._util.texts import readable
 )
 def test_a_number_that_nobody_would_read_is_a_power_of_two(count, text):
     assert readable(count) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("sx", " (did you mean 'sex'?)"), ("AGE", " (did you mean 'age'?)"), ("zzz", ""), ("s" * 65, "")],
+)
+def test_a_name_like_an_unknown_one_is_proposed(text, asked):
+    assert meant(text, ["age", "sex"]) == asked

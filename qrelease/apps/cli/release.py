@@ -481,6 +481,7 @@ def _foretell(
 
         if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
             cost, mechanism = mechanism.of_counts(cost), mechanism.mechanism
+    among: tuple[Mechanism, ...] = (mechanism,)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
@@ -488,8 +489,10 @@ def _foretell(
         told = foretold(workload, records, cost, unit.relation, table=_tabled(arguments))
         for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {line}", file=sys.stderr)
-    if isinstance(mechanism, Forecasting):
-        print(f"qrelease: {forecast(mechanism, workload, cost, public)}", file=sys.stderr)
+        among = told.among
+    for each in among:
+        if isinstance(each, Forecasting):
+            print(f"qrelease: {forecast(each, workload, cost, public)}", file=sys.stderr)
 
 
 def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path, public: int | None) -> None:

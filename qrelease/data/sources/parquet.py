@@ -55,7 +55,7 @@ class ParquetReader:
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
         for batch in self.batches():
-            yield [[shown(value) for value in column.to_pylist()] for column in batch.columns]
+            yield [_shown(column) for column in batch.columns]
 
     @contextlib.contextmanager
     def _file(self, texts: Sequence[str] | None = None) -> Iterator[Any]:
@@ -79,3 +79,16 @@ class ParquetReader:
                 yield file
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _shown(column: Any) -> list[str]:
+    """The texts of a column's values; of what may have few different values each is spelled once."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_dictionary(kind)):
+        return [shown(value) for value in column.to_pylist()]
+    whole = column.combine_chunks()
+    listed = whole if pa.types.is_dictionary(kind) else whole.dictionary_encode()
+    spelled = [shown(value) for value in listed.dictionary.to_pylist()]
+    return [shown(None) if place is None else spelled[place] for place in listed.indices.to_pylist()]
