@@ -63,7 +63,7 @@ from qrelease.noise.samplers import SAMPLERS, discrete_gaussian
 from qrelease.privacy import ApproxDP, Cost, Neighbours
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.unit import Unit
-from qrelease.queries.measures import Needs, needs_of
+from qrelease.queries.measures import Needs, needs_by_cells, needs_of
 from qrelease.queries.numeric import NumericQuestion
 
 DELTA = 1e-9
@@ -287,6 +287,12 @@ def _noise(moved: float, rho: Fraction, size: int, source: Entropy) -> Floats:
     return discrete_gaussian(Fraction(moved) ** 2 / (2 * rho), size, source).astype(np.float64)
 
 
+def plan_of(domain: Domain, asked: Asked, needs: Sequence[Needs], cost: Cost) -> SumsPlan:
+    """As `NumberSums` plans for the questions alone."""
+    others = [needs_by_cells(NumericQuestion.parse(domain, text), asked.clips) for text in asked.questions]
+    return SumsPlan.choose(domain, needs, cost, Neighbours.ADD_REMOVE, by_cells=others)
+
+
 @dataclass(frozen=True, eq=False)
 class Planned:
     """A plan for questions, with the exact answers of its parts."""
@@ -301,7 +307,7 @@ class Planned:
     def of(cls, table: Table, asked: Asked, cost: Cost) -> "Planned":
         """Of a table with the records that are kept."""
         needs = [needs_of(NumericQuestion.parse(table.domain, text), asked.clips) for text in asked.questions]
-        plan = SumsPlan.choose(table.domain, needs, cost, Neighbours.ADD_REMOVE)
+        plan = plan_of(table.domain, asked, needs, cost)
         values = {p.measure: record_values(table, p.measure) for p in plan.parts}
         exact = [p.group.queries.apply(table_of_sums(table, values[p.measure], p.group.axes)) for p in plan.parts]
         return cls(table.domain, asked.questions, asked.clips, plan, tuple(exact))
@@ -544,7 +550,7 @@ def foreseen(name: str, domain: Domain) -> str:
     asked = TABLES[name]
     questions = [NumericQuestion.parse(domain, text) for text in asked.questions]
     needs = [needs_of(question, asked.clips) for question in questions]
-    plan = SumsPlan.choose(domain, needs, ApproxDP(1, DELTA), Neighbours.ADD_REMOVE)
+    plan = plan_of(domain, asked, needs, ApproxDP(1, DELTA))
     planned, least = numbers_bound.planned(domain, plan, needs), numbers_bound.bound(domain, questions, needs)
     return f"{name}: unbiased, root mean square of the ratios: {planned:.3f} as planned, at least {least:.3f}"
 

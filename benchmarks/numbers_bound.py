@@ -50,16 +50,15 @@ def alone(needs: Needs) -> float:
 
 def planned(domain: Domain, plan: SumsPlan, asked: Sequence[Needs]) -> float:
     """The root mean square, over the questions, of a plan's error over that of one at a time."""
-    shares = {(p.measure, p.group.axes): p.share / (1 << 40) for p in plan.parts}
     ratios = []
-    for needs in asked:
+    for needs, ratio in zip(asked, plan.ratios, strict=True):
         longer = tuple(a for a in needs.axes if domain.shape[a] > 1)
-        error = sum(
-            weight * v * prod(1 - 1 / domain.shape[a] for a in s) / shares[measure, s]
-            for measure, weight in needs.weights
+        best = sum(
+            np.sqrt(weight * v * prod(1 - 1 / domain.shape[a] for a in s))
+            for _, weight in needs.weights
             for s, v in _spread(domain, longer)
         )
-        ratios.append(error / (len(asked) * alone(needs)))
+        ratios.append(ratio * best**2 / (len(asked) * alone(needs)))
     return float(np.sqrt(np.mean(ratios)))
 
 
