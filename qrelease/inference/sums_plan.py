@@ -211,10 +211,10 @@ class _Loads:
         loads: list[dict[int, float]] = []
         for needs in asked:
             load: dict[int, float] = {}
-            spread = _spread(domain, needs, cells=cells)
+            weighed = spread(domain, needs, cells=cells)
             for measure, weight in needs.weights:
                 weight = max(weight, _MIN_WEIGHT)  # what is hardly needed is measured all the same
-                for s, v in spread:
+                for s, v in weighed:
                     table = finer.get((measure, s), s)
                     if public and measure.is_plain and not table:
                         continue  # the number of records
@@ -299,7 +299,7 @@ def _by_cells(
     return tuple(found)
 
 
-def _spread(domain: Domain, needs: Needs, *, cells: bool) -> list[tuple[Axes, float]]:
+def spread(domain: Domain, needs: Needs, *, cells: bool) -> list[tuple[Axes, float]]:
     """The sets that are measured for a table, each with how much its variance weighs in that of an answer.
 
     Of a cell it is v(A, S); of cells that are added up, that of their sum.
