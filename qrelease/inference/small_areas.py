@@ -1,15 +1,17 @@
 """Means and counts of small groups, shrunk to what the groups have in common: the model of Fay & Herriot, and mixtures.
 
-A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x the group's
-columns one by one (or 1 alone), and u normal of variance D = τ² + σ²/C: groups differ by what they are, and small ones
-besides by who happens to be in them. Given D the best linear predictor of m is
+A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x a constant and
+which cell of each column the group is in, and u normal of variance D = τ² + σ²/C: groups differ by what they are, and
+small ones besides by who happens to be in them. What a cell of a column adds is random too, of variance κ²: a cell that
+few records are in is not taken at its noisy word, and columns that say nothing get a κ near 0 and do no harm. Given κ
+and D the best linear predictor of m is
 
     xβ̂ + DC/(DC² + V)·(S - C·xβ̂),     V = var S + (xβ̂)² var C,
 
-with β̂ by generalised least squares. No sum is divided by C: a group that nobody is in gets xβ̂. The unknown τ and σ are
-averaged over by their likelihood, with β integrated out (REML) and flat priors, so that bars are honest where few
-groups say how much groups differ. Bars are about the model: over all groups they cover about 95 %, in one group that
-differs more from the others than most groups do, less. The unbiased answer stands beside it.
+with β̂ by generalised least squares, penalised by β²/κ². No sum is divided by C: a group that nobody is in gets xβ̂. The
+unknown κ, τ and σ are averaged over by their likelihood, with β integrated out (REML) and flat priors, so that bars are
+honest where few groups say how much groups differ. Bars are about the model: over all groups they cover about 95 %, in
+one group that differs more from the others than most groups do, less. The unbiased answer stands beside it.
 
 *Counts* of groups are numbers from 0 on, most of them small in a table of many cells. Under an exponential prior of
 scale s and normal noise the count is a normal number of mean y - σ²/s, cut off below 0. The prior is taken to be a
@@ -21,6 +23,7 @@ holds the truth in every group 19 times out of 20, whatever the others are.
 References
 ----------
 Fay & Herriot 1979, *Estimates of income for small places*. Datta & Ghosh 1991, *Bayesian prediction in linear models*.
+Henderson 1975, *Best linear unbiased estimation and prediction under a selection model*, for the penalised β̂.
 """
 
 from __future__ import annotations
