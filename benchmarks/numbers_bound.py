@@ -14,10 +14,15 @@ values are those of Λ^½ C Λ^½ for each set S of columns (`residuals`), with 
 
 λ goes up where a record would move the mechanism of this bound by more than others, and down elsewhere, step by step.
 Questions that have a condition on a column by which others group are left out, as if answers to them cost nothing.
+
+**Half of the questions.** A median ratio of r needs half of the questions, some half, with ratios of at most r,
+whatever the others have. `best_half` serves each half alone, as if the others were not asked, by the best plan of
+residuals of each measure (`sums_plan`, whose closed form is the least where all measures can be active at one record),
+and gives the least root mean square of any half: no such plan has a smaller median.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import combinations, islice
 from math import prod
 
 import numpy as np
@@ -27,13 +32,14 @@ from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.data.points import any_of, binned, has_points
 from qrelease.data.table import Table
-from qrelease.inference.sums_plan import SumsPlan
+from qrelease.inference.sums_plan import SumsPlan, spread
 from qrelease.mechanisms.measured_values import record_values
 from qrelease.queries.measures import Measure, Needs, grid_of
 from qrelease.queries.numeric import NumericQuestion
 
 _RECORDS = 3000
 _SEED = 1
+_HALVES = 1 << 17
 _Row = tuple[float, Floats]
 
 
@@ -50,17 +56,46 @@ def alone(needs: Needs) -> float:
 
 def planned(domain: Domain, plan: SumsPlan, asked: Sequence[Needs]) -> float:
     """The root mean square, over the questions, of a plan's error over that of one at a time."""
-    shares = {(p.measure, p.group.axes): p.share / (1 << 40) for p in plan.parts}
     ratios = []
-    for needs in asked:
-        longer = tuple(a for a in needs.axes if domain.shape[a] > 1)
-        error = sum(
-            weight * v * prod(1 - 1 / domain.shape[a] for a in s) / shares[measure, s]
-            for measure, weight in needs.weights
-            for s, v in _spread(domain, longer)
+    for needs, ratio in zip(asked, plan.ratios, strict=True):
+        best = sum(
+            np.sqrt(weight * v * prod(1 - 1 / domain.shape[a] for a in s))
+            for _, weight in needs.weights
+            for s, v in spread(domain, needs, cells=False)
         )
-        ratios.append(error / (len(asked) * alone(needs)))
+        ratios.append(ratio * best**2 / (len(asked) * alone(needs)))
     return float(np.sqrt(np.mean(ratios)))
+
+
+def best_half(
+    domain: Domain, asked: Sequence[Needs], by_cells: Sequence[Needs | None] = ()
+) -> tuple[float, tuple[int, ...]]:
+    """The least root mean square of the ratios of any half of the questions, and which half that is.
+
+    by_cells  other tables that would answer each question, as `SumsPlan.choose` takes them: all are used, or none
+    """
+    others = [other or needs for needs, other in zip(asked, by_cells or asked, strict=True)]
+    half, found = (len(asked) + 1) // 2, list[tuple[float, tuple[int, ...]]]()
+    for variant in (asked, others):
+        loads = _loads(domain, variant) / np.array([alone(needs) for needs in asked])[:, None]
+        halves = combinations(range(len(asked)), half)
+        while chosen := list(islice(halves, _HALVES)):
+            picked = np.zeros((len(chosen), len(asked)), np.float32)
+            np.put_along_axis(picked, np.array(chosen), 1, axis=1)
+            totals = np.sqrt(picked @ loads.astype(np.float32)).sum(axis=1) ** 2 / (half * len(asked))
+            found.append((float(np.sqrt(totals.min())), chosen[int(totals.argmin())]))
+    return min(found)
+
+
+def _loads(domain: Domain, asked: Sequence[Needs]) -> Floats:
+    """What each question asks of each table of residuals, times how far a record moves that: (questions, tables)."""
+    rows: list[dict[tuple[Measure, Axes], float]] = [{} for _ in asked]
+    for row, needs in zip(rows, asked, strict=True):
+        for measure, weight in needs.weights:
+            for s, v in spread(domain, needs, cells=False):
+                row[measure, s] = row.get((measure, s), 0.0) + weight * v * prod(1 - 1 / domain.shape[a] for a in s)
+    tables = dict.fromkeys(table for row in rows for table in row)
+    return np.array([[row.get(table, 0.0) for table in tables] for row in rows])
 
 
 def bound(domain: Domain, questions: Sequence[NumericQuestion], asked: Sequence[Needs], steps: int = 120) -> float:
@@ -77,19 +112,9 @@ def bound(domain: Domain, questions: Sequence[NumericQuestion], asked: Sequence[
         worth = 1 / (len(asked) ** 2 * alone(needs))
         axes, rows = functions.rows(question, needs)
         c: Floats = np.sum([worth * w * np.outer(a, a) for w, a in rows], axis=0)
-        for s, v in _spread(domain, axes):
+        for s, v in spread(domain, Needs(axes, Measure()), cells=False):
             loads[s] = loads.get(s, 0.0) + v * c
     return float(np.sqrt(_largest(domain, loads, functions.values, steps)))
-
-
-def _spread(domain: Domain, axes: Axes) -> list[tuple[Axes, float]]:
-    """v(A, S) for all S, as in `sums_plan`."""
-    found = []
-    for pattern in product((False, True), repeat=len(axes)):
-        s = tuple(a for a, inside in zip(axes, pattern, strict=True) if inside)
-        rest = prod(domain.shape[a] ** 2 for a in axes if a not in s)
-        found.append((s, prod((domain.shape[a] - 1) / domain.shape[a] for a in s) / rest))
-    return found
 
 
 def _largest(domain: Domain, loads: Mapping[Axes, Floats], values: Floats, steps: int) -> float:

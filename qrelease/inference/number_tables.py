@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Axes, Floats, Ints
+from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
@@ -32,7 +33,7 @@ from qrelease.inference.residuals import Estimates, vector_variances
 from qrelease.inference.small_areas import shrunk_counts, shrunk_means
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
-from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_of
+from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ _MAX_RUNNING: Final = 2048
 @final
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """A noisy table: values (k,) in the order of the question, and the sₛ that its noise is made of."""
+    """A noisy table: values (k,) in the order of the question, and the sₛ that its noise is made of.
+
+    mask  of the columns that are no groups: which of their cells are added up, of a shape to multiply tables on `axes`
+    """
 
     values: Floats
     variance: float
@@ -60,6 +64,7 @@ class _Sums:
     order: tuple[int, ...]
     shape: tuple[int, ...]
     variances: Mapping[Axes, float]
+    mask: Floats
 
     def half_with(self, other: _Sums) -> _Sums:
         """Half of the sum of two tables of independent noise."""
@@ -74,8 +79,9 @@ class _Sums:
     def of_vector(self, vectors: Floats) -> Floats:
         """The variances (r,) of Σ w·values for vectors (r, k)."""
         ordered = vectors.reshape(-1, *(self.shape[self.axes[i]] for i in self.order))
-        cube = ordered.transpose(0, *(1 + self.order.index(i) for i in range(len(self.order))))
-        return vector_variances(self.shape, self.axes, cube, self.variances)
+        cube = ordered.transpose(0, *(1 + self.order.index(i) for i in sorted(self.order)))
+        sizes = [self.shape[a] if i in self.order else 1 for i, a in enumerate(self.axes)]
+        return vector_variances(self.shape, self.axes, cube.reshape(-1, *sizes) * self.mask, self.variances)
 
 
 @final
@@ -254,16 +260,16 @@ class MeasuredSums:
         counts  further noisy marginals of all records, which are averaged with the counts measured here
         """
         asked = NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
-        needs = needs_of(asked, self.clips)
         counts = list(counts)
         if asked.kind == "quantile":
-            return self._quantiles(asked, needs, counts)
+            return self._quantiles(asked, needs_of(asked, self.clips), counts)
+        needs = self._measured_for(asked, counts)
         names = _key_names(asked)
         wanted = [self.domain.axis(name) for name in names]
         measures = [m for m in (needs.counts, needs.sums, needs.squares) if m is not None]
-        tables = [self._table(measure, needs.axes, wanted, counts) for measure in measures]
+        tables = [self._table(measure, needs, wanted, counts) for measure in measures]
         if needs.present is not None:
-            tables[0] = tables[0].half_with(self._table(needs.present, needs.axes, wanted, ()))
+            tables[0] = tables[0].half_with(self._table(needs.present, needs, wanted, ()))
         z = self._z(counts)
         shape = tuple(self.domain.shape[a] for a in wanted)
         keys = np.array(list(np.ndindex(*shape)), np.int64).reshape(math.prod(shape), len(wanted))
@@ -347,15 +353,37 @@ class MeasuredSums:
             found.append(np.sqrt(vector_variances(self.domain.shape, axes, rows, variances)))
         return np.array(found)
 
-    def _table(self, measure: Measure, axes: Axes, wanted: Sequence[int], counts: Iterable[Measurement]) -> _Sums:
-        estimates = self._estimates(measure, counts)
+    def _measured_for(self, asked: NumericQuestion, counts: Sequence[Measurement]) -> Needs:
+        """What answers a question: its own sums, or, where those were not measured, sums by its condition's columns."""
+
+        def given(needs: Needs) -> bool:
+            return all(self._estimates(measure, counts).gives(needs.axes) for measure in needs.measures)
+
+        needs = needs_of(asked, self.clips)
+        other = None if given(needs) else needs_by_cells(asked, self.clips)
+        return needs if other is None or not given(other) else other
+
+    def _table(self, measure: Measure, needs: Needs, wanted: Sequence[int], counts: Iterable[Measurement]) -> _Sums:
+        axes, estimates = needs.axes, self._estimates(measure, counts)
         if not estimates.gives(axes):
             names = " * ".join(self.domain.names[a] for a in axes) or "all records"
             raise InvalidInput(f"{measure} was not measured by {names}")
         table, variance = estimates.marginal(axes)
         order = tuple(axes.index(a) for a in wanted)
-        cube = table.reshape([self.domain.shape[a] for a in axes]).transpose(order)
-        return _Sums(cube.reshape(-1), variance, axes, order, self.domain.shape, estimates.variances)
+        away = tuple(i for i in range(len(axes)) if i not in order)
+        mask = self._mask(needs)
+        cube = (table.reshape([self.domain.shape[a] for a in axes]) * mask).sum(axis=away)
+        values = cube.transpose([sorted(order).index(i) for i in order]).reshape(-1)
+        found = _Sums(values, variance, axes, order, self.domain.shape, estimates.variances, mask)
+        return replace(found, variance=float(found.of_vector(_unit(len(values), {0: 1.0}))[0])) if away else found
+
+    def _mask(self, needs: Needs) -> Floats:
+        """Which cells of the columns that are no groups are added up, of a shape to multiply a table with."""
+        if not needs.kept:
+            return np.ones([1] * len(needs.axes))
+        predicate = predicates.parse(needs.kept, self.domain)
+        shape = [self.domain.shape[a] if a in predicate.axes else 1 for a in needs.axes]
+        return predicate.mask().reshape(shape).astype(np.float64)
 
     def _estimates(self, measure: Measure, counts: Iterable[Measurement]) -> Estimates:
         further = [m for m in counts if isinstance(m.group.queries, Cells | Residuals)] if measure.is_plain else []

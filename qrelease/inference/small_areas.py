@@ -1,15 +1,17 @@
 """Means and counts of small groups, shrunk to what the groups have in common: the model of Fay & Herriot, and mixtures.
 
-A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x the group's
-columns one by one (or 1 alone), and u normal of variance D = τ² + σ²/C: groups differ by what they are, and small ones
-besides by who happens to be in them. Given D the best linear predictor of m is
+A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x a constant and
+which cell of each column the group is in, and u normal of variance D = τ² + σ²/C: groups differ by what they are, and
+small ones besides by who happens to be in them. What a cell of a column adds is random too, of variance κ²: a cell that
+few records are in is not taken at its noisy word, and columns that say nothing get a κ near 0 and do no harm. Given κ
+and D the best linear predictor of m is
 
     xβ̂ + DC/(DC² + V)·(S - C·xβ̂),     V = var S + (xβ̂)² var C,
 
-with β̂ by generalised least squares. No sum is divided by C: a group that nobody is in gets xβ̂. The unknown τ and σ are
-averaged over by their likelihood, with β integrated out (REML) and flat priors, so that bars are honest where few
-groups say how much groups differ. Bars are about the model: over all groups they cover about 95 %, in one group that
-differs more from the others than most groups do, less. The unbiased answer stands beside it.
+with β̂ by generalised least squares, penalised by β²/κ². No sum is divided by C: a group that nobody is in gets xβ̂. The
+unknown κ, τ and σ are averaged over by their likelihood, with β integrated out (REML) and flat priors, so that bars are
+honest where few groups say how much groups differ. Bars are about the model: over all groups they cover about 95 %, in
+one group that differs more from the others than most groups do, less. The unbiased answer stands beside it.
 
 *Counts* of groups are numbers from 0 on, most of them small in a table of many cells. Under an exponential prior of
 scale s and normal noise the count is a normal number of mean y - σ²/s, cut off below 0. The prior is taken to be a
@@ -21,6 +23,7 @@ holds the truth in every group 19 times out of 20, whatever the others are.
 References
 ----------
 Fay & Herriot 1979, *Estimates of income for small places*. Datta & Ghosh 1991, *Bayesian prediction in linear models*.
+Henderson 1975, *Best linear unbiased estimation and prediction under a selection model*, for the penalised β̂.
 """
 
 from __future__ import annotations
@@ -39,8 +42,14 @@ _TAUS: Final = np.concatenate([[0.0], np.geomspace(1e-3, 1.5, 20)])
 _SIGMAS: Final = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])
 """Standard deviations of values within groups, likewise; values from -1 to 1 have no larger one."""
 
-_MAX_WORK: Final = 1 << 23
-"""Groups times squared columns of a design; beyond it groups have their grand mean in common alone."""
+_KAPPAS: Final = np.array([0.0, 0.05, 0.2, 0.6])
+"""Standard deviations of what a cell of one column adds, likewise; the last lets the columns say all they can."""
+
+_FLAT: Final = 1e-9
+"""One over the variance of the grand mean, of which nothing is known beforehand."""
+
+_MAX_WORK: Final = 1 << 22
+"""Groups times squared cells of their columns; beyond it groups have their grand mean in common alone."""
 
 _PASSES: Final = 2
 _QUANTILE: Final = 1.96
@@ -98,44 +107,58 @@ def shrunk_means(
     shape         of the groups, whose product is k
     """
     size = np.maximum(counts, 0.0)
-    design = _design(shape)
+    effects = _effects(shape)
     mean = np.full(len(sums), float(np.clip(sums.sum() / max(size.sum(), 1.0), -1, 1)))
     found, variance = mean, np.ones(len(sums))
     for _ in range(_PASSES):  # V depends on the means, weakly
-        found, variance = _averaged(sums, size, noise[0] + mean**2 * noise[1], design)
+        found, variance = _averaged(sums, size, noise[0] + mean**2 * noise[1], effects)
         mean = np.clip(found, -1, 1)
     return mean, np.minimum(_QUANTILE * np.sqrt(variance), 2.0)
 
 
-def _averaged(sums: Floats, size: Floats, noise: Floats, design: Floats) -> tuple[Floats, Floats]:
-    """The mean and variance of each group's mean, over what is known of τ."""
-    logs, means, variances = [], [], []
-    for tau, sigma in product(_TAUS, _SIGMAS):
-        spread = tau**2 + sigma**2 / np.maximum(size, 1.0)
-        total = spread * size**2 + noise
-        rows = design * (size / np.sqrt(total))[:, None]
-        inner = rows.T @ rows + 1e-9 * np.eye(design.shape[1])
-        inverse = np.linalg.inv(inner)
-        beta = inverse @ (rows.T @ (sums / np.sqrt(total)))
-        fitted = design @ beta
-        left = sums - size * fitted
-        rate = spread * size / total
-        leverage = ((design @ inverse) * design).sum(axis=1) * (1 - rate * size) ** 2
-        logs.append(-0.5 * (np.log(total).sum() + (left**2 / total).sum() + np.linalg.slogdet(inner)[1]))
-        means.append(fitted + rate * left)
-        variances.append(spread * noise / total + leverage)
-    likely = np.exp(np.array(logs) - max(logs)) * np.repeat(np.gradient(_TAUS), len(_SIGMAS))
+def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tuple[Floats, Floats]:
+    """The mean and variance of each group's mean, over what is known of κ, τ and σ."""
+    constant, found = np.ones((len(sums), 1)), []
+    for kappa, width in zip(_KAPPAS, np.gradient(_KAPPAS), strict=True) if effects.size else [(0.0, 1.0)]:
+        design = np.concatenate([constant, effects], axis=1) if kappa else constant
+        penalty = np.full(design.shape[1], 1 / kappa**2 if kappa else 0.0)
+        penalty[0] = _FLAT
+        for (tau, step), sigma in product(zip(_TAUS, np.gradient(_TAUS), strict=True), _SIGMAS):
+            log, *moments = _given(sums, size, noise, design, penalty, tau**2 + sigma**2 / np.maximum(size, 1.0))
+            found.append((log + np.log(step * width), *moments))
+    logs, means, variances = (np.array(part) for part in zip(*found, strict=True))
+    likely = np.exp(logs - logs.max())
     likely /= likely.sum()
-    mean = likely @ np.array(means)
-    return mean, likely @ (np.array(variances) + (np.array(means) - mean) ** 2)
+    mean = likely @ means
+    return mean, likely @ (variances + (means - mean) ** 2)
 
 
-def _design(shape: tuple[int, ...]) -> Floats:
-    """A constant, and of groups by several columns an indicator of each cell of each column but its first."""
-    cells = int(np.prod(shape, dtype=np.int64))
-    columns = [np.ones(cells)]
-    width = 1 + sum(n - 1 for n in shape)
-    if len(shape) > 1 and width <= cells // 2 and cells * width**2 <= _MAX_WORK:
-        codes = np.indices(shape).reshape(len(shape), -1)
-        columns += [(codes[i] == c).astype(np.float64) for i, n in enumerate(shape) for c in range(1, n)]
-    return np.stack(columns, axis=1)
+def _given(
+    sums: Floats, size: Floats, noise: Floats, design: Floats, penalty: Floats, spread: Floats
+) -> tuple[float, Floats, Floats]:
+    """The log-likelihood, and the mean and variance of each group's mean, where D and the variances of β are known.
+
+    penalty  one over the variance of each coefficient
+    spread   D of each group
+    """
+    total = spread * size**2 + noise
+    rows = design * (size / np.sqrt(total))[:, None]
+    inner = rows.T @ rows + np.diag(penalty)
+    inverse = np.linalg.inv(inner)
+    beta = inverse @ (rows.T @ (sums / np.sqrt(total)))
+    fitted = design @ beta
+    left = sums - size * fitted
+    rate = spread * size / total
+    leverage = ((design @ inverse) * design).sum(axis=1) * (1 - rate * size) ** 2
+    missed = (left**2 / total).sum() + penalty @ beta**2
+    log = -0.5 * (np.log(total).sum() + missed + np.linalg.slogdet(inner)[1] - np.log(penalty).sum())
+    return float(log), fitted + rate * left, spread * noise / total + leverage
+
+
+def _effects(shape: tuple[int, ...]) -> Floats:
+    """Of groups by several columns an indicator of each cell of each column, (k, cells); else none, (k, 0)."""
+    cells, width = int(np.prod(shape, dtype=np.int64)), sum(shape)
+    if len(shape) == 1 or cells * width**2 > _MAX_WORK:
+        return np.zeros((cells, 0))
+    codes = np.indices(shape).reshape(len(shape), -1)
+    return np.stack([(codes[i] == c).astype(np.float64) for i, n in enumerate(shape) for c in range(n)], axis=1)

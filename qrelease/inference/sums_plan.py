@@ -36,6 +36,11 @@ raised until none is, or for `_STEPS` steps, and the best shares that were met a
 not proved; `ratios` says how far they got. Where conditions exclude each other the shares of the closed form are scaled
 until the record that uses most uses everything: that keeps (1), and need not be the best.
 
+**Conditions.** "By A where B is in P" has sums of its own, of the records that meet the condition; or it is answered
+from the table on A and B, by adding up the cells of P, whose variance is Σ_S sⱼₛ w(S) for the weights w of that sum.
+Where other questions need that table too, this often costs less. Questions are changed over one after another while
+the closed form's total falls; the plan is the better one of that and of all questions with sums of their own.
+
 **Pure ε.** Tight frames are no good in L1 (`contrasts`): each question's own tables are measured, cell by cell, which
 one record moves by 1 together. With shares rⱼ of ε the variances are 2/rⱼ², and by Hölder's inequality the least Σ cⱼ
 2/rⱼ² for Σ rⱼ <= 1 is 2(Σ cⱼ^⅓)³, at rⱼ ∝ cⱼ^⅓. A table that is a margin of another one is not measured where its
@@ -57,6 +62,7 @@ from qrelease._util.typing import Axes, Floats
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.inference.residuals import vector_variances
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE, Noise
 from qrelease.privacy.costs import Cost, Neighbours, is_pure
@@ -137,10 +143,13 @@ class SumsPlan:
         cost: Cost,
         neighbours: Neighbours,
         weights: Sequence[float] | None = None,
+        by_cells: Sequence[Needs | None] = (),
     ) -> SumsPlan:
         """The best plan for some questions.
 
-        weights  of the questions' ratios, 1 by default
+        weights   of the questions' ratios, 1 by default
+        by_cells  other tables that would answer each question (`needs_by_cells`), None where there are none: they are
+                  measured in place of its own where all questions are better off by that
 
         Raises `TooLarge` for too many tables.
         """
@@ -149,12 +158,21 @@ class SumsPlan:
         loads = _Loads.of(domain, asked, {}, cells=pure, public=public)
         if not loads.entries:
             return cls((), (0.0,) * len(asked))
-        alone = loads.alone
-        if pure:
-            loads = _merged(domain, asked, loads, alone, chance, public=public)
-        matrix = loads.matrix / np.where(alone > 0, alone, 1.0)[:, None]
-        active = _active(domain, [m for m, _ in loads.entries])
-        shares, ratios = _balanced(matrix, loads.sizes, loads.power, active, chance)
+        alone = np.where(loads.alone > 0, loads.alone, 1.0)
+        best: tuple[tuple[float, float], _Loads, list[int], Floats] | None = None
+        for needs in dict.fromkeys(
+            [tuple(asked), _by_cells(domain, asked, by_cells, alone, chance, public, cells=pure)]
+        ):
+            loads = _Loads.of(domain, needs, {}, cells=pure, public=public)
+            if pure:
+                loads = _merged(domain, needs, loads, alone, chance, public=public)
+            active = _active(domain, [m for m, _ in loads.entries])
+            shares, ratios = _balanced(loads.matrix / alone[:, None], loads.sizes, loads.power, active, chance)
+            value = _value(ratios, chance, loads.power)
+            if best is None or value < best[0]:
+                best = value, loads, shares, ratios
+        assert best is not None
+        _, loads, shares, ratios = best
         parts = tuple(
             PlannedTable(measure, Group(s, _family(domain, s, cells=pure)), int(share))
             for (measure, s), share in zip(loads.entries, shares, strict=True)
@@ -193,9 +211,10 @@ class _Loads:
         loads: list[dict[int, float]] = []
         for needs in asked:
             load: dict[int, float] = {}
+            weighed = spread(domain, needs, cells=cells)
             for measure, weight in needs.weights:
                 weight = max(weight, _MIN_WEIGHT)  # what is hardly needed is measured all the same
-                for s, v in _spread(domain, needs.axes, cells=cells):
+                for s, v in weighed:
                     table = finer.get((measure, s), s)
                     if public and measure.is_plain and not table:
                         continue  # the number of records
@@ -244,17 +263,69 @@ def _family(domain: Domain, axes: Axes, *, cells: bool) -> Queries:
     return Cells(domain.cells(axes)) if cells else Residuals(tuple(domain.shape[a] for a in axes))
 
 
-def _spread(domain: Domain, axes: Axes, *, cells: bool) -> list[tuple[Axes, float]]:
-    """The sets that are measured for a table, each with how much its variance weighs in that of a cell: v(A, S)."""
-    longer = tuple(a for a in axes if domain.shape[a] > 1)
+def _value(ratios: Floats, weights: Floats, power: int) -> tuple[float, float]:
+    """What a plan is judged by: the largest ratio, where it is above what a question's weight gives; and the mean."""
+    excess = float((ratios * weights**power).max() / weights.sum() ** power)
+    return max(excess, 1.0), float(weights @ ratios)
+
+
+def _by_cells(
+    domain: Domain,
+    asked: Sequence[Needs],
+    others: Sequence[Needs | None],
+    alone: Floats,
+    chance: Floats,
+    public: bool,
+    *,
+    cells: bool,
+) -> tuple[Needs, ...]:
+    """What is needed if some questions are answered from other tables, found one after another.
+
+    All measures are taken to be active at once, which `SumsPlan.choose` does not believe: it compares the two plans.
+    """
+
+    def total(needs: Sequence[Needs]) -> float:
+        loads = _Loads.of(domain, needs, {}, cells=cells, public=public)
+        return float((((chance / alone) @ loads.matrix * loads.sizes) ** (1 / (loads.power + 1))).sum())
+
+    found = list(asked)
+    least = total(found) if any(others) else 0.0
+    for i, other in enumerate(others):
+        if other is None or domain.cells(other.axes) > _MAX_CELLS:
+            continue
+        trial = [*found[:i], other, *found[i + 1 :]]
+        if (value := total(trial)) < least:
+            found, least = trial, value
+    return tuple(found)
+
+
+def spread(domain: Domain, needs: Needs, *, cells: bool) -> list[tuple[Axes, float]]:
+    """The sets that are measured for a table, each with how much its variance weighs in that of an answer.
+
+    Of a cell it is v(A, S); of cells that are added up, that of their sum.
+    """
+    longer = tuple(a for a in needs.axes if domain.shape[a] > 1)
+    row = _kept_cells(domain, longer, needs.kept) if needs.kept else None
     if cells:
-        return [(longer, 1.0)]
+        return [(longer, 1.0 if row is None else float(row.sum()))]
+    sets = [s for order in range(len(longer) + 1) for s in combinations(longer, order)]
+    if row is not None:
+        none = dict.fromkeys(sets, 0.0)
+        return [(s, float(vector_variances(domain.shape, longer, row[None], {**none, s: 1.0})[0])) for s in sets]
     found = []
-    for order in range(len(longer) + 1):
-        for s in combinations(longer, order):
-            v = prod((domain.shape[a] - 1) / domain.shape[a] for a in s)
-            found.append((s, v / prod(domain.shape[a] ** 2 for a in longer if a not in s)))
+    for s in sets:
+        v = prod((domain.shape[a] - 1) / domain.shape[a] for a in s)
+        found.append((s, v / prod(domain.shape[a] ** 2 for a in longer if a not in s)))
     return found
+
+
+def _kept_cells(domain: Domain, axes: Axes, kept: str) -> Floats:
+    """A table on some columns, (n_1, …): 1 in the cells of the first group that meet a condition, 0 elsewhere."""
+    predicate = predicates.parse(kept, domain)
+    row = np.zeros([domain.shape[a] for a in axes])
+    first = tuple(slice(None) if a in predicate.axes else 0 for a in axes)
+    row[first] = predicate.mask().reshape([domain.shape[a] for a in axes if a in predicate.axes])
+    return row
 
 
 def _active(domain: Domain, measures: Sequence[Measure]) -> Floats:

@@ -47,7 +47,7 @@ from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import better_rule, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
-from qrelease.queries.measures import Measure, Needs, grid_of, needs_of
+from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 
@@ -308,7 +308,9 @@ def _planned(
         sets = workload.sets
         asked += [Needs(s, Measure()) for s in sets]
         weights += [(1 - share) / len(sets)] * len(sets)
-    return SumsPlan.choose(domain, asked, cost, neighbours, weights)
+    parsed = (NumericQuestion.parse(domain, text) for text in questions)
+    others = [needs_by_cells(question, dict(clips)) for question in parsed]
+    return SumsPlan.choose(domain, asked, cost, neighbours, weights, others)
 
 
 def _unfitted(workload: Workload) -> TooLarge | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, final
@@ -26,7 +26,7 @@ from qrelease.data import predicates
 from qrelease.data.conditions import name_text
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.grids import PointGrid, exact_number
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.numeric import NumericQuestion, check_numbers
 
 MEASURED: Final = ("sum", "mean", "variance", "ratio", "histogram", "count")
@@ -163,6 +163,8 @@ class Needs:
     scale     of the values; of a share 1/2 ± 1/2
     clipped   whether the bounds are within those of the schema
     kind      of the question
+    kept      a condition on some columns of the table: their cells that meet it are added up; empty where all columns
+              are groups
     """
 
     axes: Axes
@@ -173,6 +175,13 @@ class Needs:
     scale: Scale = Scale(0.0, 1.0)
     clipped: bool = False
     kind: str = "count"
+    kept: str = ""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures, the count first, then of all that has a value."""
+        found = (self.counts, self.sums, self.squares, self.present)
+        return tuple(measure for measure in found if measure is not None)
 
     @cached_property
     def weights(self) -> tuple[tuple[Measure, float], ...]:
@@ -236,6 +245,27 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
     scale = Scale(middle, step * sums.width / 2, float(grid.step) * (stride // 2))
     clipped = (low, high) != (0, grid.size - 1)
     return Needs(axes, counts, sums, squares, present, scale, clipped, question.kind)
+
+
+def needs_by_cells(question: NumericQuestion, clips: Clips) -> Needs | None:
+    """What answers a question from tables that its condition does not limit: by its groups and the condition's columns.
+
+    None for a question without a condition, for a quantile, for a condition on columns that are groups or asked about,
+    and for tables that are too large.
+    """
+    predicate = question.predicate
+    if predicate is None or question.kind == "quantile":
+        return None
+    asked_of = (
+        {question.domain.axis(question.column)} if question.column else set(question.met.axes if question.met else ())
+    )
+    if set(predicate.axes) & {*question.by_axes, *asked_of}:
+        return None
+    names = (question.domain.names[a] for a in predicate.axes)
+    try:
+        return replace(needs_of(replace(question, by=(*question.by, *names), where=""), clips), kept=question.where)
+    except TooLarge:
+        return None
 
 
 def _stride(steps: int, most: int) -> int:

@@ -23,7 +23,7 @@ from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.costs import is_pure
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
-from qrelease.queries.measures import Measure, needs_of
+from qrelease.queries.measures import Measure, needs_by_cells, needs_of
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.curator import Curator
@@ -52,8 +52,9 @@ COSTS = [ZCDP(0.5), PureDP(1.0), ApproxDP(1.0, 1e-6)]
 
 
 def plan_of(cost, relation, questions=QUESTIONS):
-    asked = [needs_of(NumericQuestion.parse(DOMAIN, text), {}) for text in questions]
-    return SumsPlan.choose(DOMAIN, asked, cost, relation)
+    parsed = [NumericQuestion.parse(DOMAIN, text) for text in questions]
+    asked, others = [needs_of(q, {}) for q in parsed], [needs_by_cells(q, {}) for q in parsed]
+    return SumsPlan.choose(DOMAIN, asked, cost, relation, by_cells=others)
 
 
 def loss(parts, first, second, cost, relation, values=record_values):
@@ -91,6 +92,32 @@ def test_no_neighbour_is_told_apart_by_more_than_was_paid(cost, relation):
     found = worst(cost, relation)
     assert found <= 1 + 1e-9
     assert relation is SWAP or is_pure(cost) or found > 0.6
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+def test_nor_by_sums_of_cells(cost):
+    """A condition that is answered from the table by groups; the other one has sums of its own."""
+    questions = ["mean:x by g", "mean:x where g = 1"]
+    assert all(not part.measure.where for part in plan_of(cost, ADD, questions).parts)
+    assert any(part.measure.where for part in plan_of(cost, ADD).parts)
+    assert worst(cost, ADD, questions=questions) <= 1 + 1e-9
+    twice = worst(cost, ADD, change=lambda parts: [replace(p, share=2 * p.share) for p in parts], questions=questions)
+    assert twice > 1.1
+
+
+def test_a_release_answers_conditions_that_were_not_asked_for():
+    """By adding up cells of what was measured: with an interval, as the cell itself has it."""
+    rows = [[i % 2, i % 5] for i in range(4000)]
+    curator = Curator(table_of(DOMAIN, rows), Ledger.open(None, ZCDP(5.0)), Entropy.insecure(3))
+    mechanism = NumberSums(["mean:x by g"])
+    release = curator.release(mechanism, Workload.marginals(DOMAIN, [["g"]]), ZCDP(5.0))
+    found = release.table("mean:x where g = 1", intervals=True)
+    exact = np.mean([x for g, x in rows if g == 1 and x < 4])
+    assert found.source.tolist() == ["measured"]
+    assert found.low_95[0] < exact < found.high_95[0]
+    assert found.unbiased[0] == pytest.approx(exact, abs=0.02)
+    whole = release.table("mean:x by g", intervals=True)
+    assert found.unbiased[0] == pytest.approx(whole.unbiased[1], abs=1e-9)
 
 
 def _uncentred(table, measure):
