@@ -13,8 +13,8 @@ all children that have one: what is left out counts too.
     unlinked   the same, with the same synthetic children dealt out to these parents at random
     orphans    synthetic children without a parent
 
---shares   several parts of the cost for the parents, and not only the one that `qrelease release --both` takes. `regret`
-           is the mean of how many times larger both errors are than the least that any of the parts gives
+--shares   several parts of the cost for the parents, beside the one that `qrelease release --both` takes. `regret` is
+           the mean of how many times larger both errors are than the least that any of the parts gives
 
 Noise comes from fixed seeds, so that errors can be repeated: it protects nobody, and the tables are public. Exit code 1
 where there is an orphan, or where `drawn` is not below `unlinked`.
