@@ -7,7 +7,7 @@ from towns import OPEN, frame
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP, PureDP
+from qrelease.privacy import ApproxDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 

@@ -20,12 +20,12 @@ from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cos
 
 NUMBERS_SHARE = 0.05
 LEARNING_SHARE = 0.1
-"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release: the first
-where that is bins alone. `python -m benchmarks.learning --shares` compares parts."""
+"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release: the
+first where that is bins alone. `python -m benchmarks.learning --shares` compares parts."""
 
 CATEGORIES_WEIGHT = 4
-"""How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be named,
-25/ε in practice, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
+"""How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be
+named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
 
 def check_learning(domain: Domain, cost: Cost) -> None:
@@ -39,7 +39,7 @@ def check_learning(domain: Domain, cost: Cost) -> None:
 
 
 def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
-    """What each column that is to be learned costs: of ε by `CATEGORIES_WEIGHT`, of δ as much for each with categories."""
+    """What each column that is to be learned costs: ε by `CATEGORIES_WEIGHT`, and δ where it has categories."""
     check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]
     keyed = [a for a in open_ if a.kind == "category"]
