@@ -6,7 +6,7 @@ Tables: adult, the bundled one, with its four columns of numbers as they are; an
 and distances as they are, carriers and destinations that nobody listed) and rwm5yr (visits to doctors, incomes).
 One ε (and δ = 1e-9) pays for all that is private. The schemas:
 
-learned    bins and categories learned for `LEARNING_SHARE` of ε, all else left for the release
+learned    bins and categories learned for `learning_share` of ε, all else left for the release
 perfect    the bins and categories that the same rules make of exact counts, which cost nothing
 equal      32 bins of equal width; categories perfect
 quantiles  32 noisy quantiles by recursive halving (Kaplan, Schnapp & Stemmer 2022) for the same share of ε; categories
@@ -352,7 +352,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         judge = Judge(table)
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
-            parts = SHARES if arguments.shares else (learning.LEARNING_SHARE,)
+            parts = SHARES if arguments.shares else (learning.learning_share(table.domain),)
             for schema in schemas:
                 for share in parts:
                     lines = [

@@ -239,6 +239,7 @@ ELSEWHERE = """Each prints its figures, with what is asked of them, and says wha
 | `python -m benchmarks.kernels` | the kernels, beside DuckDB and numpy |
 | `python -m benchmarks.persons --data DIR` | persons with several records |
 | `python -m benchmarks.learning --data DIR` | bins and categories that are learned |
+| `python -m benchmarks.two_tables --data DIR` | a parent table and its children |
 | `python -m benchmarks.local --data DIR` | the local model |
 | `python -m benchmarks.attacks` | attacks |
 | `python -m benchmarks.attacks --only membership` | membership, against the bound |

@@ -94,6 +94,21 @@ def test_the_command_lines_run(folder: Path) -> None:
     assert (folder / "attack.svg").exists()
 
 
+def test_the_commands_about_persons_run(tmp_path: Path) -> None:
+    """An aircraft as the unit, bins and categories that nobody listed: each column is in the synthetic table."""
+    commands = next(b for b in blocks(README, "sh") if "--person" in b).splitlines()
+    rows = "".join(f"N{i % 90},{('JFK', 'EWR', 'LGA')[i % 3]},D{i % 14},{i % 131 - 10}\n" for i in range(3000))
+    (tmp_path / "flights.csv").write_text(f"tailnum,origin,dest,dep_delay\n{rows}")
+    for line in commands:
+        if line.startswith("#"):
+            text = (tmp_path / "flights.toml").read_text()
+            (tmp_path / "flights.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
+            continue
+        run(["bash", "-c", line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1)], tmp_path)
+    header = (tmp_path / "flights-release" / "synthetic.csv").read_text().splitlines()[0]
+    assert header == "origin,dest,dep_delay"
+
+
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
     attributes, rules, hierarchy, person, derived, counted = blocks(ROOT / "docs" / "reference" / "schema.md", "toml")
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")

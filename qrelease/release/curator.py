@@ -224,7 +224,8 @@ class Curator:
         Parameters
         ----------
         cost : PureDP or ApproxDP
-            What it may cost: as much for each column that is to be learned. Categories need a δ.
+            What it may cost: of ε four times as much for each column of categories as for one of numbers. Categories
+            need a δ.
         again : bool
             A new charge in any case. By default the same schema at the same cost is what was learned before, for free,
             of these records or of what they were then: that it was charged again would tell that some record changed.

@@ -18,9 +18,14 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, split
 
+NUMBERS_SHARE = 0.05
 LEARNING_SHARE = 0.1
-"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release:
-`python -m benchmarks.learning --shares` compares parts."""
+"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release: the
+first where that is bins alone. `python -m benchmarks.learning --shares` compares parts."""
+
+CATEGORIES_WEIGHT = 4
+"""How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be
+named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
 
 def check_learning(domain: Domain, cost: Cost) -> None:
@@ -34,11 +39,12 @@ def check_learning(domain: Domain, cost: Cost) -> None:
 
 
 def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
-    """What each column that is to be learned costs: of ε as much for each, and of δ for each with categories."""
+    """What each column that is to be learned costs: ε by `CATEGORIES_WEIGHT`, and δ where it has categories."""
     check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]
     keyed = [a for a in open_ if a.kind == "category"]
-    pure = split(PureDP(cost.to_json()["epsilon"]), [1] * len(open_))
+    weights = [CATEGORIES_WEIGHT if a.kind == "category" else 1 for a in open_]
+    pure = split(PureDP(cost.to_json()["epsilon"]), weights)
     found: dict[str, Cost] = {attribute.name: part for attribute, part in zip(open_, pure, strict=True)}
     if keyed:
         deltas = split(cost, [1] * len(keyed))
@@ -65,13 +71,19 @@ def _stand_in(attribute: Attribute) -> Attribute:
     return replace(attribute, learn=0, edges=tuple(float(attribute.grid.value(cut)) for cut in cuts))
 
 
+def learning_share(domain: Domain) -> float:
+    """The part of one cost for what a schema leaves open."""
+    return LEARNING_SHARE if any(a.undecided and a.kind == "category" for a in domain) else NUMBERS_SHARE
+
+
 def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
     """The parts of one cost for what a schema leaves open, and for a release: of δ only where categories are learned.
 
     Raises what `check_learning` does.
     """
     check_learning(domain, cost)
-    parts = [LEARNING_SHARE, 1 - LEARNING_SHARE]
+    share = learning_share(domain)
+    parts = [share, 1 - share]
     if isinstance(cost, ApproxDP) and not any(a.undecided and a.kind == "category" for a in domain):
         pure, left = split(PureDP(cost.epsilon), parts)
         return pure, ApproxDP(left.epsilon, cost.delta)

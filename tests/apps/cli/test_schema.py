@@ -24,7 +24,7 @@ def towns(in_folder):
 
 def test_the_command_charges_and_writes(towns, capsys):
     assert main([*LEARN, "--delta", "1e-6", "--total-epsilon", "3", "--total-delta", "1e-5"]) == 0
-    assert "learn bins of hours: epsilon=1" in capsys.readouterr().out
+    assert "learn bins of hours: epsilon=0.4" in capsys.readouterr().out
     domain = load("schema.toml")
     assert domain["town"].categories[-1] == OTHER
     again = [*LEARN[:-3], "again.toml", *LEARN[-2:], "--delta", "1e-6"]

@@ -10,7 +10,14 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.mechanisms.learning.schema import LEARNING_SHARE, column_costs, divided, learn
+from qrelease.mechanisms.learning.schema import (
+    CATEGORIES_WEIGHT,
+    LEARNING_SHARE,
+    NUMBERS_SHARE,
+    column_costs,
+    divided,
+    learn,
+)
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
@@ -38,7 +45,7 @@ def test_a_learned_schema_has_heaps_and_frequent_keys():
     assert hours.values <= 8
     assert town.categories == ("Kish", "Nippur", "Ur", "Uruk", OTHER)
     assert sex == SEX
-    assert [s.cost for s in learned.spends] == [PureDP(1.0), ApproxDP(1.0, 1e-6)]
+    assert [s.cost for s in learned.spends] == [*column_costs(OPEN, COST).values()]
     assert made.ledger.spent == COST
     counts = table.viewed(learned.domain).counts([(1,)])[0]
     assert counts[4] == 1  # who is in no named town is in `other`
@@ -57,7 +64,7 @@ def test_a_completed_schema_reads_the_same_records(tmp_path):
         assert a.tolist() == b.tolist(), name
     assert read.grid("hours").tolist() == viewed.grid("hours").tolist()
     assert f"charge {learned.charge.id} of the ledger" in learned.to_toml()
-    assert f"learned, for {PureDP(1.0)}" in learned.to_toml()
+    assert f"learned, for {column_costs(OPEN, COST)['hours']}" in learned.to_toml()
 
 
 def test_texts_of_one_meaning_are_one_key():
@@ -94,9 +101,9 @@ def test_each_column_is_charged_before_it_is_drawn_for(monkeypatch, neighbours, 
     learn(private, COST)
     assert private.filter.spent == COST
     tree = {given[0] for paid, given in drawn if paid == 1}
-    assert tree == {3 * times}  # three levels, at an epsilon of 1
+    assert [float(scale) for scale in tree] == [pytest.approx(3 * times / 0.4)]  # three levels, at a fifth of epsilon
     ((epsilon, _, count, _),) = [given for paid, given in drawn if paid == 2]
-    assert (epsilon, count) == (1 / times, 5)
+    assert (float(epsilon), count) == (pytest.approx(1.6 / times), 5)
     assert {paid for paid, _ in drawn} == {1, 2}
 
 
@@ -155,8 +162,13 @@ def test_one_cost_is_divided():
     first, rest = divided(OPEN, ApproxDP(1.0, 1e-6))
     assert first.epsilon + rest.epsilon <= 1.0
     assert first.epsilon == pytest.approx(LEARNING_SHARE)
-    assert divided(Domain((HOURS, SEX)), ApproxDP(1.0, 1e-6)) == (PureDP(first.epsilon), ApproxDP(rest.epsilon, 1e-6))
+    bins, rest = divided(Domain((HOURS, SEX)), ApproxDP(1.0, 1e-6))
+    assert isinstance(bins, PureDP)  # without δ, which bins do not need
+    assert (bins.epsilon, rest.delta) == (pytest.approx(NUMBERS_SHARE), 1e-6)
+    assert bins.epsilon + rest.epsilon <= 1.0
     assert sum(part.to_json()["epsilon"] for part in column_costs(OPEN, first).values()) <= first.epsilon
+    parts = column_costs(OPEN, first)
+    assert parts["town"].epsilon == pytest.approx(CATEGORIES_WEIGHT * parts["hours"].epsilon)
     with pytest.raises(InvalidInput, match="leaves nothing"):
         divided(Domain((SEX,)), PureDP(1.0))
 
