@@ -51,6 +51,7 @@ def browser(downloads):
 
 
 def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_path):
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
@@ -59,7 +60,8 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
         return browser.find_element(By.CSS_SELECTOR, selector)
 
     def wait(condition):
-        return WebDriverWait(browser, 15).until(lambda _: condition())
+        redrawn = [StaleElementReferenceException]
+        return WebDriverWait(browser, 30, ignored_exceptions=redrawn).until(lambda _: condition())
 
     def fine():
         """Of a step as it is shown: keys reach all of it, its texts can be read, light and dark, and heard."""
