@@ -51,6 +51,7 @@ def browser(downloads):
 
 
 def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_path):
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
@@ -59,7 +60,8 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
         return browser.find_element(By.CSS_SELECTOR, selector)
 
     def wait(condition):
-        return WebDriverWait(browser, 15).until(lambda _: condition())
+        redrawn = [StaleElementReferenceException]
+        return WebDriverWait(browser, 30, ignored_exceptions=redrawn).until(lambda _: condition())
 
     def fine():
         """Of a step as it is shown: keys reach all of it, its texts can be read, light and dark, and heard."""
@@ -94,10 +96,11 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     write("#column-2-categories", "Ulm\nRom\nelse")
     one("#column-2-outside").send_keys("counts as else")
     write("#column-1-bins", "0 to 120 by 40")
-    for i in range(3):
+    write("#column-3-exact", "0 to 99999 by 1")
+    write("#column-3-bins", "10")
+    for i in range(4):
         one(f"#column-{i}-agreed").click()
-    for i in (3, 4):
-        one(f"#column-{i}-dropped").click()
+    one("#column-4-dropped").click()
     assert one("#decided").text == "5 of 5 columns decided"
     one("#reviewed").click()
     wait(lambda: one("#unit").is_displayed())
@@ -131,6 +134,8 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     one("input[value='marginals:1']").click()
     wait(lambda: one("#go").is_enabled() and off() < pairs)
     one("input[value='marginals:2']").click()
+    one("#numbers").send_keys("mean:pay by city")
+    wait(lambda: one("#go").is_enabled() and off() > pairs)
     write("#epsilon", "1")
     write("#total", "3")
     wait(lambda: figure("charge") == "ε = 1" and one("#go").is_enabled())
@@ -154,7 +159,8 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     assert "epsilon=3, delta=1e-08" in one("#account").text
     assert "spent\nepsilon=1, delta=1e-09" in one("#account").text
     release = qr.load(folder / "people-release")
-    assert release.domain.names == ("sex", "age", "city")
+    assert release.domain.names == ("sex", "age", "city", "pay")
+    assert set(release.table("mean:pay by city")["source"]) == {"measured"}
 
     # Its report, in the page and by itself; and its files.
     browser.switch_to.frame(one("#report"))

@@ -22,6 +22,9 @@ PUBLIC = [
     {"name": "age", "kind": "number", "bins": {"start": 0, "stop": 120, "width": 40}, "integer": True},
     {"name": "city", "kind": "category", "categories": ["Ulm", "Rom", "else"], "outside": "else"},
 ]
+PAY = {"name": "pay", "kind": "number", "within": [0, 99999], "step": 1, "bins": 10, "integer": True}
+"""A column with exact values."""
+
 TERMS = {"epsilon": 1, "delta": 1e-9, "workload": ["marginals:2"], "neighbours": "add-remove"}
 
 

@@ -54,7 +54,7 @@ class CommandLine:
         """The cost, what theorems promise of it, what is predicted of `auto`, and the ledger."""
         from qrelease.apps.cli.shared import cost_meant
         from qrelease.apps.studio.accounts import ledger_standing
-        from qrelease.apps.studio.forecast import asked, predicted
+        from qrelease.apps.studio.forecast import asked, left_for_workload, predicted
         from qrelease.evaluation.planning import plan
         from qrelease.privacy.conversions import guessing_chance
 
@@ -66,8 +66,9 @@ class CommandLine:
             "cost": str(cost),
             "chance": guessing_chance(cost),
             "subject": planned.subject,
-            "promised": {p.mechanism: p.promised for p in planned.forecasts},
-            "predicted": predicted(workload, records, cost, unit),
+            # Theorems are about the whole cost, of which numbers take a part.
+            "promised": {} if arguments.numbers else {p.mechanism: p.promised for p in planned.forecasts},
+            "predicted": predicted(workload, records, left_for_workload(arguments, workload, cost, unit), unit),
             "ledger": ledger_standing(arguments),
         }
 

@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from qrelease.apps.cli.shared import workload_of
 from qrelease.data.schema import load
-from qrelease.mechanisms.auto import choose
+from qrelease.mechanisms.auto import Auto, choose
 from qrelease.mechanisms.base import why_no_table
 from qrelease.mechanisms.expected_errors import marginals_alone
+from qrelease.mechanisms.number_sums import NumberSums
+from qrelease.noise.calibration import currency
 from qrelease.privacy import Cost, Neighbours
-from qrelease.privacy.costs import cost_of
+from qrelease.privacy.costs import cost_of, split
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 
@@ -23,6 +25,20 @@ def asked(arguments: argparse.Namespace) -> tuple[Workload, Unit]:
     """The queries of a release, and whose promise its cost is."""
     domain = load(arguments.schema)
     return workload_of(arguments, domain), Unit.of(Neighbours.parse(arguments.neighbours), domain)
+
+
+def left_for_workload(arguments: argparse.Namespace, workload: Workload, cost: Cost, unit: Unit) -> Cost:
+    """The part of a cost that the workload gets: all of it, but where questions about numbers take their share.
+
+    Raises `InvalidInput` for questions that the release would refuse.
+    """
+    if not arguments.numbers:
+        return cost
+    sums = NumberSums(arguments.numbers, mechanism=Auto())
+    with unit.explained():
+        sums.check(workload, unit.of_a_record(cost), unit.relation)
+    left, _ = split(currency(cost), [1 - sums.share, sums.share])
+    return left
 
 
 def predicted(workload: Workload, records: int, cost: Cost, unit: Unit) -> dict[str, Any]:
@@ -45,7 +61,8 @@ def curve(arguments: argparse.Namespace, records: int) -> list[dict[str, Any]]:
     workload, unit = asked(arguments)
     found = []
     for epsilon in CURVE if marginals_alone(workload) else ():
-        told = predicted(workload, records, cost_of(epsilon, arguments.delta), unit)
+        cost = left_for_workload(arguments, workload, cost_of(epsilon, arguments.delta), unit)
+        told = predicted(workload, records, cost, unit)
         if told["off"] is not None:
             found.append({"epsilon": epsilon, "off": told["off"], "error": told["error"]})
     return found

@@ -23,6 +23,9 @@ from qrelease.errors import InvalidInput
 HEAD = "Reviewed in qrelease studio: every entry was set by a person from what is publicly known."
 """The first line of a schema that is written here."""
 
+CHANGED = "Changed in qrelease studio, from {}: where its entries come from is said there."
+"""The first line where another schema was chosen, which may have learned entries."""
+
 
 @final
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Review:
     left_out  why a column has no draft
     reviewed  whether they come from a schema that was there
     person    the `[person]` of that schema
+    schema    the file of that schema
     """
 
     data: Path
@@ -45,6 +49,7 @@ class Review:
     rules: tuple[dict[str, Any], ...] = ()
     reviewed: bool = False
     person: dict[str, Any] | None = None
+    schema: Path | None = None
 
     @classmethod
     def of_draft(cls, data: Path) -> Review:
@@ -65,7 +70,7 @@ class Review:
         if absent:
             raise InvalidInput(f"{data.name} has no column {absent[0]!r}, which the schema {schema.name} has")
         rules, columns = tuple(content.get("impossible", ())), tuple(content["attribute"])
-        return cls(data, header, columns, {}, rules, True, content.get("person"))
+        return cls(data, header, columns, {}, rules, True, content.get("person"), schema)
 
     def to_json(self) -> dict[str, Any]:
         """For the page. What is read off the data is in the entries that are not reviewed, and in `left_out`."""
@@ -99,12 +104,14 @@ class Review:
         """The schema file of a reviewed content: one that says the same, or a new one."""
         content = {**given, "impossible": list(self.rules)} if isinstance(given, dict) and self.rules else given
         domain, stem = self.domain(content, folder), dataset_name(self.data)
+        if self.schema is not None and _says(self.schema, domain):
+            return self.schema
         for name in folder.listed()["schemas"]:
             if name.startswith(stem) and _says(folder.path / name, domain):
                 return folder.path / name
         file = folder.free_name(stem, ".toml")
         with written(file) as out:
-            out.write(content_to_toml(content, HEAD))
+            out.write(content_to_toml(content, HEAD if self.schema is None else CHANGED.format(self.schema.name)))
         return file
 
 

@@ -33,7 +33,7 @@ table = qr.Table.read({data!r}, {schema!r})
 {workload}
 cost = {cost!r}
 with qr.Ledger.open({ledger!r}, dataset={dataset!r}, neighbours={neighbours!r}) as ledger:
-    release = qr.Curator(table, ledger).release(qr.Auto(), workload, cost)
+    release = qr.Curator(table, ledger).release({mechanism}, workload, cost)
     print(release)
     print("spent in all:", ledger.spent, "of", ledger.total)
 release.save(sys.argv[1] if len(sys.argv) > 1 else {again!r})
@@ -63,11 +63,17 @@ def python(made: Releasing) -> str:
         schema=str(arguments.schema),
         workload="\n".join(workload),
         cost=_Code(f"qr.{cost}"),
+        mechanism=_mechanism(arguments.numbers),
         ledger=made.state["ledger"]["place"],
         dataset=dataset_name(arguments.data),
         neighbours=arguments.neighbours,
         again=_again(made),
     )
+
+
+def _mechanism(numbers: list[str] | None) -> str:
+    """What was run, as code."""
+    return "qr.Auto()" if numbers is None else f"qr.NumberSums({numbers!r}, mechanism=qr.Auto())"
 
 
 class _Code(str):

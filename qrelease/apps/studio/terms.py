@@ -19,10 +19,10 @@ from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import Neighbours
 
 MAX_PARTS: Final = 100
-"""Parts of a workload."""
+"""Parts of a workload, and questions about numbers."""
 
 _OPTIONAL: Final = ("delta", "total_epsilon", "total_delta")
-_FIELDS: Final = ("epsilon", "delta", "workload", "neighbours", "total_epsilon", "total_delta")
+_FIELDS: Final = ("epsilon", "delta", "workload", "numbers", "neighbours", "total_epsilon", "total_delta")
 
 
 class Program(Protocol):
@@ -68,11 +68,8 @@ class Terms:
             if name not in _FIELDS:
                 raise InvalidInput(f"{name!r} is not a setting of a release; these are: {', '.join(_FIELDS)}")
         words = [str(data), f"--schema={schema}"]
-        parts: Any = given.get("workload")
-        texts = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
-        if not texts or not 1 <= len(parts) <= MAX_PARTS:
-            raise InvalidInput(f"workload must be a list of 1 to {MAX_PARTS} texts, as marginals:2")
-        words += [f"--workload={part}" for part in parts]
+        words += [f"--workload={part}" for part in _texts(given.get("workload"), "workload", 1, "marginals:2")]
+        words += [f"--numbers={part}" for part in _texts(given.get("numbers", []), "numbers", 0, "mean:age by sex")]
         if given.get("neighbours") not in [n.value for n in Neighbours]:
             raise InvalidInput(f"neighbours must be {' or '.join(n.value for n in Neighbours)}")
         words.append(f"--neighbours={given['neighbours']}")
@@ -91,3 +88,11 @@ class Terms:
             raise InvalidInput(
                 f"{self.arguments.schema.name} was changed since the price was asked for: review it, and ask again"
             )
+
+
+def _texts(given: Any, name: str, least: int, example: str) -> list[str]:
+    """A list of texts."""
+    texts = isinstance(given, list) and all(isinstance(part, str) for part in given)
+    if not texts or not least <= len(given) <= MAX_PARTS:
+        raise InvalidInput(f"{name} must be a list of {least} to {MAX_PARTS} texts, as {example}")
+    return list(given)

@@ -1,7 +1,7 @@
 """What is predicted of a release, and that it moves with the terms."""
 
 import pytest
-from studios import TERMS
+from studios import PAY, PUBLIC, TERMS
 
 
 def price(page, records=300, **terms):
@@ -35,6 +35,20 @@ def test_a_workload_that_is_more_than_tables_is_not_predicted(page):
     assert found["predicted"]["off"] is None
     assert found["promised"]["laplace"] > 0
     assert page.good("curve", {"terms": TERMS | {"workload": ["ranges:age"]}, "records": 300}) == {"curve": []}
+
+
+def test_numbers_take_half_of_the_price(page):
+    page.reviewed([*PUBLIC[:2], PAY])
+    asked = {"numbers": ["mean:pay by sex"]}
+    for delta in (0, 1e-9):
+        whole, shared = price(page, delta=delta), price(page, delta=delta, **asked)
+        assert shared["cost"] == whole["cost"]
+        assert 1.2 * whole["predicted"]["error"] < shared["predicted"]["error"] < 3 * whole["predicted"]["error"]
+        assert shared["promised"] == {}
+    said = page.bad("price", {"terms": TERMS | {"numbers": ["mean:sex"]}, "records": 300})
+    assert "sex" in said
+    curves = [page.good("curve", {"terms": TERMS | more, "records": 300})["curve"] for more in ({}, asked)]
+    assert all(one["off"] < two["off"] for one, two in zip(*curves, strict=True))
 
 
 def test_the_curve_goes_down(page):

@@ -3,7 +3,8 @@
 import pytest
 from studios import PUBLIC, SECRETS
 
-from qrelease.data.schema import load
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.schema import load, to_toml
 
 
 def content(*columns, **more):
@@ -61,6 +62,20 @@ def test_a_schema_that_was_there_is_gone_on_with(page):
     assert not any(secret in str(found) for secret in SECRETS)
     kept = page.good("schema", {"content": content(*found["columns"], person=found["person"]), "save": True})
     assert kept["schema"] == "people.toml"  # with its rule
+
+
+def test_a_schema_that_was_learned_stays_the_file_that_says_so(page):
+    """Nothing of the studio's claims that learned entries are public knowledge."""
+    file = page.studio.folder.path / "learned.toml"
+    schema = to_toml(Domain((Attribute("pay", "number", edges=(0, 2117, 100_000), within=(0, 99_999), step=1),)))
+    file.write_text("# Learned from records.\n" + schema.replace("reviewed = false", "reviewed = true"))
+    found = page.good("draft", {"file": "people.csv", "schema": "learned.toml"})
+    assert page.good("schema", {"content": content(*found["columns"]), "save": True})["schema"] == "learned.toml"
+    more = page.good("schema", {"content": content(*found["columns"], PUBLIC[0]), "save": True})
+    assert more["schema"] == "people.toml"
+    head = (file.parent / "people.toml").read_text().splitlines()[0]
+    assert "from learned.toml" in head
+    assert "publicly known" not in head
 
 
 def test_categories_of_a_file_stay_those_of_the_schema(page):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from studios import PUBLIC, studio_in
+from studios import PAY, PUBLIC, studio_in
 
 import qrelease as qr
 from qrelease.privacy.ledger import Ledger
@@ -48,6 +48,21 @@ def test_it_makes_the_same_kind_of_release(page, tmp_path, name, by):
     assert first.id != second.id
     with Ledger.open(folder / "people.ledger") as ledger:
         assert [entry.kind for entry in ledger.history()].count("charge") == 2
+
+
+@pytest.mark.parametrize(("name", "by"), [("release.sh", "sh"), ("release.py", sys.executable)])
+def test_numbers_are_asked_again(tmp_path, name, by):
+    page = studio_in(tmp_path)
+    page.reviewed([PUBLIC[0], PAY])
+    question = "mean:pay by sex"
+    made = page.release(total_epsilon=3, total_delta=1e-7, numbers=[question])
+    assert "numbers.csv" in made["files"]
+    (tmp_path / name).write_bytes(page.ask(f"script/{name}").content)
+    run([by, name, "again"], tmp_path)
+    first, second = qr.load(tmp_path / "people-release"), qr.load(tmp_path / "again")
+    assert (first.cost, first.mechanism) == (second.cost, second.mechanism)
+    for release in (first, second):
+        assert set(release.table(question)["source"]) == {"measured"}
 
 
 def test_there_are_two_of_them(page):

@@ -23,12 +23,13 @@ def terms(schema):
 
 
 def test_terms_are_the_words_of_the_command_line(terms, schema):
-    found = terms(total_epsilon=2, total_delta=1e-8, workload=["marginals:2", "ranges:age"])
+    found = terms(total_epsilon=2, total_delta=1e-8, workload=["marginals:2", "ranges:age"], numbers=["mean:age"])
     assert found.words == (
         "/d/people.csv",
         f"--schema={schema}",
         "--workload=marginals:2",
         "--workload=ranges:age",
+        "--numbers=mean:age",
         "--neighbours=add-remove",
         "--epsilon=1",
         "--delta=1e-09",
@@ -52,6 +53,9 @@ def test_terms_are_the_words_of_the_command_line(terms, schema):
         {"workload": []},
         {"workload": [2]},
         {"workload": ["a"] * 101},
+        {"numbers": "mean:age"},
+        {"numbers": [1]},
+        {"numbers": ["a"] * 101},
         {"neighbours": "all"},
         {"out": "/tmp/x"},
         {"insecure_seed": 1},

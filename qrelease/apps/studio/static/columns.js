@@ -5,7 +5,7 @@ import { make, one } from "./parts.js";
 const EMPTY = "(empty)"; // how the empty text is written in a list of marks
 const KINDS = { category: "categories", number: "numbers, in bins", date: "dates, in bins" };
 const UNITS = ["day", "month", "year"];
-const EDITED = ["name", "kind", "categories", "bins", "integer", "ordered", "missing", "outside", "reviewed"];
+const EDITED = ["name", "kind", "categories", "bins", "within", "step", "integer", "ordered", "missing", "outside", "reviewed"];
 let cards = [];
 
 const listed = (marks) => marks.map((m) => m || EMPTY).join(", ");
@@ -14,6 +14,7 @@ const parsed = (text) => text.split(",").map((m) => m.trim()).filter((m) => m).m
 // Bins as one line: "0 to 100 by 10", "2020-01-01 to 2025-01-01 by 1 month", or all edges.
 function spelled(bins) {
   if (Array.isArray(bins)) return bins.join(", ");
+  if (typeof bins === "number") return String(bins);
   if (typeof bins !== "object" || bins.start === undefined) return null;
   const unit = UNITS.find((u) => bins[`${u}s`] !== undefined);
   return `${bins.start} to ${bins.stop} by ${unit ? `${bins[`${unit}s`]} ${unit}${bins[`${unit}s`] > 1 ? "s" : ""}` : bins.width}`;
@@ -25,7 +26,17 @@ function number(text) {
   return value;
 }
 
-function read(text, kind) {
+// Exact values as one line, "0 to 6000 by 1", and what they are in a schema.
+const exactly = ({ within, step }) => (within === undefined ? "" : `${within[0]} to ${within[1]} by ${step}`);
+
+function grid(text) {
+  const found = /^(.+?)\s+to\s+(.+?)\s+by\s+(.+)$/.exec(text.trim());
+  if (!found) throw new Error("exact values are as 0 to 6000 by 1");
+  return { within: [number(found[1]), number(found[2])], step: number(found[3]) };
+}
+
+function read(text, kind, exact) {
+  if (exact && /^\d+$/.test(text.trim())) return Number(text);
   const even = /^(.+?)\s+to\s+(.+?)\s+by\s+(.+)$/.exec(text.trim());
   const point = kind === "date" ? (t) => t.trim() : number;
   if (!even) return text.split(",").map(point);
@@ -38,7 +49,7 @@ function read(text, kind) {
 
 // What of an entry this page does not edit, such as a grid or a list in a file: it is kept as the schema has it.
 const kept = (entry) => Object.keys(entry).some((key) => !EDITED.includes(key)) ||
-  (entry.categories !== undefined && !Array.isArray(entry.categories)) || (entry.bins !== undefined && spelled(entry.bins) === null);
+  (entry.categories !== undefined && !Array.isArray(entry.categories)) || (entry.bins !== undefined && spelled(entry.bins) === null) || (entry.kind === "date" && entry.within !== undefined);
 
 class Card {
   constructor(entry, reviewed, id) {
@@ -63,6 +74,7 @@ class Card {
       this.lines = {
         kind: field("kind", "Kind", make("select")),
         categories: field("categories", "Every category there may be, one a line", make("textarea", { rows: 4, spellcheck: false })),
+        exact: field("exact", "Exact values, for sums and means; or none", make("input", { spellcheck: false, autocomplete: "off" }), "As 0 to 6000 by 1: the first, the last, and the distance between two. Bins may then be a number of even ones, as 10."),
         bins: field("bins", "Bins", make("input", { spellcheck: false, autocomplete: "off" })),
         ordered: make("p", {}, box("ordered", "they have an order")),
         integer: make("p", {}, box("integer", "whole numbers")),
@@ -114,6 +126,7 @@ class Card {
     this.bins.value = bins === undefined ? "" : spelled(bins);
     this.missing.value = listed(missing);
     this.ordered.checked = ordered;
+    this.exact.value = kind === "number" ? exactly(this.entry) : "";
     this.integer.checked = integer;
     this.offer();
     this.outside.value = outside;
@@ -125,7 +138,7 @@ class Card {
     const kind = this.kind.value;
     this.lines.categories.hidden = this.lines.ordered.hidden = kind !== "category";
     this.lines.bins.hidden = kind === "category";
-    this.lines.integer.hidden = kind !== "number";
+    this.lines.integer.hidden = this.lines.exact.hidden = kind !== "number";
     this.binsHelp.textContent = kind === "date" ? "As 2020-01-01 to 2025-01-01 by 1 month, or all edges." : "As 0 to 100 by 10, or all edges: 0, 18, 65, 100. A bin ends before the next begins.";
     this.offer();
   }
@@ -155,7 +168,9 @@ class Card {
       if (this.ordered.checked) found.ordered = true;
     } else {
       if (!this.bins.value.trim()) throw new Error("Which bins?");
-      found.bins = read(this.bins.value, kind);
+      const exact = kind === "number" && this.exact.value.trim() !== "";
+      if (exact) Object.assign(found, grid(this.exact.value));
+      found.bins = read(this.bins.value, kind, exact);
       if (kind === "number" && this.integer.checked) found.integer = true;
     }
     const missing = parsed(this.missing.value);

@@ -137,12 +137,15 @@ one("whose").addEventListener("submit", (event) => {
 
 // --- the price
 
+const lines = (name) => one(name).value.split("\n").map((line) => line.trim()).filter((line) => line);
+
 function terms() {
   const chosen = document.querySelector("[name=workload]:checked").value;
-  const workload = chosen === "own" ? one("parts").value.split("\n").map((p) => p.trim()).filter((p) => p) : [chosen];
+  const workload = chosen === "own" ? lines("parts") : [chosen];
   const epsilon = Number(one("epsilon").value), delta = Number(one("delta").value), total = one("total").value;
   const neighbours = document.querySelector("[name=neighbours]:checked").value;
-  const found = { epsilon, workload, neighbours, ...(delta ? { delta } : {}) };
+  const numbers = lines("numbers");
+  const found = { epsilon, workload, neighbours, ...(numbers.length ? { numbers } : {}), ...(delta ? { delta } : {}) };
   if (newLedger && total) Object.assign(found, { total_epsilon: Number(total), ...(delta ? { total_delta: Number((10 * delta).toPrecision(6)) } : {}) });
   return found;
 }
