@@ -14,10 +14,10 @@ PRIOR: Final = (20.0, 0.2, 0.01)
 
 STRONG_INTERACTIONS: Final = 7.0
 """By how much stronger interactions of three columns and more, and in `maxent` also of two, are planned for than most
-are: a few are much stronger (a kurtosis of 8 on nltcs, 9 on acs), and if columns depend on each other they tell of those
-of fewer columns too. The L1 of fits at (0.1, 1e-9) under the same noise, to that for 1, under which triples on nltcs and
-acs get 2 % of the privacy: for 5, with 16 and 35 %, 0.983 ± 0.009 and 0.945 ± 0.010; 22 and 25 %, 0.984 and 0.953; 37
-and 42 %, 1.004 and 0.93. On Adult, where triples stay drowned, 1.007 for 5; if they are given 40 %, 1.09."""
+are: a few are much stronger (a kurtosis of 8 on nltcs, 9 on acs), and if columns depend on each other they tell of
+those of fewer columns too. The L1 of fits at (0.1, 1e-9) under the same noise, to that for 1, under which triples on
+nltcs and acs get 2 % of the privacy: for 5, with 16 and 35 %, 0.983 ± 0.009 and 0.945 ± 0.010; 22 and 25 %, 0.984 and
+0.953; 37 and 42 %, 1.004 and 0.93. On Adult, where triples stay drowned, 1.007 for 5; if they are given 40 %, 1.09."""
 
 
 def prior_variance(order: int) -> float:
