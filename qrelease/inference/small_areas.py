@@ -1,10 +1,10 @@
 """Means and counts of small groups, shrunk to what the groups have in common: the model of Fay & Herriot, and mixtures.
 
 A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x a constant
-and which cell of each column the group is in, and u normal of variance D = τ² + σ²/C: groups differ by what they are, and
-small ones besides by who happens to be in them. What a cell of a column adds is random too, of variance κ²: a cell that
-few records are in is not taken at its noisy word, and columns that say nothing get a κ near 0 and do no harm. Given κ
-and D the best linear predictor of m is
+and which cell of each column the group is in, and u normal of variance D = τ² + σ²/C: groups differ by what they are,
+and small ones besides by who happens to be in them. What a cell of a column adds is random too, of variance κ²: a cell
+that few records are in is not taken at its noisy word, and columns that say nothing get a κ near 0 and do no harm.
+Given κ and D the best linear predictor of m is
 
     xβ̂ + DC/(DC² + V)·(S - C·xβ̂),     V = var S + (xβ̂)² var C,
 
