@@ -68,7 +68,7 @@ def closing_response(status: int, detail: str) -> Response:
     return Problem(status, detail, connection="close").response()
 
 
-def json_response(content: shapes.Shape, status: int = 200, kind: str = "application/json", **headers: str) -> Response:
+def json_response(content: object, status: int = 200, kind: str = "application/json", **headers: str) -> Response:
     """A response of some content as JSON."""
     return bytes_response(msgspec.json.encode(content), kind, status, **headers)
 

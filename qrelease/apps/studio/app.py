@@ -261,8 +261,8 @@ def refusing(answer: _Answer) -> _Answer:
 
 async def _body(request: Request, names: tuple[str, ...], *, texts: bool = True) -> dict[str, Any]:
     """The body: an object of known names, whose values are texts."""
-    body = await json_body(request, MAX_BODY, BODY_SECONDS)
-    if not isinstance(body, dict) or not set(body) <= set(names):
+    body = await json_body(request, dict[str, Any], MAX_BODY, BODY_SECONDS)
+    if not set(body) <= set(names):
         raise InvalidInput(f"the body must be an object of {', '.join(names)}")
     if texts and not all(isinstance(value, str) for value in body.values()):
         raise InvalidInput(f"{', '.join(names)} must be texts")
