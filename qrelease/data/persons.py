@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.fingerprint import mixed
+from qrelease.data.key_table import KeyTable
 from qrelease.data.person import Person
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
@@ -197,6 +198,7 @@ class PersonReader(dict[str, int]):
         self._marks = {stands_for(text) for text in person.missing for stands_for in (person_identity, rounded_key)}
         self._texts: dict[tuple[str, str], str] = {}
         self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
+        self._whole = KeyTable()
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
@@ -204,7 +206,7 @@ class PersonReader(dict[str, int]):
             stands_for = person_identity(text)
         except InvalidInput as error:
             raise InvalidInput(f"person column {column!r}: {error}") from None
-        near = rounded_key(text) if stands_for[0] in ("number", "moment") else stands_for
+        near = rounded_key(text) if stands_for[0] in ("number", "moment") and not text.isdigit() else stands_for
         if stands_for in self._marks or near in self._marks:
             self[text] = NOBODY
             return NOBODY
@@ -235,6 +237,19 @@ class PersonReader(dict[str, int]):
     def text_codes(self, texts: Iterable[str], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
         """The same of texts, sooner."""
         return self._read(self.__getitem__, texts, where)
+
+    def whole_codes(self, keys: npt.NDArray[Any], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """The same of whole numbers, sooner still: each is looked up once."""
+        if keys.dtype.kind not in "iu" or np.any((keys >= _MAX_EXACT) | (keys <= -_MAX_EXACT)):
+            return self.codes(keys.tolist(), where)
+
+        def code(position: int, key: int) -> int:
+            try:
+                return self[str(key)]
+            except InvalidInput as error:
+                raise InvalidInput(f"{where(position)}: {error}") from None
+
+        return self._whole.codes(keys.astype(np.int64), code)
 
     def _read(
         self, code: Callable[[Any], int], keys: Iterable[Any], where: Callable[[int], str]

@@ -55,3 +55,32 @@ def table_codes(numbers: npt.NDArray[np.int64], low: int, table: Places, found: 
         found[i] = code
         left += code < 0
     return left
+
+
+@_jit
+def key_places(
+    keys: npt.NDArray[np.int64],
+    slots: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    known: int,
+    found: npt.NDArray[np.int64],
+    firsts: npt.NDArray[np.int64],
+) -> int:  # pragma: no cover
+    """Places of keys (n,), `read_only`, among those that have come, `known` so far; and how many of these are new.
+
+    slots, places  an open table of a power of two of keys, and the place of each, -1 for an empty slot; it is added to
+    firsts         where each new key comes first, in order
+    """
+    new, last = 0, np.uint64(len(slots) - 1)
+    for i in range(len(keys)):
+        word = np.uint64(keys[i])
+        word = (word ^ (word >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+        slot = np.int64((word ^ (word >> np.uint64(29))) & last)
+        while places[slot] >= 0 and slots[slot] != keys[i]:
+            slot = np.int64(np.uint64(slot + 1) & last)
+        if places[slot] < 0:
+            slots[slot], places[slot] = keys[i], known + new
+            firsts[new] = i
+            new += 1
+        found[i] = places[slot]
+    return new
