@@ -28,6 +28,7 @@ from qrelease._util.typing import Codes, Mask
 from qrelease.data.fingerprint import mixed
 from qrelease.data.key_table import KeyTable
 from qrelease.data.person import Person
+from qrelease.data.sources.kernels import order_within
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
@@ -155,7 +156,7 @@ def _drawn_places(
         hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
     hashed = mixed(hashed)
     hashed = mixed(hashed + equal_ranks(hashed, codes[rows]) * (_word(key, "rank") | np.uint64(1)))
-    order = np.lexsort((hashed, codes[rows]))
+    order = _by_person(hashed, codes[rows])
     places = np.empty(len(rows), np.int64)
     places[order] = _places(codes[rows][order])
     return places
@@ -163,10 +164,17 @@ def _drawn_places(
 
 def equal_ranks(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """How many earlier values of the same person are equal to each, (n,): whatever values others have."""
-    order = np.lexsort((values, whose))
+    order = _by_person(values, whose)
     ranks = np.empty(len(values), np.uint64)
     ranks[order] = _places(whose[order], values[order])
     return ranks
+
+
+def _by_person(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The order of the values by person, and of each person by value; equal ones stay in theirs."""
+    records, order = np.bincount(whose, minlength=1), np.empty(len(values), np.int64)
+    order_within(values, whose.astype(np.int64), np.cumsum(records) - records, order)
+    return order
 
 
 def _places(*ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

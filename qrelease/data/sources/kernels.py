@@ -1,4 +1,7 @@
-"""Numba loops from numbers to codes: arrays in, arrays out. What they leave open is -1, and is looked up by text."""
+"""Numba loops from numbers to codes, and over the records of persons: arrays in, arrays out.
+
+What loops to codes leave open is -1, and is looked up by text.
+"""
 
 from __future__ import annotations
 
@@ -84,3 +87,36 @@ def key_places(
             new += 1
         found[i] = places[slot]
     return new
+
+
+_FEW = 32  # values of one group that are sorted by insertion
+
+
+@_jit
+def order_within(
+    values: npt.NDArray[np.uint64],
+    groups: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+) -> None:  # pragma: no cover
+    """What `np.lexsort((values, groups))` gives, (n,), of values and of the number of each one's group: sooner.
+
+    ends  where each group begins; then, where it ends
+    """
+    # Groups are gathered first and are mostly few values, which stay in a cache while they are sorted.
+    for i in range(len(values)):
+        order[ends[groups[i]]] = i
+        ends[groups[i]] += 1
+    first = 0
+    for last in ends:
+        if last - first > _FEW:
+            mine = order[first:last].copy()
+            order[first:last] = mine[np.argsort(values[mine], kind="mergesort")]
+        else:
+            for i in range(first + 1, last):
+                place, moved = i, order[i]
+                while place > first and values[order[place - 1]] > values[moved]:
+                    order[place] = order[place - 1]
+                    place -= 1
+                order[place] = moved
+        first = last
