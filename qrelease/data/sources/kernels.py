@@ -89,7 +89,7 @@ def key_places(
     return new
 
 
-_FEW = 32  # values of one group that are sorted by insertion
+_FEW = 32  # values that are sorted by insertion
 
 
 @_jit
@@ -101,22 +101,50 @@ def order_within(
 ) -> None:  # pragma: no cover
     """What `np.lexsort((values, groups))` gives, (n,), of values and of the number of each one's group: sooner.
 
+    Groups are gathered first; most have few values, which stay in a cache while they are sorted.
+
     ends  where each group begins; then, where it ends
     """
-    # Groups are gathered first and are mostly few values, which stay in a cache while they are sorted.
     for i in range(len(values)):
         order[ends[groups[i]]] = i
         ends[groups[i]] += 1
     first = 0
     for last in ends:
-        if last - first > _FEW:
-            mine = order[first:last].copy()
-            order[first:last] = mine[np.argsort(values[mine], kind="mergesort")]
-        else:
-            for i in range(first + 1, last):
-                place, moved = i, order[i]
-                while place > first and values[order[place - 1]] > values[moved]:
-                    order[place] = order[place - 1]
-                    place -= 1
-                order[place] = moved
+        for low in range(first, last, _FEW):
+            _insert(values, order, low, min(low + _FEW, last))
+        width = _FEW
+        while width < last - first:
+            for low in range(first, last - width, 2 * width):
+                _merge(values, order, low, low + width, min(low + 2 * width, last))
+            width *= 2
         first = last
+
+
+@_jit
+def _insert(
+    values: npt.NDArray[np.uint64], order: npt.NDArray[np.int64], low: int, high: int
+) -> None:  # pragma: no cover
+    """Sort a part of an order by value; equal ones stay in theirs."""
+    for i in range(low + 1, high):
+        place, moved = i, order[i]
+        while place > low and values[order[place - 1]] > values[moved]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = moved
+
+
+@_jit
+def _merge(
+    values: npt.NDArray[np.uint64], order: npt.NDArray[np.int64], low: int, middle: int, high: int
+) -> None:  # pragma: no cover
+    """Make one sorted part of two neighbouring ones."""
+    left = order[low:middle].copy()
+    i, j, place = 0, middle, low
+    while i < len(left):
+        if j < high and values[order[j]] < values[left[i]]:
+            order[place] = order[j]
+            j += 1
+        else:
+            order[place] = left[i]
+            i += 1
+        place += 1
