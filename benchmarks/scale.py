@@ -14,10 +14,13 @@ Exit code 1 where a ratio of CSV or Parquet is above 1.5. The others encode noth
 
 `--rows N` makes a Parquet file of N rows and 10 columns instead, row group by row group, and counts all of its two- and
 three-way marginals in a process of its own: seconds, and the most memory that the process held. The file is deleted.
+With `--persons` the file says whose each record is, by a whole number, ten records a person in random order; the same is
+done also with five records kept of each person, and `ratio` is of processor time.
 
 `--spark N` does the same beside Spark on one core and on two (`local[1]`, `local[2]`; the extra `spark`), checks that
 all counts are the same, and says what Spark's times predict of 1e11 rows on 100 cores. Sessions start before the clock
-does, Python's workers after it.
+does, Python's workers after it. `handed_over` is what Spark on two cores takes to hand all values of the file to
+workers that do nothing with them, once more when they are at work: nothing that encodes there can take less.
 """
 
 import argparse
@@ -45,6 +48,7 @@ REPEATS = 3
 GROUP = 1 << 20
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 DAYS = 1000
+PERSON, EACH, KEPT = "person", 10, 5
 FIRST_DAY = 18_262
 
 
@@ -132,31 +136,38 @@ def compared(rows: int) -> list[dict[str, Any]]:
     return lines
 
 
-def large(rows: int) -> dict[str, Any]:
+def large(rows: int, *, persons: bool) -> dict[str, Any]:
     """All two- and three-way marginals of a made-up Parquet file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder), rows)
+        path = written(Path(folder), rows, persons=persons)
         found = {key: value for key, value in counted(path).items() if key != "digest"}
+        if persons:
+            theirs = counted(path, persons=True)
+            found |= {f"{key}_with_persons": theirs[key] for key in found if key != "sets"}
+            found["ratio"] = theirs["cpu"] / found["cpu"]
         return {"rows": rows, "megabytes_of_parquet": path.stat().st_size / 1e6, **found}
 
 
-def written(folder: Path, rows: int) -> Path:
-    """A made-up Parquet file."""
+def written(folder: Path, rows: int, *, persons: bool = False) -> Path:
+    """A made-up Parquet file, which says whose the records are if it is to."""
     import pyarrow as pa
     from pyarrow import parquet
 
     rng, names = np.random.default_rng(0), [f"a{i}" for i in range(len(SIZES))]
     path, left = folder / "t.parquet", rows
-    with parquet.ParquetWriter(path, pa.schema([(name, pa.int8()) for name in names])) as writer:
+    kinds = [*((name, pa.int8()) for name in names), *([(PERSON, pa.int64())] if persons else [])]
+    with parquet.ParquetWriter(path, pa.schema(kinds)) as writer:
         while left:
             count = min(left, GROUP)
             columns = [pa.array(rng.integers(size, size=count, dtype=np.int8)) for size in SIZES]
-            writer.write_table(pa.table(dict(zip(names, columns, strict=True))), row_group_size=GROUP)
+            if persons:
+                columns.append(pa.array(rng.integers(max(rows // EACH, 1), size=count)))
+            writer.write_table(pa.table(columns, schema=pa.schema(kinds)), row_group_size=GROUP)
             left -= count
     return path
 
 
-def counted(path: Path, master: str | None = None) -> dict[str, Any]:
+def counted(path: Path, master: str | None = None, *, persons: bool = False) -> dict[str, Any]:
     """Read and counted in a process of its own, by Spark if it is said where that runs."""
     command = [
         sys.executable,
@@ -165,6 +176,7 @@ def counted(path: Path, master: str | None = None) -> dict[str, Any]:
         "--count",
         str(path),
         *(["--master", master] if master else []),
+        *(["--persons"] if persons else []),
     ]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
     run = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **paths})
@@ -184,30 +196,34 @@ def beside_spark(rows: int) -> dict[str, Any]:
         "spark_1_seconds": seconds[1],
         "spark_2_seconds": seconds[2],
         "ratio": seconds[2] / seconds[0],
+        "handed_over": two["handed_over"],
         "one_core_over_two": seconds[1] / seconds[2],
         "hours_of_1e11_rows_on_100_cores": seconds[1] / rows * 1e11 / 100 / 3600,
         "equal_counts": plain["digest"] == one["digest"] == two["digest"],
     }
 
 
-def count(path: str, master: str | None) -> dict[str, Any]:
-    """Read and count, in a process of its own."""
+def count(path: str, master: str | None, *, persons: bool) -> dict[str, Any]:
+    """Read and count, in a process of its own: by Spark, or with a few records kept of each person, if it is said."""
     from hashlib import sha256
 
+    from qrelease.data.person import Person
     from qrelease.data.source import Source
     from qrelease.queries.workload import Workload
 
     universe = Domain.coded({f"a{i}": size for i, size in enumerate(SIZES)})
     asked = Workload.marginals(universe, 2).sets + Workload.marginals(universe, 3).sets
-    session = started(master) if master else None
+    if persons:
+        universe = Domain(universe.attributes, person=Person(PERSON, KEPT))
+    frame = started(master).read.parquet(path) if master else None
     before = time.process_time(), time.perf_counter()
     table: Source
-    if session is None:
-        table = Table.read(path, universe)
+    if frame is None:
+        table = Table.read(path, universe).bounded(bytes(32))
     else:
         from qrelease.data.sources import spark
 
-        table = spark.source(session.read.parquet(path), universe)
+        table = spark.source(frame, universe)
     between = time.perf_counter()
     found = table.counts(asked)
     after = time.perf_counter()
@@ -218,7 +234,21 @@ def count(path: str, master: str | None) -> dict[str, Any]:
         "count_seconds": after - between,
         "cpu": time.process_time() - before[0],
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+        **({} if frame is None else {"handed_over": handed_over(frame)}),
     }
+
+
+def handed_over(frame: Any) -> float:
+    """Seconds that Spark takes to give all values of a frame to its workers, which only count the batches."""
+
+    def counted_batches(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        yield pa.record_batch({"batches": pa.array([sum(1 for _ in batches)])})
+
+    start = time.perf_counter()
+    frame.mapInArrow(counted_batches, "batches bigint").toArrow()
+    return time.perf_counter() - start
 
 
 def started(master: str) -> Any:
@@ -241,16 +271,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rows", type=int)
+    parser.add_argument(
+        "--persons", action="store_true", help="with --rows: also with five records kept of each person"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--spark", type=int, metavar="N")
     parser.add_argument("--count", help=argparse.SUPPRESS)
     parser.add_argument("--master", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.count:
-        print(json.dumps(count(arguments.count, arguments.master)))
+        print(json.dumps(count(arguments.count, arguments.master, persons=arguments.persons)))
         return 0
     if arguments.rows or arguments.spark:
-        found = beside_spark(arguments.spark) if arguments.spark else large(arguments.rows)
+        spark, rows = arguments.spark, arguments.rows
+        found = beside_spark(spark) if spark else large(rows, persons=arguments.persons)
         print(
             json.dumps(found)
             if arguments.json

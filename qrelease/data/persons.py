@@ -26,7 +26,9 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.fingerprint import mixed
+from qrelease.data.key_table import KeyTable
 from qrelease.data.person import Person
+from qrelease.data.sources.kernels import order_within
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
@@ -154,7 +156,7 @@ def _drawn_places(
         hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
     hashed = mixed(hashed)
     hashed = mixed(hashed + equal_ranks(hashed, codes[rows]) * (_word(key, "rank") | np.uint64(1)))
-    order = np.lexsort((hashed, codes[rows]))
+    order = _by_person(hashed, codes[rows])
     places = np.empty(len(rows), np.int64)
     places[order] = _places(codes[rows][order])
     return places
@@ -162,10 +164,17 @@ def _drawn_places(
 
 def equal_ranks(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """How many earlier values of the same person are equal to each, (n,): whatever values others have."""
-    order = np.lexsort((values, whose))
+    order = _by_person(values, whose)
     ranks = np.empty(len(values), np.uint64)
     ranks[order] = _places(whose[order], values[order])
     return ranks
+
+
+def _by_person(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The order of the values by person, and of each person by value; equal ones stay in theirs."""
+    records, order = np.bincount(whose, minlength=1), np.empty(len(values), np.int64)
+    order_within(values, whose.astype(np.int64), np.cumsum(records) - records, order)
+    return order
 
 
 def _places(*ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -197,6 +206,7 @@ class PersonReader(dict[str, int]):
         self._marks = {stands_for(text) for text in person.missing for stands_for in (person_identity, rounded_key)}
         self._texts: dict[tuple[str, str], str] = {}
         self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
+        self._whole = KeyTable()
 
     def __missing__(self, text: str) -> int:
         column = self._person.column
@@ -204,7 +214,7 @@ class PersonReader(dict[str, int]):
             stands_for = person_identity(text)
         except InvalidInput as error:
             raise InvalidInput(f"person column {column!r}: {error}") from None
-        near = rounded_key(text) if stands_for[0] in ("number", "moment") else stands_for
+        near = rounded_key(text) if stands_for[0] in ("number", "moment") and not text.isdigit() else stands_for
         if stands_for in self._marks or near in self._marks:
             self[text] = NOBODY
             return NOBODY
@@ -235,6 +245,19 @@ class PersonReader(dict[str, int]):
     def text_codes(self, texts: Iterable[str], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
         """The same of texts, sooner."""
         return self._read(self.__getitem__, texts, where)
+
+    def whole_codes(self, keys: npt.NDArray[Any], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """The same of whole numbers, sooner still: each is looked up once."""
+        if keys.dtype.kind not in "iu" or np.any((keys >= _MAX_EXACT) | (keys <= -_MAX_EXACT)):
+            return self.codes(keys.tolist(), where)
+
+        def code(position: int, key: int) -> int:
+            try:
+                return self[str(key)]
+            except InvalidInput as error:
+                raise InvalidInput(f"{where(position)}: {error}") from None
+
+        return self._whole.codes(keys.astype(np.int64), code)
 
     def _read(
         self, code: Callable[[Any], int], keys: Iterable[Any], where: Callable[[int], str]

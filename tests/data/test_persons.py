@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from qrelease.data import schema
@@ -396,3 +397,30 @@ def test_keys_that_are_compared_are_in_one_bucket():
     for keys in like:
         assert len({bucket(key, 1 << 40) for key in keys}) == 1, keys
     assert len({bucket(keys[0], 1 << 40) for keys in like[:3] + like[5:]}) == 5
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint64", "Int64", "object"])
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_keys_that_are_whole_numbers_are_the_persons_of_their_texts(library, kind):
+    keys = np.random.default_rng(0).integers(0 if kind == "uint64" else -60, 60, size=500).tolist()
+    keys += [] if "8" in kind else [2**53 - 1, 0 if kind == "uint64" else 1 - 2**53]
+    color = ["red"] * len(keys)
+    frame = pd.DataFrame({"who": pd.Series(keys, dtype=kind), "color": color, "size": 0})
+    if library == "polars":
+        given = keys if kind in ("object", "Int64") else np.array(keys, kind)
+        frame = pl.DataFrame({"who": given, "color": color, "size": [0] * len(keys)})
+    elif library == "pyarrow":
+        frame = pa.Table.from_pandas(frame)
+    found = Table.from_frame(frame, of(2)).persons
+    texts = Table.of_persons(of(2), [np.zeros(len(keys), int)] * 2, [str(key) for key in keys]).persons
+    assert np.array_equal(found.codes, texts.codes)
+    assert np.array_equal(found.digests, texts.digests)
+
+
+def test_whole_numbers_that_are_nobodys_are_left_out_and_too_large_ones_told_with_their_row():
+    def table(keys):
+        return pa.table({"who": keys, "color": ["red"] * len(keys), "size": [0] * len(keys)})
+
+    assert Table.from_frame(table([1, 7, -9, 7, -9]), of(2, ("-9.0",))).persons.codes.tolist() == [0, 1, 1]
+    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): person column 'who': give keys past 2\^53"):
+        Table.from_frame(table([1, 2**53, 1]), of(2))

@@ -169,7 +169,13 @@ class FramePiece:
         fine = isinstance(keys.dtype, nw.Datetime) and keys.dtype.time_unit == "ns"
         if (fine and self._frame.implementation.is_polars()) or keys.dtype == nw.Time:  # nanoseconds would be cut off
             raise InvalidInput(f"{self._source}: person column {column!r}: give moments with nanoseconds as text")
-        return reader.codes(keys.to_list(), lambda row: f"{self._source} row {self._first + row} (from 0)")
+
+        def where(row: int) -> str:
+            return f"{self._source} row {self._first + row} (from 0)"
+
+        if keys.dtype.is_integer() and not keys.null_count():
+            return reader.whole_codes(keys.to_numpy(), where)
+        return reader.codes(keys.to_list(), where)
 
 
 @final

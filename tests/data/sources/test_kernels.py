@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
+from qrelease.data.sources.kernels import bin_codes, key_places, order_within, read_only, table_codes
 
 EDGES = np.array([-2.5, 0.0, 1.0, 4.0, 1e16])
 SPECIAL = [-np.inf, np.inf, np.nan, -0.0, 0.5, -2.5, 1e16, np.nextafter(1e16, 0), np.nextafter(-2.5, -9), 3.9999999]
@@ -49,3 +49,23 @@ def test_what_is_read_only_is_one_type_and_leaves_what_it_came_of():
     same = np.arange(3.0)
     read_only(same, np.float64)
     same[0] = 9  # it may still be written by who has it
+
+
+def test_places_are_those_of_the_first_ones_and_new_keys_are_told_in_order():
+    slots, places = np.zeros(16, np.int64), np.full(16, -1)
+    found, firsts = np.empty(6, np.int64), np.empty(6, np.int64)
+    keys = read_only([5, -1, 5, 0, -1, 2**60], np.int64)
+    assert key_places(keys, slots, places, 10, found, firsts) == 4
+    assert found.tolist() == [10, 11, 10, 12, 11, 13]
+    assert firsts[:4].tolist() == [0, 1, 3, 5]
+    assert key_places(keys, slots, places, 14, found, firsts) == 0
+    assert found.tolist() == [10, 11, 10, 12, 11, 13]
+
+
+@pytest.mark.parametrize(("records", "groups", "highest"), [(0, 3, 9), (500, 400, 2**64), (2000, 7, 3), (900, 30, 40)])
+def test_values_are_ordered_within_their_groups_as_by_a_sort_that_keeps_equal_ones_in_order(records, groups, highest):
+    rng = np.random.default_rng(records)
+    values, of_group = rng.integers(highest, size=records, dtype=np.uint64), rng.integers(groups, size=records)
+    counts, order = np.bincount(of_group, minlength=groups), np.empty(records, np.int64)
+    order_within(values, of_group, np.cumsum(counts) - counts, order)
+    assert np.array_equal(order, np.lexsort((values, of_group)))
