@@ -15,8 +15,8 @@ Exit code 1 where a ratio of CSV or Parquet is above 1.5. The others encode noth
 `--rows N` makes a Parquet file of N rows and 10 columns instead, row group by row group, and counts all of its two-
 and three-way marginals in a process of its own: seconds, and the most memory that the process held. The file is
 deleted.
-With `--persons` the file says whose each record is, by a whole number, ten records a person in random order; the same is
-done also with five records kept of each person, and `ratio` is of processor time.
+With `--persons` the file says whose each record is, by a whole number, ten records a person in random order; the same
+is done also with five records kept of each person, and `ratio` is of processor time.
 
 `--spark N` does the same beside Spark on one core and on two (`local[1]`, `local[2]`; the extra `spark`), checks that
 all counts are the same, and says what Spark's times predict of 1e11 rows on 100 cores. Sessions start before the clock
