@@ -8,9 +8,7 @@ permute-and-flip, by the same score as under zCDP, all its cells are measured, a
 **How many rounds.** Take the dependences of pairs to fall off as the L1 distances d/j of the j-th strongest. With r
 rounds at ε/r each a measured marginal of c cells is off by c·r/ε records in the mean, so the r of them by c·r²/ε, and
 the others by Σ_{j>r} n·d/j. The sum is least where 2c·r/ε = n·d/r: at r = √(nεd/2c). Of the cells those count that hold
-most records (`expected_errors.UNEVEN`): a fit takes the others from their columns. Over all three-way marginals, one
-seed each: the L1 of Adult at ε = 1 is .226 for 6 rounds, .152 for 13, .134 for 19 and .126 for 30; that of nltcs at .1
-is .400 for 9, .263 for 15 and .190 for 21; that of titanic at 1 is .563 for 2 and .633 for 7.
+most records (`expected_errors.UNEVEN`): a fit takes the others from their columns.
 """
 
 from __future__ import annotations
