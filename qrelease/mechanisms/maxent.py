@@ -20,11 +20,10 @@ from typing import Any, ClassVar, final
 from qrelease._util import memory
 from qrelease._util.typing import Axes
 from qrelease._util.validate import natural, positive
-from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import check_size
 from qrelease.inference.interaction_basis import needed
-from qrelease.inference.interaction_prior import STRONG_INTERACTIONS, typical_variance
+from qrelease.inference.interaction_prior import planned_variance
 from qrelease.inference.maxent import solving_bytes
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.inference.pure_plan import PurePlan
@@ -265,7 +264,7 @@ def _gaussian(
         _sets(mechanism, workload),
         weights=mechanism.weights,
         objective=mechanism.objective,
-        expected=None if records is None else lambda axes: _expected_variance(domain, axes, records) / noise.scale**2,
+        expected=None if records is None else lambda axes: planned_variance(domain, axes, records) / noise.scale**2,
         neighbours=neighbours,
     )
     variances = {s: noise.variance * v for s, v in plan.variances.items()}
@@ -284,30 +283,13 @@ def _pure(
         cost,
         neighbours,
         weights=mechanism.weights,
-        expected=None if records is None else lambda axes: _expected_variance(domain, axes, records, strong=2),
+        expected=None if records is None else lambda axes: planned_variance(domain, axes, records, strong=2),
     )
     return [_Planned(p.parts, p.variances, p.error) for p in plans]
 
 
 def _sets(mechanism: MaxEnt, workload: Workload) -> tuple[Axes, ...]:
     return _marginals(workload) if mechanism.weights is None else workload.sets
-
-
-def _expected_variance(domain: Domain, axes: Axes, records: float, *, strong: float = math.inf) -> float:
-    """How much the residual of some columns is expected to vary by a plan, counts squared.
-
-    strong  the most columns whose interactions are hoped to be `STRONG_INTERACTIONS`, a few of them
-
-    If pairs were only hoped to be as strong as most, a small budget would measure columns alone, and strong pairs would
-    be lost: of six columns of 1 000 records of nltcs at (0.3, 1e-9) the mean L1 was .227 so, and is .140; where there
-    is no δ, .324 and .166 (`benchmarks.auto --only nltcs --seeds 8`). Laplace noise has the hope for pairs alone: a
-    little of it less tells hardly more, so that what is hoped for is not bought by halves. With the hope for triples
-    the L1 on nltcs at ε = 1 is .0238 and without .0179.
-    """
-    if len(axes) < 2:
-        return math.inf
-    strength = STRONG_INTERACTIONS if len(axes) <= strong else 1.0
-    return typical_variance(domain.cells(axes), len(axes), records, strength)
 
 
 def _spent(cost: Cost) -> Cost:

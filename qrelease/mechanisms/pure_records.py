@@ -58,7 +58,9 @@ def rounds_of(domain: Domain, pairs: Sequence[Axes], records: float, left: PureD
 
 
 def costs_of_rounds(left: PureDP, rounds: int) -> list[tuple[PureDP, PureDP]]:
-    """The costs of measuring and of selecting in each round, all of which are what is left."""
+    """The costs of measuring and of selecting in each round, all of which are what is left; of no round, none."""
+    if rounds == 0:
+        return []
     shares = split(left, [1 - SELECTION_SHARE, SELECTION_SHARE] * rounds)
     return [*zip(shares[::2], shares[1::2], strict=True)]
 

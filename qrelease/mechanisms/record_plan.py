@@ -5,7 +5,7 @@ All of it follows from public facts: the domain, the workload, the cost, and noi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf, prod, sqrt
@@ -15,7 +15,7 @@ import numpy as np
 
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
-from qrelease.inference.interaction_prior import expected_variance
+from qrelease.inference.interaction_prior import expected_variance, planned_variance
 from qrelease.inference.maxent import DENSE
 from qrelease.inference.residuals import ResidualPlan
 from qrelease.noise.calibration import calibrated
@@ -108,17 +108,17 @@ def residuals_at_once(
 ) -> Workload:
     """The residuals of some sets and of all their subsets, at the scales best for a fit to so many records."""
     contained = {part for s in sets for part in combinations(s, len(s) - 1)}
-    return _planned(domain, [s for s in sets if s not in contained], cost, neighbours, records)
+    largest = [s for s in sets if s not in contained]
+    return _planned(domain, largest, cost, neighbours, lambda axes: planned_variance(domain, axes, records))
 
 
-def _planned(domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float) -> Workload:
-    """The residuals of some sets, by what residuals among so many records are expected to show."""
+def _planned(
+    domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, expected: Callable[[Axes], float]
+) -> Workload:
+    """The residuals of some sets, by how much they are expected to vary, counts squared."""
     unit = calibrated(1, cost)[0].scale ** 2
     return ResidualPlan.choose(
-        domain,
-        sets,
-        expected=lambda axes: expected_variance(domain, axes, records) / unit,
-        neighbours=neighbours,
+        domain, sets, expected=lambda axes: expected(axes) / unit, neighbours=neighbours
     ).workload
 
 
@@ -149,7 +149,7 @@ def columns_and_pairs(
     What pairs are expected to show decides what noise is worth paying for: of large pairs most is drowned anyway.
     """
     sets = [*((a,) for a in range(len(domain))), *pairs]
-    return _planned(domain, sets, cost, neighbours, records)
+    return _planned(domain, sets, cost, neighbours, lambda axes: expected_variance(domain, axes, records))
 
 
 def agreements(domain: Domain, pairs: Sequence[Axes], distributions: Sequence[Floats]) -> Workload:

@@ -176,16 +176,17 @@ def test_where_a_table_is_wanted_nothing_without_one_is_taken(only):
 
 
 def test_where_no_table_can_be_had_nothing_is_charged_for_one():
-    cost, table = PureDP(1.0), random_table(HUGE.domain, 10, 0)
+    asked = Workload.marginals(coded(70_000, 10_000), 1)  # more cells of a column than records take
+    cost, table = PureDP(1.0), random_table(asked.domain, 10, 0)
     with Ledger.open(None, cost) as ledger:
         spy = SpyEntropy(0)
         with pytest.raises(
             InvalidInput, match="a synthetic table is wanted, and laplace would give none: the universe"
         ):
-            Curator(table, ledger, spy).release(Auto(table=True), HUGE, cost)
+            Curator(table, ledger, spy).release(Auto(table=True), asked, cost)
         assert ledger.spent is None
         assert spy.taken == 0
-        assert Curator(table, ledger, spy).release(Auto(), HUGE, cost).parameters["chosen"] == "laplace"
+        assert Curator(table, ledger, spy).release(Auto(), asked, cost).parameters["chosen"] == "laplace"
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ def test_impossible_records_stay_impossible_where_records_is_chosen():
     found = released(Auto(table=True), random_table(domain, 300, 1), asked, ApproxDP(1.0, DELTA))
     assert (found.parameters["chosen"], found.parameters["impossible"]) == ("records", "kept")
     assert found.answer(rule).value == 0.0
-    without = released(Auto(), random_table(domain, 300, 1), asked, PureDP(1.0))
+    without = released(Auto(10_000), random_table(domain, 300, 1), asked, PureDP(1.0))
     assert (without.parameters["chosen"], without.parameters["impossible"]) == ("laplace", "not kept")
 
 

@@ -96,8 +96,8 @@ def test_marginals_that_have_more_structure_are_selected():
 @pytest.mark.parametrize(
     ("domain", "cost", "error", "why"),
     [
-        (coded(2, 2), PureDP(1.0), InvalidInput, "delta above 0"),
-        (coded(2, 2), ApproxDP(1.0, 0.0), InvalidInput, "delta above 0"),
+        (coded(2, 2), PureDP(1e-30), InvalidInput, "noise beyond"),
+        (coded(2, 2), ApproxDP(1e-30, 0.0), InvalidInput, "noise beyond"),
         (coded(1, 1), COST, InvalidInput, "one cell"),
         (coded(70_000, 2), COST, TooLarge, "65,536 cells"),
         (coded(3000, 3000), COST, TooLarge, "a and b have 9,000,000 cells together, and marginals of at most"),

@@ -27,7 +27,7 @@ def _read() -> None:
     from qrelease.data.sources.csv_kernels import PADDING, split_cells
     from qrelease.data.sources.dialect import Dialect
     from qrelease.data.sources.encoder import Encoder, Spellings
-    from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
+    from qrelease.data.sources.kernels import bin_codes, key_places, order_within, read_only, table_codes
 
     found = np.empty(1, np.int32)
     bin_codes(read_only(np.zeros(1), np.float64), np.array([0.0, 1.0]), True, found)
@@ -36,6 +36,9 @@ def _read() -> None:
     split_cells(np.frombuffer(block, np.uint8), 2, ord(","), ord('"'), np.zeros(1, np.int32), *places)
     spellings = Spellings(Encoder(Attribute("a", "category", categories=("a",))), Dialect())
     spellings.codes(block, places[0, 0, :1], places[1, 0, :1])
+    one = np.zeros(1, np.int64)
+    key_places(read_only(one, np.int64), one.copy(), np.full(1, -1), 0, one.copy(), one.copy())
+    order_within(np.zeros(1, np.uint64), one.copy(), one.copy(), one.copy())
 
 
 def _count() -> None:

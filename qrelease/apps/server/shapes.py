@@ -264,7 +264,9 @@ def read_texts(texts: dict[str, str], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(texts, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(_line(error)) from None
+        said, _, place = _line(error).partition(" - at `$.")
+        said, name = said.removesuffix(", got `str`"), place.rstrip("`")
+        raise InvalidInput(f"{name}: {said[:1].lower()}{said[1:]}, got {texts.get(name, '')!r}") from None
 
 
 def _line(error: Exception) -> str:

@@ -173,7 +173,8 @@ class FramePiece:
         def where(row: int) -> str:
             return f"{self._source} row {self._first + row} (from 0)"
 
-        if keys.dtype.is_integer() and not keys.null_count():
+        wide = keys.dtype in (nw.Int128, nw.UInt128)  # which numpy does not have
+        if keys.dtype.is_integer() and not wide and not keys.null_count():
             return reader.whole_codes(keys.to_numpy(), where)
         return reader.codes(keys.to_list(), where)
 

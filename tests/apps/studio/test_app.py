@@ -25,7 +25,7 @@ def test_the_folder_is_listed(page):
         ("draft", {"path": "/dev/null"}, "no file"),
         ("draft", {"file": "people.csv", "schema": "../s.toml"}, "without a path"),
         ("draft", {"file": "people.csv", "more": "x"}, "an object of file, path, schema"),
-        ("draft", [], "an object"),
+        ("draft", [], "Expected `object`, got `array`"),
         ("schema", {"content": {}}, "choose a file first"),
         ("price", {"terms": TERMS, "records": 5}, "review the schema first"),
         ("release", {"offer": "x", "confirmed": True}, "ask for the price first"),
