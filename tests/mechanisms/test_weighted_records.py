@@ -93,6 +93,15 @@ def test_marginals_that_have_more_structure_are_selected():
     assert ["a", "c"] in made.parameters["selected"]
 
 
+def test_without_a_delta_columns_alone_take_all_of_the_cost():
+    """There is nothing to select, and no round to pay: that came up after the charge."""
+    domain = coded(*[10] * 12)
+    asked, cost = Workload.marginals(domain, 1), PureDP(1.0)
+    made = released(random_table(domain, 400, 0), asked, cost, mechanism=FittedRecords(weighted_records=1_000))
+    assert made.parameters["selected"] == []
+    assert {m.group.axes for m in made.measurements} == {(a,) for a in range(12)}
+
+
 @pytest.mark.parametrize(
     ("domain", "cost", "error", "why"),
     [
