@@ -29,18 +29,24 @@ import numpy as np
 from qrelease._util import memory
 from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
-from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.mechanisms import matrix, pure_records
 from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, why_no_table
-from qrelease.mechanisms.expected_errors import Expected, marginals_alone, of_fit, of_noise, selected_variances
+from qrelease.mechanisms.expected_errors import (
+    PAIRS_AT_ONCE,
+    Expected,
+    marginals_alone,
+    of_fit,
+    of_noise,
+    selected_variances,
+)
 from qrelease.mechanisms.forecasts import MAGNITUDES
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.private_data import Private
-from qrelease.mechanisms.record_plan import candidates
+from qrelease.mechanisms.record_plan import candidates, sets_at_once
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -384,13 +390,13 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
                 found = of_fit(workload, known, records, fitted_records)
                 return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")
             try:
-                variances = selected_variances(workload, able.order, cost, neighbours, records)
+                at_once = bool(sets_at_once(workload, able.order))
+                variances = selected_variances(workload, able.order, cost, neighbours, records, at_once=at_once)
             except TooLarge as why:
                 return Prediction(name, None, f"not predicted: {why}")
-            shape = workload.domain.shape
-            at_once = sum(math.prod(shape[a] - 1 for a in s) for s in variances) <= DENSE
             if at_once:
-                return _of(name, of_fit(workload, variances, records, None), "of what is measured, and the fit")
+                found = of_fit(workload, variances, records, pairs=PAIRS_AT_ONCE)
+                return _of(name, found, "of what is measured, and the fit")
             fitted_records = able.fitted_records(records, cost)
             found = of_fit(workload, variances, records, fitted_records)
             return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")

@@ -22,7 +22,7 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util.typing import Axes
-from qrelease.inference.interaction_prior import expected_variance, typical_variance
+from qrelease.inference.interaction_prior import expected_variance, planned_variance, typical_variance
 from qrelease.inference.measurement import noise_for
 from qrelease.inference.residuals import ResidualPlan, cell_variance, query_variances, subsets
 from qrelease.noise.calibration import calibrated
@@ -32,6 +32,11 @@ from qrelease.queries.workload import Group, Workload
 
 UNEVEN: Final = 0.65
 """The exponent of a column's cells beyond the first that gives as many as hold most records."""
+
+PAIRS_AT_ONCE: Final = 2.0
+"""How much stronger pairs of columns are than most, where all are measured at once: a few are much stronger, and they
+stay drowned in large marginals, where selection would have found them. With 1 `benchmarks.auto` takes `maxent` for five
+columns of br2000 at (0.1, 1e-9), whose error is 1.28 times that of `records`."""
 
 _MEAN_DEVIATION: Final = sqrt(2 / pi)  # of the absolute value of a standard normal number
 _MAX_MARGINALS: Final = 2000  # marginals that are looked at, evenly spread over all
@@ -88,14 +93,22 @@ def _l1(workload: Workload, variance: Callable[[Group], float], records: int) ->
     return float(np.mean(found))
 
 
-def of_fit(workload: Workload, variances: Mapping[Axes, float], records: int, weighted: int | None = None) -> Expected:
+def of_fit(
+    workload: Workload,
+    variances: Mapping[Axes, float],
+    records: int,
+    weighted: int | None = None,
+    *,
+    pairs: float = 1.0,
+) -> Expected:
     """The errors of a log-linear model fitted to residuals of these variances, counts squared; other sets are unknown.
 
     weighted  how many weighted records it is, if it is no histogram
+    pairs     how much stronger interactions of two columns are than most
     """
     scatter = 0.0 if weighted is None else records**2 / (2 * weighted)
     if marginals_alone(workload):
-        return _of_marginals(workload, variances, records, scatter)
+        return _of_marginals(workload, variances, records, scatter, pairs)
     domain = workload.domain
     sets = subsets(domain, workload.sets)
     left = {s: _both(variances.get(s, inf), expected_variance(domain, s, records)) for s in sets}
@@ -103,7 +116,9 @@ def of_fit(workload: Workload, variances: Mapping[Axes, float], records: int, we
     return Expected(sqrt(sum(sums) / len(workload) + scatter / 4), None)
 
 
-def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: int, scatter: float) -> Expected:
+def _of_marginals(
+    workload: Workload, variances: Mapping[Axes, float], records: int, scatter: float, pairs: float
+) -> Expected:
     shape = workload.domain.shape
     heavy = [1 + (m - 1) ** UNEVEN for m in shape]
     squares, cells, distances = 0.0, 0, []
@@ -114,16 +129,17 @@ def _of_marginals(workload: Workload, variances: Mapping[Axes, float], records: 
         for order in range(len(axes) + 1):
             for s in combinations(axes, order):
                 noise = variances.get(s, inf) * _share(shape, axes, s)
-                variance += _both(noise, _share(heavy, axes, s) * _varying(heavy, s, records))
+                variance += _both(noise, _share(heavy, axes, s) * _varying(heavy, s, records, pairs))
         squares += holding * variance
         cells += group.queries.cells
         distances.append(min(_MEAN_DEVIATION * holding * sqrt(variance) / records, _MAX_L1))
     return Expected(sqrt(squares / cells), float(np.mean(distances)))
 
 
-def _varying(shape: Sequence[float], axes: Axes, records: int) -> float:
+def _varying(shape: Sequence[float], axes: Axes, records: int, pairs: float) -> float:
     """The variance to expect of a residual (`interaction_prior.typical_variance`); infinite for n itself."""
-    return typical_variance(prod(shape[a] for a in axes), len(axes), records) if axes else inf
+    strength = pairs if len(axes) == 2 else 1.0
+    return typical_variance(prod(shape[a] for a in axes), len(axes), records, strength) if axes else inf
 
 
 def _share(shape: Sequence[float], axes: Sequence[int], part: Axes) -> float:
@@ -143,9 +159,11 @@ def _some(groups: Sequence[Group]) -> Sequence[Group]:
 
 
 def selected_variances(
-    workload: Workload, order: int, cost: Cost, neighbours: Neighbours, records: int
+    workload: Workload, order: int, cost: Cost, neighbours: Neighbours, records: int, *, at_once: bool = False
 ) -> Mapping[Axes, float]:
     """The variances of residuals of up to so many columns, as if all were measured at once at their best scales.
+
+    at_once  whether they are, by the plan of `record_plan.residuals_at_once`
 
     Selecting some of them, one by one, does about as well: where it is better it is because the others hardly matter.
     """
@@ -157,7 +175,7 @@ def selected_variances(
     found = ResidualPlan.choose(
         domain,
         sorted(kept - {t for s in kept for k in range(len(s)) for t in combinations(s, k)}),
-        expected=lambda axes: expected_variance(domain, axes, records) / noise,
+        expected=lambda axes: (planned_variance if at_once else expected_variance)(domain, axes, records) / noise,
         neighbours=neighbours,
     )
     return {s: noise * variance for s, variance in found.variances.items()}

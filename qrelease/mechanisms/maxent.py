@@ -30,7 +30,7 @@ from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
 from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, subsets
 from qrelease.mechanisms.base import MechanismResult
-from qrelease.mechanisms.expected_errors import Expected, of_fit, of_linear
+from qrelease.mechanisms.expected_errors import PAIRS_AT_ONCE, Expected, of_fit, of_linear
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import calibrated, counting_first
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
@@ -187,7 +187,9 @@ class MaxEnt:
         unfitted, cost = _unfitted(workload), _spent(cost)
         plan = self.plan(workload, cost, neighbours, float(records) if self._divides(unfitted) else None)
         variances: Mapping[Axes, float] = {(): 0.0} if plan is None else plan.variances
-        return (of_fit if unfitted is None else of_linear)(workload, variances, records)
+        if unfitted is not None:
+            return of_linear(workload, variances, records)
+        return of_fit(workload, variances, records, pairs=PAIRS_AT_ONCE)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records, measure all residuals at once, and fit; where that cannot be, only measure."""

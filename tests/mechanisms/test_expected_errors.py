@@ -7,7 +7,7 @@ import pytest
 from worlds import BOTH, coded, random_table
 
 from qrelease.mechanisms import auto
-from qrelease.mechanisms.expected_errors import of_fit, selected_variances
+from qrelease.mechanisms.expected_errors import PAIRS_AT_ONCE, of_fit, selected_variances
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.matrix import Matrix
@@ -54,4 +54,5 @@ def test_the_prediction_of_records_is_what_their_releases_do():
         real = np.add.reduceat(np.abs(found.answers() - stage.answers), asked.bounds[:-1]).mean() / 2e4
         assert 1 / 3 < real / told < 2  # answers follow the measurements, so that few records scatter less than is told
     predicted = auto.in_closed_form("records", asked, 20_000, cost, ADD).l1
-    assert predicted == of_fit(asked, selected_variances(asked, 3, cost, ADD, 20_000), 20_000).l1 < told
+    planned = selected_variances(asked, 3, cost, ADD, 20_000, at_once=True)
+    assert predicted == of_fit(asked, planned, 20_000, pairs=PAIRS_AT_ONCE).l1 < told
