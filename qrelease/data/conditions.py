@@ -34,6 +34,11 @@ _BARE_NAME = re.compile(r"[+-]?\.?\w+(?:[-.+:/]\w+)*")
 
 
 @final
+class CellsDiffer(InvalidInput):
+    """A condition that other cells of the same column could meet: other edges of bins, or other categories."""
+
+
+@final
 class WrittenValue(NamedTuple):
     """A value as it was written. Quoted, it is a label or a missing mark first; bare, a number first."""
 
@@ -100,7 +105,7 @@ def like(attribute: Attribute, pattern: WrittenValue) -> int:
     cells = sum(1 << code for code, label in enumerate(attribute.categories) if _fits(pattern.text, label))
     if not cells:
         listed = ", ".join(map(_quoted, attribute.categories))
-        raise InvalidInput(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
+        raise CellsDiffer(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
     return cells
 
 
@@ -228,7 +233,7 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     if attribute.kind == "category":
         if value.text in attribute.categories:
             return attribute.categories.index(value.text)
-        raise InvalidInput(
+        raise CellsDiffer(
             f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
             f"it has {', '.join(map(_quoted, attribute.categories))}"
         )
@@ -276,7 +281,7 @@ def _cut_through(attribute: Attribute, code: int) -> int:
     show = attribute.shown if attribute.kind == "date" else "{:.12g}".format
     low, high = (show(edge) for edge in attribute.edges[code : code + 2])
     upper = " (use < or >= there)" if not attribute.whole else ""
-    raise InvalidInput(
+    raise CellsDiffer(
         f"attribute {attribute.name!r}: the condition cuts through the bin {attribute.label(code)}; "
         f"the nearest edges are {low} and {high}{upper}"
     )
