@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from qrelease._util.texts import meant
@@ -31,6 +31,11 @@ KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
 
 _BARE_NAME = re.compile(r"[+-]?\.?\w+(?:[-.+:/]\w+)*")
 """What stands for itself without quotes; the tokens of `predicates` have the same."""
+
+
+@final
+class CellsDiffer(InvalidInput):
+    """A condition that other cells of the same column could meet: other edges of bins, or other categories."""
 
 
 @final
@@ -97,29 +102,35 @@ def like(attribute: Attribute, pattern: WrittenValue) -> int:
     """The categories that a pattern fits: % stands for any text, _ for one character, all else for itself."""
     if attribute.kind != "category":
         raise InvalidInput(f"attribute {attribute.name!r} holds no texts; like is for categories")
-    cells = sum(1 << code for code, label in enumerate(attribute.categories) if _fits(pattern.text, label))
+    fits = _fitting(pattern.text)
+    cells = sum(1 << code for code, label in enumerate(attribute.categories) if fits(label))
     if not cells:
         listed = ", ".join(map(_quoted, attribute.categories))
-        raise InvalidInput(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
+        raise CellsDiffer(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
     return cells
 
 
-def _fits(pattern: str, text: str) -> bool:
-    """Whether a text is of a pattern, in no more steps than the product of their lengths."""
-    at = place = 0
-    star, resume = -1, 0  # the last % and where the text went on after it
-    while place < len(text):
-        if at < len(pattern) and pattern[at] == "%":
-            star, resume = at, place
-            at += 1
-        elif at < len(pattern) and pattern[at] in ("_", text[place]):
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            resume += 1
-            at, place = star + 1, resume
-        else:
-            return False
-    return not pattern[at:].strip("%")
+def _fitting(pattern: str) -> Callable[[str], bool]:
+    """Whether a text is of a pattern: its parts between % one after another, each at the first place where it fits.
+
+    A server reads patterns while others wait: so each part is looked for by compiled code, and none is tried anew.
+    """
+    first, *others = (re.compile(".".join(map(re.escape, part.split("_"))), re.DOTALL) for part in pattern.split("%"))
+    if not others:
+        return lambda text: first.fullmatch(text) is not None
+    *between, last = others
+    inside, ending = [part for part in between if part.pattern], len(pattern) - pattern.rindex("%") - 1
+
+    def fits(text: str) -> bool:
+        found = first.match(text)
+        for part in inside:
+            if found is None:
+                return False
+            found = part.search(text, found.end())
+        end = len(text) - ending
+        return found is not None and found.end() <= end and last.match(text, end) is not None
+
+    return fits
 
 
 def compared(attribute: Attribute, operator: str, value: WrittenValue) -> int:
@@ -228,7 +239,7 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     if attribute.kind == "category":
         if value.text in attribute.categories:
             return attribute.categories.index(value.text)
-        raise InvalidInput(
+        raise CellsDiffer(
             f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
             f"it has {', '.join(map(_quoted, attribute.categories))}"
         )
@@ -276,7 +287,7 @@ def _cut_through(attribute: Attribute, code: int) -> int:
     show = attribute.shown if attribute.kind == "date" else "{:.12g}".format
     low, high = (show(edge) for edge in attribute.edges[code : code + 2])
     upper = " (use < or >= there)" if not attribute.whole else ""
-    raise InvalidInput(
+    raise CellsDiffer(
         f"attribute {attribute.name!r}: the condition cuts through the bin {attribute.label(code)}; "
         f"the nearest edges are {low} and {high}{upper}"
     )

@@ -17,10 +17,10 @@ every negated one, and `x != 'a'` means `not x = 'a'`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Literal, NoReturn, ParamSpec, final
+from typing import TYPE_CHECKING, Concatenate, Literal, NoReturn, ParamSpec, final
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +118,15 @@ def parse(text: str, domain: Domain) -> Predicate:
     return predicate
 
 
+def check_before_learning(text: str, domain: Domain, learned: Collection[str]) -> None:
+    """Raise what `parse` would raise whatever is learned of some columns.
+
+    domain   as it may be once they are learned
+    learned  their names
+    """
+    _Parser(text, domain, learned).whole()
+
+
 def _axes(node: _Node) -> Iterator[int]:
     if isinstance(node, _Atom):
         yield node.axis
@@ -211,8 +220,8 @@ def _tokens(text: str) -> Iterator[_Token]:
 class _Parser:
     """Recursive descent over the tokens; the depth of nesting is bounded."""
 
-    def __init__(self, text: str, domain: Domain) -> None:
-        self.domain = domain
+    def __init__(self, text: str, domain: Domain, learned: Collection[str] = ()) -> None:
+        self.domain, self.learned = domain, learned
         self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
         self.now = next(self.rest)
 
@@ -292,23 +301,23 @@ class _Parser:
         """The cells that what follows a column's name allows."""
         operator = self._take("=", "==", "!=", "<", "<=", ">", ">=")
         if operator in ("=", "==", "!="):
-            cells = _at(start, conditions.equal_to, attribute, self._value())
+            cells = self._cells(start, conditions.equal_to, attribute, self._value())
             return cells ^ conditions.everything(attribute) if operator == "!=" else cells
         if operator:
-            return _at(start, conditions.compared, attribute, operator, self._value())
+            return self._cells(start, conditions.compared, attribute, operator, self._value())
         inverted = self._take("not") is not None
         if self._word("between"):
             low = self._value()
             self._need("and")
-            cells = _at(start, conditions.between, attribute, low, self._value())
+            cells = self._cells(start, conditions.between, attribute, low, self._value())
         elif self._word("like"):
-            cells = _at(start, conditions.like, attribute, self._value())
+            cells = self._cells(start, conditions.like, attribute, self._value())
         elif self._take("in"):
             cells = self._members(attribute, start)
         elif not inverted and self._take("is"):
             inverted = self._take("not") is not None
             self._need("missing")
-            cells = _at(start, conditions.missing, attribute)
+            cells = self._cells(start, conditions.missing, attribute)
         else:
             self._fail("'in'" if inverted else "one of = != < <= > >= in is")
         return cells ^ conditions.everything(attribute) if inverted else cells
@@ -332,10 +341,10 @@ class _Parser:
     def _item(self, attribute: Attribute, start: int, *, need_range: bool = False) -> int:
         value = self._value()
         if self._take(".."):
-            return _at(start, conditions.between, attribute, value, self._value())
+            return self._cells(start, conditions.between, attribute, value, self._value())
         if need_range:
             self._fail("'..', or a set in braces after 'in'")
-        return _at(start, conditions.equal_to, attribute, value)
+        return self._cells(start, conditions.equal_to, attribute, value)
 
     def _value(self) -> WrittenValue:
         kind, text, _ = self.now
@@ -344,10 +353,18 @@ class _Parser:
         self.now = next(self.rest)
         return WrittenValue(text, quoted=kind != "bare")
 
-
-def _at(position: int, condition: Callable[_P, int], *args: _P.args, **kwargs: _P.kwargs) -> int:
-    """The cells of a condition, whose error is told with its position."""
-    try:
-        return condition(*args, **kwargs)
-    except InvalidInput as error:
-        raise InvalidInput(f"predicate, position {position}: {error}") from None
+    def _cells(
+        self,
+        position: int,
+        condition: Callable[Concatenate[Attribute, _P], int],
+        attribute: Attribute,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> int:
+        """The cells of a condition, whose error is told with its position; none where others may be learned."""
+        try:
+            return condition(attribute, *args, **kwargs)
+        except InvalidInput as error:
+            if isinstance(error, conditions.CellsDiffer) and attribute.name in self.learned:
+                return 0
+            raise InvalidInput(f"predicate, position {position}: {error}") from None

@@ -1,5 +1,7 @@
 """Texts of cells and of runs of cells: the conditions that mean them."""
 
+import random
+import sys
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -7,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import domains
 
-from qrelease.data.conditions import cell_text, described, run_texts, runs
+from qrelease.data import conditions
+from qrelease.data.attribute import Attribute
+from qrelease.data.conditions import WrittenValue, cell_text, described, run_texts, runs
 from qrelease.data.predicates import parse
+from qrelease.errors import InvalidInput
 from tests.data.condition_domain import DOMAIN
 
 
@@ -35,3 +40,45 @@ def test_all_runs_at_once_are_spelled_as_each_by_itself_and_parse_to_their_cells
     found = parse(texts[some], world)
     assert found.axes == (axis,)
     assert np.flatnonzero(found.mask()).tolist() == list(range(pairs[some][0], pairs[some][1] + 1))
+
+
+def reference_fits(pattern, text):
+    if not pattern:
+        return not text
+    if pattern[0] == "%":
+        return any(reference_fits(pattern[1:], text[place:]) for place in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("_", text[0]) and reference_fits(pattern[1:], text[1:])
+
+
+def test_patterns_fit_as_their_definition_says():
+    rng = random.Random(1)
+    found = []
+    for _ in range(5000):
+        pattern = "".join(rng.choices("ab%_.\n(", k=rng.randint(0, 7)))
+        label = "".join(rng.choices("ab.\n_%(", k=rng.randint(1, 8)))
+        job = Attribute("job", "category", categories=(label, "another one"))
+        try:
+            found.append(conditions.like(job, WrittenValue(pattern, quoted=True)) & 1)
+        except InvalidInput:
+            found.append(0)
+        assert found[-1] == reference_fits(pattern, label)
+    assert 100 < sum(found) < 4900
+
+
+def test_a_pattern_takes_few_steps_a_category():
+    """A server reads conditions while others wait: with hundreds of steps each, one request held them up a minute."""
+    job = Attribute("job", "category", categories=tuple(f"{'a' * 38}{i:04}" for i in range(100)))
+    steps = 0
+
+    def trace(frame, event, _):
+        nonlocal steps
+        steps += event == "line" and frame.f_code.co_filename == conditions.__file__
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        conditions.like(job, WrittenValue("%aaaaaaaaaaaaaaaaaaaaa%9%", quoted=True))
+    finally:
+        sys.settrace(before)
+    assert steps < 40 * len(job.categories)

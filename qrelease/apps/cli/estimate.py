@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,9 +58,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
 
     cost = cost_meant(arguments)
     statistic = parse_statistic(arguments.statistic)
-    for file in _files(arguments.out):
-        if file.exists():
-            raise InvalidInput(f"{file} is there already")
+    _check_files(arguments.out)
     if arguments.insecure_seed is None:
         ledger_path(arguments)  # before the data are read
     table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
@@ -87,6 +86,19 @@ def _estimate(arguments: argparse.Namespace) -> None:
         if not arguments.json and (arguments.insecure_seed is None or arguments.ledger):
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
     del arguments.charged
+
+
+def _check_files(out: Path | None) -> None:
+    """Raise `InvalidInput` where the files cannot be made: after the charge the estimate would be lost with them."""
+    if out is None:
+        return
+    if not out.name:
+        raise InvalidInput(f"--out takes a name for two files, got {str(out)!r}")
+    for file in _files(out):
+        if file.exists():
+            raise InvalidInput(f"{file} is there already")
+        if not file.parent.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
+            raise InvalidInput(f"{file} cannot be written: the folder {file.parent} is not there, or not for writing")
 
 
 def _files(out: Path | None) -> list[Path]:

@@ -21,6 +21,7 @@ from qrelease.apps.cli.shared import (
     counts_of,
     data_options,
     dataset_of,
+    default_workload,
     dialect_of,
     elapsed,
     entropy_of,
@@ -38,6 +39,7 @@ from qrelease.apps.cli.shared import (
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError
 
 if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
     from qrelease.data.source import Source
     from qrelease.data.table import Table
     from qrelease.mechanisms.base import Mechanism
@@ -361,6 +363,7 @@ def _tabled(arguments: argparse.Namespace) -> bool:
 
 def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
     """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
+    from qrelease.data.predicates import check_before_learning
     from qrelease.mechanisms.base import check_parts
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
@@ -373,12 +376,28 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     _, left = learning.divided(table.domain, cost)
     made_up = learning.learnable_domain(table.domain)
     unit = Unit.of(neighbours, table.domain)
-    texts = [text for text in arguments.workload or [] if not text.strip().startswith("where")]
     check_parts(mechanism, table.domain)
-    for text in texts or ["marginals:1"]:
+    _check_written(arguments, made_up)
+    others = []
+    for text in arguments.workload or [default_workload(made_up)]:
+        kind, _, condition = text.partition(":")
+        if kind.strip() == "where" and condition.strip():
+            check_before_learning(condition.strip(), made_up, table.domain.undecided)
+        else:
+            others.append(text)
+    for text in others or ["marginals:1"]:
         with unit.explained():
             mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
     return left
+
+
+def _check_written(arguments: argparse.Namespace, domain: Domain) -> None:
+    """Raise `InvalidInput` where the tables of a release cannot be written as is asked for."""
+    from qrelease.release import writer
+
+    writer.check_format(arguments.out_format)
+    if arguments.weighted:
+        writer.check_weighted(domain)
 
 
 def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Ledger) -> Table:
@@ -428,7 +447,6 @@ def _check(
     from qrelease.mechanisms.base import check_parts, check_table, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
-    from qrelease.release import writer
     from qrelease.release.curator import check_relation
     from qrelease.release.synthetic import check_fit
 
@@ -436,9 +454,7 @@ def _check(
     unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
     if table.domain.impossible and arguments.mechanism != "records":
         print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
-    writer.check_format(arguments.out_format)
-    if arguments.weighted:
-        writer.check_weighted(table.domain)
+    _check_written(arguments, table.domain)
     check_parts(mechanism, table.domain)
     with unit.explained():
         mechanism.check(workload, unit.of_a_record(cost), unit.relation)

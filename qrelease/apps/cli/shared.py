@@ -271,12 +271,16 @@ def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table
     return table
 
 
+def default_workload(domain: Domain) -> str:
+    """The queries where none are named."""
+    return f"marginals:{min(3, len(domain))}"
+
+
 def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:
     """The queries of `query_options`."""
     from qrelease.queries.workload import Workload
 
-    default = f"marginals:{min(3, len(domain))}"
-    parts = [Workload.parse(domain, text) for text in arguments.workload or [default]]
+    parts = [Workload.parse(domain, text) for text in arguments.workload or [default_workload(domain)]]
     whole = parts[0]
     for part in parts[1:]:
         whole += part

@@ -102,8 +102,8 @@ class ImpatientProtocol(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being answered on it."""
-        return self.cycle is None or self.cycle.response_complete
+        """Whether nothing is being answered on it, or nothing more until its client reads what was answered."""
+        return self.cycle is None or self.cycle.response_complete or self.flow.write_paused
 
     def _replace(self, others: Sequence[ImpatientProtocol]) -> None:
         """Close the oldest idle one of others instead of this; without any this one is told to come again."""
@@ -113,7 +113,7 @@ class ImpatientProtocol(H11Protocol):
             return
         oldest = min(idle, key=lambda c: c.since)
         self.connections.discard(oldest)
-        oldest.transport.close()
+        oldest.transport.abort()  # to close would wait, for ever, until what it has not read is sent
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come of a request; a part of one does not move its deadline."""

@@ -36,6 +36,17 @@ def test_an_estimate_is_printed_charged_and_saved(people, capsys):
 
 
 @pytest.mark.parametrize(
+    ("out", "told"), [("nowhere/age", "is not there"), ("people.csv/age", "is not there"), (".", "takes a name")]
+)
+def test_files_that_cannot_be_made_are_refused_before_the_charge(people, capsys, out, told):
+    """Where they are to be is the holder's own choice, known before anything is drawn."""
+    place = out if out == "." else str(people / out)
+    assert run(people, "mean:age", "--epsilon", "1", "--out", place) == 2
+    assert told in capsys.readouterr().err
+    assert not (people / "people.ledger").exists()
+
+
+@pytest.mark.parametrize(
     "wrong",
     ["mean", "mode:age", "mean:age,up=3", "mean:age,low=a-b", "mean:size", "mean:age,low=5,high=2", "quantile:age,q=1"],
 )

@@ -7,7 +7,8 @@ import pytest
 from towns import OPEN, frame
 
 from qrelease.apps.cli import main
-from qrelease.data.attribute import OTHER
+from qrelease.data.attribute import OTHER, Attribute
+from qrelease.data.domain import Domain
 from qrelease.data.schema import load, to_toml
 from qrelease.privacy import ApproxDP
 from qrelease.privacy.ledger import Ledger
@@ -63,6 +64,34 @@ def test_what_is_wrong_is_one_line_and_costs_nothing(towns, capsys, arguments, t
     assert len(error.strip().splitlines()) == 1
     assert not (towns / "towns.ledger").exists()
     assert not (towns / "schema.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--workload", "where:nosuch = 3"], "no column 'nosuch'"),
+        (["--workload", "where:hours < soon"], "needs a whole number"),
+        (["--workload", "where:hours < 40 and sex = 'X'"], "no category 'X'"),
+        (["--workload", "where:town in {'Ulm', 'Bonn'} and ("], "expected a column name"),
+        (["--workload", "wherever"], "a workload is"),
+        (["--weighted", "--columns", "hours,sex,weight"], "rename that column"),
+    ],
+)
+def test_what_no_learned_schema_could_make_right_is_refused_before_it_is_learned(towns, capsys, arguments, told):
+    """It follows from the schema alone: nobody pays for a schema to be told that a name is wrong."""
+    frame(400).assign(weight=1).to_csv("towns.csv", index=False)
+    (towns / "draft.toml").write_text(to_toml(Domain((*OPEN, Attribute("weight", "coded", codes=2)))))
+    asked = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6", *arguments]
+    assert main(asked) == 2
+    assert told in capsys.readouterr().err
+    assert not (towns / "towns.ledger").exists()
+
+
+def test_a_condition_that_a_learned_schema_may_make_right_is_not_refused_before(towns, capsys):
+    """Where the bins will be, and which towns are named, nobody knows yet."""
+    asked = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
+    assert main([*asked, "--workload", "where:hours < 301 or town in {'nowhere', 'Ulm'}"]) == 2
+    assert "was charged for the schema" in capsys.readouterr().err
 
 
 def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

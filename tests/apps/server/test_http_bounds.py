@@ -1,6 +1,7 @@
 """What is heard over sockets: heads, bodies and connections have bounds."""
 
 import asyncio
+import contextlib
 import json
 import socket
 
@@ -121,6 +122,43 @@ def test_idle_connections_of_one_address_lock_nobody_out(path, caplog):
     assert open_now <= 2 + 3
     assert ended == [b""] * 36
     assert caplog.text == ""
+
+
+def test_connections_that_do_not_read_their_answers_lock_nobody_out(path):
+    """An answer that is begun, and waits for who asked to read it, is as idle as none."""
+    many = head().replace(b"/health", b"/openapi.json").replace(b"close", b"x") * 400
+
+    async def stalled(serving, seen):
+        async with asyncio.timeout(20):
+            while not any(c.flow.write_paused for c in serving.server_state.connections - seen):
+                await asyncio.sleep(0.01)
+        seen |= serving.server_state.connections
+
+    async def talk(app, token):
+        loop, seen = asyncio.get_running_loop(), set()
+        with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as closing:
+            serving = BoundedServer(configured(app, 1, strangers=3, connections=8))
+            task = asyncio.create_task(serving.serve(sockets=[listening]))
+            for _ in range(6):
+                deaf = closing.enter_context(socket.socket())
+                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                deaf.setblocking(False)
+                await loop.sock_connect(deaf, listening.getsockname())
+                await loop.sock_sendall(deaf, many)
+                await stalled(serving, seen)
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(head(f"Authorization: Bearer {token}").replace(b"/health", b"/v1/schema"))
+            status = int((await asyncio.wait_for(reader.read(), 20)).split()[1])
+            writer.close()
+            held = sum(c.transport.get_extra_info("socket").fileno() >= 0 for c in seen)
+            serving.should_exit = True
+            await task
+            return status, held
+
+    with worker(path) as app:
+        status, held = asyncio.run(talk(app, admit(path, "ada")))
+    assert status == 200
+    assert held <= 3  # of six: the others hold no descriptor either
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(path):
