@@ -1,7 +1,9 @@
 """A release saved and loaded is the same release."""
 
 import csv
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,48 @@ def test_parquet_holds_the_same_tables_with_types(tmp_path: Path, weighted: bool
         again.columns, Table.read_csv(tmp_path / "csv" / "synthetic.csv", DOMAIN).columns, strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def synced(monkeypatch) -> list[str]:
+    """Where `fsync` was called for, and when a folder got its name, from now on."""
+    told: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def tell(descriptor: int) -> None:
+        told.append(os.path.realpath(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    def name(self: Path, target: Path) -> Path:
+        told.append(f"-> {target}")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", tell)
+    monkeypatch.setattr(Path, "replace", name)
+    return told
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it looks up what a descriptor is of")
+def test_a_folder_has_its_name_only_when_all_of_it_is_on_disk(tmp_path: Path, monkeypatch) -> None:
+    told = synced(monkeypatch)
+    with writer.new_folder(tmp_path / "out") as part:
+        (part / "parents").mkdir()
+        for name in ("release.json", "parents/release.json"):
+            (part / name).write_text("{}")
+    here = str(tmp_path / ".out.part")
+    named = told.index(f"-> {tmp_path / 'out'}")
+    files = {f"{here}/release.json", f"{here}/parents/release.json", f"{here}/parents", here}
+    assert files == set(told[:named])
+    assert told[named + 1 :] == [str(tmp_path)]
+
+
+def test_a_file_that_the_disk_does_not_take_is_no_release(tmp_path: Path, monkeypatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InvalidInput, match="out cannot be written: No space left"), writer.new_folder(tmp_path / "out"):
+        pass
+    assert not [*tmp_path.iterdir()]
 
 
 def test_of_nobody_there_is_no_weighted_record(tmp_path: Path) -> None:
