@@ -22,7 +22,6 @@ from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
-from qrelease.release.curator import Paid
 
 
 def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,28 +43,6 @@ def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[s
     assert second.endswith("city is missing")
     assert main(["ledger", "show", "people.ledger"]) == 0
     assert "left    nothing" in capsys.readouterr().out
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it looks up what a descriptor is of")
-def test_the_ledger_calls_a_release_finished_once_it_is_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    sync, finish = os.fsync, Paid.finish
-
-    def tell(descriptor: int) -> None:
-        told.append(os.path.realpath(f"/proc/self/fd/{descriptor}"))
-        sync(descriptor)
-
-    def finished(self: Paid, *arguments: Any) -> None:
-        told.append("finished")
-        finish(self, *arguments)
-
-    monkeypatch.setattr(os, "fsync", tell)
-    monkeypatch.setattr(Paid, "finish", finished)
-    assert release("--delta", "1e-6") == 0
-    before = set(told[: told.index("finished")])
-    part = folder / ".out.part"  # its name until it is complete
-    assert {str(part / file.name) for file in (folder / "out").iterdir()} <= before
-    assert {str(part), str(folder)} <= before
 
 
 def test_the_same_insecure_seed_gives_the_same_files(folder: Path) -> None:
