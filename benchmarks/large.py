@@ -160,9 +160,7 @@ def release(job: Job) -> Row:
     gaps = np.abs(made.answers() / made.synopsis.total - truth)
     l1 = float(np.add.reduceat(gaps, asked.bounds[:-1]).mean())
     worst = float(gaps.max())
-    told = (float("nan"), float("nan"))
-    if isinstance(mechanism, FittedRecords):
-        told = mechanism.seconds(asked, cost, len(table)), mechanism.memory(asked) / 2**20
+    told = mechanism.seconds(asked, cost, len(table)), mechanism.memory(asked) / 2**20
     found: dict[str, float] = {}
     if job.dataset == "adult" and job.mechanism == "records" and not job.records:
         rows = np.stack(made.synopsis.sample(len(table), np.random.default_rng(job.seed)), axis=1)

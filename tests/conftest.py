@@ -118,3 +118,18 @@ def postgres(postgres_or_none: postgres_server.Server | None) -> postgres_server
     if postgres_or_none is None:
         pytest.skip("there is no PostgreSQL server, or no psycopg")
     return postgres_or_none
+
+
+@pytest.fixture
+def at_each_sync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], None]], None]:
+    """Have something done, from now on, wherever a file or a folder is made durable: with its path."""
+    sync = os.fsync
+
+    def watch(act: Callable[[str], None]) -> None:
+        def synced(descriptor: int) -> None:
+            act(os.path.realpath(f"/proc/self/fd/{descriptor}"))
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", synced)
+
+    return watch

@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self, final
 
+from qrelease._util.owner_only import new_for_owner
+
 
 def file_identity(path: Path | str) -> tuple[int, int] | None:
     """What tells a file from all others of this machine; None if there is none."""
@@ -33,13 +35,28 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_tree(folder: Path) -> None:
+    """Make all files of a folder durable, and their names in it, down to the last folder."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            sync_tree(entry)
+            continue
+        descriptor = os.open(entry, os.O_RDWR)  # Windows syncs no file that is open for reading
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_folder(folder)
+
+
 def replace_durably(path: Path, text: str) -> tuple[int, int]:
-    """Put a text in the place of a file, and return its new `file_identity`.
+    """Put a text in the place of a file, for its owner alone, and return its new `file_identity`.
 
     After it the text is on disk, and after a crash before that the old one is.
     """
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
+    part.unlink(missing_ok=True)
+    with os.fdopen(new_for_owner(part), "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -21,6 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.owner_only import new_for_owner
 from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.fingerprint import digest_of, record_sums, schema_digest
@@ -155,7 +156,7 @@ class Counts:
             "private_size": self.private_size,
         }
         try:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with os.fdopen(new_for_owner(path), "wb") as file:
                 np.savez_compressed(
                     file, head=np.array(json.dumps(head)), counts=np.concatenate([*self.tables.values()])
                 )

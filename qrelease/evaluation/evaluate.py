@@ -220,6 +220,8 @@ def evaluate(
     if refused and len(refused) == len(mechanisms):
         raise refused[0]
     contenders = {name: mechanism for name, mechanism in contenders.items() if name not in skipped}
+    if not contenders:
+        raise next(iter(skipped.values()))
     truth = Truth.of(table, workload)
     source = Entropy() if entropy is None else entropy
     plan = [(cost, name, trial) for cost in costs for name in contenders for trial in range(trials)]
@@ -272,14 +274,15 @@ def unbiased(workload: Workload, cost: PureDP | ApproxDP, neighbours: Neighbours
 
 
 def with_baselines(mechanisms: Mapping[str, Mechanism], cost: Cost) -> dict[str, Mechanism]:
-    """The mechanisms, and after them the baselines that can spend such a cost.
+    """The mechanisms, and after them the baselines that can spend such a cost, and those that are among them by name.
 
     Raises `InvalidInput` where another mechanism has a baseline's name.
     """
     for name, baseline in _BASELINES.items():
         if mechanisms.get(name, baseline) != baseline:
             raise InvalidInput(f"{name!r} is the name of a baseline; give {mechanisms[name]!r} another")
-    fitting = {n: m for n, m in _BASELINES.items() if n == "laplace" or not isinstance(cost, PureDP)}
+    pure = isinstance(cost, PureDP)
+    fitting = {n: m for n, m in _BASELINES.items() if n in mechanisms or n == "laplace" or not pure}
     return {**{n: m for n, m in mechanisms.items() if n not in _BASELINES}, **fitting}
 
 

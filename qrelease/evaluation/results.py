@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from qrelease._util.owner_only import write_for_owner
 from qrelease.errors import InvalidInput
 
 NOTICE = "NOT PRIVATE: compares with the true table; do not publish"
@@ -164,7 +165,7 @@ class Evaluation:
 
         content = draw_figure(self, file.suffix[1:], NOTICE)
         try:
-            file.write_bytes(content)
+            write_for_owner(file, content)
         except OSError as error:
             raise InvalidInput(f"{file} cannot be written: {error.strerror}") from None
 

@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from math import sqrt
+from math import ceil, log, sqrt
 from typing import Final, Protocol, final
 
 import numpy as np
@@ -131,6 +131,34 @@ class SolverSettings:
 SOLVER: Final = SolverSettings()
 
 
+@dataclass(frozen=True)
+class SolvingSeconds:
+    """What parts of a fit take, as measured on one core; on two it is somewhat less."""
+
+    cell: float = 2.5e-9
+    """Of a pass, for each cell of the universe."""
+    coordinate: float = 4.6e-7
+    """Of a step of L-BFGS, for each coordinate."""
+    feature: float = 3.5e-10
+    """Of a fresh J, for each feature of a sampled cell."""
+    product: float = 3.8e-12
+    """Of a fresh J, for each product of two features of a sampled cell."""
+    cube: float = 1.4e-10
+    """Of what is solved with each J, for the cube of its dimensions."""
+    passes_of_round: float = 6.5
+    """The passes with each J."""
+    passes_of_order: int = 43
+    """The passes for each order of sets, where J is diagonal."""
+    telling_rounds: int = 5
+    """The rounds with a whole J of the sets that tell something, after the levels of noise."""
+    telling_factor: int = 8
+    """How many times `DENSE` coordinates there may be for the sets that tell something to be taken to fit in a whole J.
+    Whether they do follows from the records alone."""
+
+
+SECONDS: Final = SolvingSeconds()
+
+
 def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, Posterior]:
     """The histogram over the whole universe, and how far off it may be; the same for the same estimates.
 
@@ -155,6 +183,28 @@ def solving_bytes(domain: Domain, coordinates: int) -> int:
     """About how much memory `fit_histogram` takes beside the histogram, for residuals of so many coordinates."""
     solved = min(coordinates, DENSE)
     return solved * (8 * _MATRICES * solved + 4 * min(SOLVER.sample_cells, domain.size))
+
+
+def solving_seconds(domain: Domain, coordinates: int, orders: int, records: float, quietest: float) -> float:
+    """About how long `fit_histogram` takes, from public facts.
+
+    coordinates  of all residuals
+    orders       how many different numbers of columns their sets have
+    quietest     the least variance of a residual's noise, counts squared
+    """
+    sampled, solved, rounds, passes = min(SOLVER.sample_cells, domain.size), 0, 0, 0.0
+    levels = 1 + max(ceil(log(SOLVER.first_level * max(records, 1.0) / quietest, SOLVER.level_ratio)), 0)
+    if coordinates <= DENSE:
+        solved, rounds = coordinates, levels + SOLVER.solved_rounds
+    else:
+        passes = float(SECONDS.passes_of_order * orders)
+        if coordinates <= SECONDS.telling_factor * DENSE:
+            solved, rounds = DENSE, levels + SECONDS.telling_rounds
+    found = passes * (SECONDS.cell * domain.size + SECONDS.coordinate * coordinates)
+    if solved:
+        fresh = sampled * solved * (SECONDS.feature + SECONDS.product * solved)
+        found += rounds * (fresh + SECONDS.cube * solved**3 + SECONDS.passes_of_round * SECONDS.cell * domain.size)
+    return found
 
 
 def improve(histogram: Histogram, estimates: Estimates, steps: int) -> None:

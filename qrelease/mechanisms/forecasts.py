@@ -55,6 +55,16 @@ class Forecasting(Protocol):
         """
 
 
+NOTICED: Final = 2.0
+"""Seconds from which on a release is worth a forecast that nobody asked for."""
+
+
+def takes_long(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> bool:
+    """Whether a release may take more than `NOTICED`, of as many records as `forecast` is for."""
+    numbers = MAGNITUDES if records is None else (records,)
+    return any(mechanism.seconds(workload, cost, n) > NOTICED for n in numbers)
+
+
 def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> str:
     """One line: about how many seconds and how much memory a release takes.
 

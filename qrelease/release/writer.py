@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.durable import sync_folder, sync_tree
 from qrelease.data.domain import Domain
 from qrelease.data.sources.csv import write_csv, write_rows
 from qrelease.errors import InvalidInput, TooLarge
@@ -76,6 +77,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises `InvalidInput` before the block when it cannot be made, or when the name is taken by anything but an empty
     folder. Enter it before the budget is charged, so that a wrong path costs nothing. Until it is complete it is
     `.NAME.part`, whose lock keeps a second run out; what a kill or a power cut leaves of it, the next run removes.
+    After the block it is on disk with all its files, and a power cut loses none: the ledger may call it finished.
     """
     target = Path(path)
     part = target.parent / f".{target.name}.part"
@@ -99,7 +101,9 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise InvalidInput(f"{target} exists already; choose another folder, releases are not overwritten")
         try:
             yield part
+            sync_tree(part)
             part.replace(target)
+            sync_folder(target.parent)
         except OSError as error:
             raise InvalidInput(f"{target} cannot be written: {error.strerror or error}") from None
         cleanup.pop_all()  # the name may belong to another run by now

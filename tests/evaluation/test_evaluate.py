@@ -188,6 +188,17 @@ def test_a_mechanism_that_cannot_be_run_is_left_out_by_name():
         evaluate(table, Workload.marginals(domain, 1), {"smalldb": SmallDB(size=10**6)}, [1])
 
 
+def test_a_baseline_that_was_asked_for_by_name_is_left_out_by_name():
+    domain = Domain.coded(dict.fromkeys("abc", 2))
+    workload, table = Workload.marginals(domain, 1), random_table(domain, 50, seed=1)
+    found = evaluate(table, workload, {"gaussian": Gaussian(), "mwem": MWEM(rounds=1)}, [1])
+    assert found.mechanisms == ("mwem", "laplace")
+    assert "skipped: gaussian: " in str(found)
+    assert not evaluate(table, workload, {"mwem": MWEM(rounds=1)}, [1]).skipped
+    with pytest.raises(QReleaseError, match="delta"):
+        evaluate(table, workload, {"gaussian": Gaussian()}, [1])
+
+
 def test_a_release_and_its_synthetic_records_are_scored():
     with Ledger.open(None, PureDP(50.0)) as ledger:
         release = Curator(TABLE, ledger, Entropy.insecure(2)).release(MWEM(rounds=6), PAIRS, PureDP(50.0))

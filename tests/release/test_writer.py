@@ -1,6 +1,7 @@
 """A release saved and loaded is the same release."""
 
 import csv
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,30 @@ def test_parquet_holds_the_same_tables_with_types(tmp_path: Path, weighted: bool
         again.columns, Table.read_csv(tmp_path / "csv" / "synthetic.csv", DOMAIN).columns, strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it looks up what a descriptor is of")
+def test_a_folder_has_its_name_only_when_all_of_it_is_on_disk(tmp_path: Path, at_each_sync) -> None:
+    before, after = set[str](), set[str]()
+    out = tmp_path / "out"
+    at_each_sync(lambda path: (after if out.exists() else before).add(path))
+    with writer.new_folder(out) as part:
+        (part / "parents").mkdir()
+        for name in ("release.json", "parents/release.json"):
+            (part / name).write_text("{}")
+    here = str(tmp_path / ".out.part")
+    assert before == {f"{here}/release.json", f"{here}/parents/release.json", f"{here}/parents", here}
+    assert after == {str(tmp_path)}
+
+
+def test_a_file_that_the_disk_does_not_take_is_no_release(tmp_path: Path, at_each_sync) -> None:
+    def full(_: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    at_each_sync(full)
+    with pytest.raises(InvalidInput, match="out cannot be written: No space left"), writer.new_folder(tmp_path / "out"):
+        pass
+    assert not [*tmp_path.iterdir()]
 
 
 def test_of_nobody_there_is_no_weighted_record(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from qrelease._util.owner_only import write_for_owner
 from qrelease.apps.cli import shared
 from qrelease.errors import InvalidInput
 
@@ -70,5 +71,5 @@ def _attack(arguments: argparse.Namespace) -> None:
     if find_spec("cvxpy") is None:
         print("qrelease: no linear programme without cvxpy: pip install 'qrelease[attack]'", file=sys.stderr)
     if arguments.picture is not None:
-        arguments.picture.write_text(found.picture(), encoding="utf-8")
+        write_for_owner(arguments.picture, found.picture().encode())
         print(f"drew {arguments.picture}", file=sys.stderr)

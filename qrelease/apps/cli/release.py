@@ -481,7 +481,7 @@ def _foretell(
     Nothing where the ledger does not cover the cost: then either a release that was cut off is resumed, or a
     refusal follows, which is one line.
     """
-    from qrelease.mechanisms.forecasts import Forecasting, forecast
+    from qrelease.mechanisms.forecasts import Forecasting, forecast, takes_long
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
 
@@ -507,7 +507,9 @@ def _foretell(
             print(f"qrelease: {line}", file=sys.stderr)
         among = told.among
     for each in among:
-        if isinstance(each, Forecasting):
+        if isinstance(each, Forecasting) and (
+            arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
+        ):
             print(f"qrelease: {forecast(each, workload, cost, public)}", file=sys.stderr)
 
 

@@ -4,6 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
+from qrelease._util.owner_only import new_for_owner
 from qrelease.apps.cli.shared import (
     DATA,
     action,
@@ -88,9 +89,8 @@ def _draft(arguments: argparse.Namespace) -> None:
         print(text, end="")
         return
     # For its owner alone: it has values of the data, until a person has gone through them.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with open(os.open(arguments.out, flags, 0o600), "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(new_for_owner(arguments.out), "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except FileExistsError:
         raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite") from None

@@ -187,7 +187,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         if server.metrics_port is not None:
             metrics = closing.enter_context(listen("127.0.0.1", server.metrics_port))
         if arguments.file is not None:
-            return keep_serving(read, listening, metrics)
+            said = arguments.file.with_name(f"{arguments.file.name}.errors")
+            return keep_serving(read, listening, metrics, said)
         _warn_of_others(datasets)
         serve(serving, listening, metrics)
     return 0

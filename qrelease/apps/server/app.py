@@ -257,6 +257,10 @@ class Handlers:
         """The columns and the promise: the same for everybody."""
         return json_response(self._public.description)
 
+    async def examples(self, analyst: Analyst) -> Response:
+        """Queries to begin with: the same for everybody."""
+        return json_response(self._public.examples)
+
     async def quote(self, analyst: Analyst, body: Queries) -> Response:
         """What queries would cost now."""
         with self._transactions.coming():

@@ -71,6 +71,7 @@ _EXAMPLES: Final = {
 
 ENDPOINTS: Final = (
     Endpoint("GET", "/v1/schema", "The columns and the conditions that name their cells.", shapes.Domain),
+    Endpoint("GET", "/v1/examples", "Queries that can be asked of these columns, to begin with.", shapes.Queries),
     Endpoint(
         "POST",
         "/v1/quote",

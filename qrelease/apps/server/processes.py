@@ -93,6 +93,11 @@ class Settings:
                 raise InvalidInput(f"{name} must be a text that is not empty, got {text!r}")
 
 
+def tell_on_stderr(text: str) -> None:
+    """Tell who started this process: one line."""
+    print(f"qrelease: {text}", file=sys.stderr, flush=True)
+
+
 @dataclass(frozen=True)
 class Serving:
     """What a server is started with.
@@ -100,6 +105,7 @@ class Serving:
     rate       queries, or other requests, a second of one analyst, in each worker
     strangers  connections without a good token that one address may have
     secret     by which all workers choose the dataset that stands in for a name that there is not
+    tell       gets a line of what may say something of the records: for the data holder's eyes alone
     """
 
     datasets: tuple[Settings, ...]
@@ -107,6 +113,7 @@ class Serving:
     strangers: int = 64
     workers: int = 1
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
+    tell: Callable[[str], None] = field(default=tell_on_stderr, repr=False)
 
     def __post_init__(self) -> None:
         least, most = ALLOWED_RATES
@@ -144,7 +151,7 @@ def serve(
     """
     if not all(find_spec(name) for name in ("starlette", "uvicorn", "h11", "msgspec")):
         raise InvalidInput("the server needs starlette, uvicorn and msgspec: pip install 'qrelease[server]'")
-    loaded = [_Loaded.of(settings) for settings in serving.datasets]
+    loaded = [_Loaded.of(settings, serving.tell) for settings in serving.datasets]
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
     gc.collect()
     gc.freeze()  # what is loaded stays: to look through it for garbage takes 0.1 s, in the middle of a request
@@ -169,7 +176,7 @@ class _Loaded:
     cost: Cost
 
     @classmethod
-    def of(cls, settings: Settings) -> _Loaded:
+    def of(cls, settings: Settings, tell: Callable[[str], None]) -> _Loaded:
         """Read and check what the settings name; load all code by answering queries about made-up records."""
         import qrelease.apps.server.app
         import qrelease.apps.server.http_bounds  # noqa: F401  both for the workers
@@ -191,7 +198,7 @@ class _Loaded:
         check_parts("a session", table.domain)
         neighbours = Neighbours.parse(settings.neighbours)
         check_relation(table, neighbours)
-        _check_known(settings, table)
+        _check_known(settings, table, tell)
         unit = Unit.of(neighbours, table.domain)
         of_a_record = unit.of_a_record(cost)
         records = len(table) if unit.public_records else None
@@ -229,7 +236,7 @@ class _Loaded:
                 synthetic_records(session.synopsis, 1, "json", np.random.default_rng())
 
 
-def _check_known(settings: Settings, table: Table) -> None:
+def _check_known(settings: Settings, table: Table, tell: Callable[[str], None]) -> None:
     """What a ledger that is there says of the relation, of the unit and of the records: before n, which is public under
     one relation alone, is looked at."""
     from qrelease.privacy.ledger import Ledger
@@ -241,7 +248,7 @@ def _check_known(settings: Settings, table: Table) -> None:
         curator = Curator(table, ledger)
         notice = curator.notice
         if notice:
-            print(f"qrelease: {notice}", file=sys.stderr, flush=True)
+            tell(notice)
         curator.check_session(settings.session, changed_rows=settings.changed_rows)
 
 
@@ -451,7 +458,7 @@ def _be_a_worker(
         _work(serving, loaded, listening, first=first, begun=begun, meter=meter)
         status = 0
     except (QReleaseError, OSError, MemoryError) as error:
-        print(f"qrelease: {error or 'out of memory'}", file=sys.stderr, flush=True)
+        serving.tell(str(error) or "out of memory")
         status = 2
     finally:
         os._exit(status)

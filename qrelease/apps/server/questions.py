@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, json
 
 from qrelease.apps.server import shapes
-from qrelease.data.conditions import cell_text
+from qrelease.data.conditions import cell_text, name_text
 from qrelease.data.domain import Domain
 from qrelease.data.predicates import Predicate, parse
-from qrelease.errors import TooLarge
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.online import hypothesis
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.numbers import check_online
@@ -57,6 +59,11 @@ class PublicFacts:
         """Whether synthetic records are given: a session keeps no hypothesis over more cells than a bound."""
         return self.domain.size <= hypothesis.MAX_HYPOTHESIS_CELLS
 
+    @cached_property
+    def examples(self) -> shapes.Queries:
+        """A query of each kind that can be asked of this table: see `example_queries`."""
+        return shapes.Queries(list(example_queries(self.domain)))
+
     @classmethod
     def of(cls, domain: Domain, ledger: Ledger, mechanism: Online) -> PublicFacts:
         """The universe of a ledger's dataset, and what is promised of answers."""
@@ -76,6 +83,40 @@ class PublicFacts:
         relation = "add-remove" if ledger.neighbours is Neighbours.ADD_REMOVE else "replace-one"
         alpha, beta = mechanism.alpha, mechanism.beta
         return cls(domain, shapes.Domain(ledger.dataset, relation, alpha, beta, domain.size, columns, person))
+
+
+def example_queries(domain: Domain) -> Iterator[shapes.Query]:
+    """At most one query of each kind, in terms of the first columns that have one; a condition in any case."""
+    columns = [a for a in domain if a.size > 1] or [*domain]
+    found = [shapes.Query(where=" and ".join(cell_text(a, 0) for a in columns[:2]))]
+    found += [shapes.Query(marginal=[a.name]) for a in columns]
+    for a in columns:
+        ends = _RANGE.fullmatch(cell_text(a, 0).removeprefix(name_text(a.name)))
+        low, high = ends.groups() if ends else ("0", f"{a.size - 1}")
+        found.append(shapes.Query(range=shapes.Range(a.name, low, high)))
+    found += [shapes.Query(numbers=f"mean:{name_text(a.name)}") for a in columns]
+    kinds = set[str]()
+    for query in found:
+        (kind,) = (name for name in query.__struct_fields__ if getattr(query, name) is not UNSET)
+        if kind in kinds or not _fits(query):
+            continue
+        try:
+            read_question(domain, query)
+        except (InvalidInput, TooLarge):
+            continue
+        kinds.add(kind)
+        yield query
+
+
+_RANGE: Final = re.compile(r" in ([^'\"]+)\.\.([^'\"]+)")
+
+
+def _fits(query: shapes.Query) -> bool:
+    """Whether it is within the bounds of its shape, which only what is read from JSON is sure to be."""
+    try:
+        return bool(shapes.read_json(json.encode(query), shapes.Query))
+    except InvalidInput:
+        return False
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,12 @@
 This process holds the listening socket and no table. What serves is a child of it, with workers of its own; on a SIGHUP
 another child reads everything anew, and once all its workers can take requests the one before is told to stop: it ends
 what it began, and closes its ledgers. Both take requests from the same socket meanwhile, so none is refused. A file
-that is wrong ends with the child that read it, which says why, and the service stays as it was. Nothing is handed over
-from one to the other but by the ledgers, which several processes may always share.
+that is wrong ends with the child that read it, and the service stays as it was. Nothing is handed over from one to the
+other but by the ledgers, which several processes may always share.
+
+At the start, who starts the server reads on the terminal what is wrong with the records, with their values. After a
+SIGHUP the same goes to a file that only its owner may read: standard error is a log by then, and whoever reads logs is
+not one whom the records were shown to.
 """
 
 from __future__ import annotations
@@ -13,14 +17,15 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NoReturn
 
-from qrelease.apps.server.processes import GRACE_SECONDS, Serving, end_with, serve
+from qrelease._util.owner_only import append_for_owner
+from qrelease.apps.server.processes import GRACE_SECONDS, Serving, end_with, serve, tell_on_stderr
 from qrelease.errors import QReleaseError
 
 log = logging.getLogger("qrelease.server")
@@ -67,8 +72,10 @@ class _Service:
             os.kill(self.process, signal.SIGTERM)
 
 
-def keep_serving(read: Read, listening: socket.socket, metrics: socket.socket | None = None) -> int:
+def keep_serving(read: Read, listening: socket.socket, metrics: socket.socket | None, said: Path) -> int:
     """Serve what `read` gives, and what it gives after each SIGHUP, until told to stop; the exit code.
+
+    said  the file of what a reload says of the records, for its owner alone; there is none where it said nothing
 
     Raises `InvalidInput` as `read` does, the first time.
     """
@@ -81,6 +88,10 @@ def keep_serving(read: Read, listening: socket.socket, metrics: socket.socket | 
 
     def begin() -> _Service:
         serving = read()
+        with suppress(OSError):
+            said.unlink()
+        if here is not None:
+            serving = replace(serving, tell=lambda text: _tell_owner(text, said))
         heard, say = os.pipe()
         process = os.fork()
         if not process:
@@ -100,20 +111,20 @@ def keep_serving(read: Read, listening: socket.socket, metrics: socket.socket | 
                 except QReleaseError as error:
                     if here is None:
                         raise
-                    _tell(f"{error}; the service goes on as it was")
+                    tell_on_stderr(f"{error}; the service goes on as it was")
             if coming is not None and coming.ended:
                 if here is None:
                     return coming.status or 1
-                _tell("the service goes on as it was")
+                tell_on_stderr("the service goes on as it was")
                 coming = None
             elif coming is not None and coming.ready:
                 if here is not None:
                     here.stop()
                     ending.append(here)
-                    _tell("the file was read again")
+                    tell_on_stderr("the file was read again")
                 here, coming = coming, None
             if here is not None and here.ended:
-                _tell("the service ended")
+                tell_on_stderr("the service ended")
                 return here.status or 1
             ending = [service for service in ending if not service.ended]
             time.sleep(0.05)
@@ -144,11 +155,17 @@ def _serve(
     except KeyboardInterrupt:
         status = 0
     except (QReleaseError, OSError, MemoryError) as error:
-        _tell(str(error) or "out of memory")
+        serving.tell(str(error) or "out of memory")
         status = 2
     finally:
         os._exit(status)
 
 
-def _tell(text: str) -> None:
-    print(f"qrelease: {text}", file=sys.stderr, flush=True)
+def _tell_owner(text: str, said: Path) -> None:
+    """Add a line to the file, and say where it is; where there can be none, the line is lost, and no log gets it."""
+    try:
+        append_for_owner(said, f"qrelease: {text}\n")
+    except OSError as error:
+        tell_on_stderr(f"{said} cannot be written, which would say what is to be said of the records: {error.strerror}")
+    else:
+        tell_on_stderr(f"what is to be said of the records is in {said}, for its owner alone")

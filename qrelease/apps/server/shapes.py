@@ -5,12 +5,14 @@ The OpenAPI document is made of the same types (`openapi`), and of what their do
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from qrelease._util.texts import meant
 from qrelease.errors import InvalidInput
 
 _T = TypeVar("_T")
@@ -256,7 +258,7 @@ def read_json(raw: bytes | bytearray, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the body: {_line(error)}") from None
+        raise InvalidInput(f"the body: {_line(error)}{_known(str(error), kind)}") from None
 
 
 def read_texts(texts: dict[str, str], kind: type[_T]) -> _T:
@@ -267,6 +269,30 @@ def read_texts(texts: dict[str, str], kind: type[_T]) -> _T:
         said, _, place = _line(error).partition(" - at `$.")
         said, name = said.removesuffix(", got `str`"), place.rstrip("`")
         raise InvalidInput(f"{name}: {said[:1].lower()}{said[1:]}, got {texts.get(name, '')!r}") from None
+
+
+def _known(error: str, kind: type) -> str:
+    """After the message of an unknown field: the one that was meant, and all that there are; else nothing."""
+    found = _UNKNOWN.fullmatch(error)
+    if found is None:
+        return ""
+    unknown, place = found.groups(default="")
+    shape: msgspec.inspect.Type | None = msgspec.inspect.type_info(kind)
+    for name in _STEP.findall(place):
+        if isinstance(shape, msgspec.inspect.StructType):
+            shape = next((field.type for field in shape.fields if field.encode_name == name), None)
+        elif isinstance(shape, msgspec.inspect.ListType):
+            shape = shape.item_type
+        if isinstance(shape, msgspec.inspect.UnionType):  # of one, and of what may be left out
+            shape = next(t for t in shape.types if isinstance(t, msgspec.inspect.StructType | msgspec.inspect.ListType))
+    if not isinstance(shape, msgspec.inspect.StructType):
+        return ""
+    names = [field.encode_name for field in shape.fields]
+    return f"{meant(unknown, names)}; it may have {', '.join(names)}"
+
+
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$([^`]*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[[^]]*\]")
 
 
 def _line(error: Exception) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, final
 
 from qrelease._util import memory
+from qrelease._util.owner_only import new_for_owner
 from qrelease._util.texts import quoted
 from qrelease.data.sources.compression import error_text
 from qrelease.data.sources.files import DATABASE_SUFFIXES, PACKED_SUFFIXES, SQLITE_SUFFIXES, SUFFIXES, unpacked
@@ -81,7 +82,7 @@ class Folder:
         if size > free:
             raise InvalidInput(f"{quoted(name)} has {memory.size(size)}, and the disk {memory.size(free)} free")
         try:
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            with os.fdopen(new_for_owner(part), "wb") as out:
                 async for piece in parts:
                     out.write(piece)
                 if out.tell() != size:

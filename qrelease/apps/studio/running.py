@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from qrelease._util.owner_only import new_for_owner
 from qrelease.apps.server.processes import listen
 from qrelease.errors import InvalidInput
 
@@ -71,6 +72,6 @@ def way_in(address: str, folder: Path) -> Path:
     was started.
     """
     page = folder / "studio.html"
-    with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+    with os.fdopen(new_for_owner(page), "w", encoding="utf-8") as out:
         out.write(_PAGE.format(address))
     return page

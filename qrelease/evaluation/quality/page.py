@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from qrelease._util.owner_only import write_for_owner
 from qrelease._util.typing import Axes, Floats
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.marginals import cell_counts
@@ -21,9 +22,9 @@ _HEADER = {"": False, "synthetic": True, "sampling floor": True, "independent co
 
 
 def write_page(found: Quality, folder: Path) -> None:
-    """`quality.html` and `quality.json`, into an existing folder."""
-    (folder / "quality.html").write_text(html(found), encoding="utf-8")
-    (folder / "quality.json").write_text(found.to_json_text() + "\n", encoding="utf-8")
+    """`quality.html` and `quality.json`, into an existing folder, for their owner alone."""
+    write_for_owner(folder / "quality.html", html(found).encode())
+    write_for_owner(folder / "quality.json", f"{found.to_json_text()}\n".encode())
 
 
 def html(found: Quality) -> str:

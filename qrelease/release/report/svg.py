@@ -127,12 +127,15 @@ def histogram(title: str, series: Series) -> str:
         low, high = (level(drawn.measured + sign * drawn.widths) for sign in (-1, 1))
         shapes.append(f'<path class="band" d="{_steps(x, high, low)}"/>')
     center = min(max(int(np.searchsorted(x, _WIDTH / 2, "right")) - 1, 0), k - 1)
-    first, middle, last = (_cut(series.labels[i], _WIDTH / 3) for i in (0, center, k - 1))
-    shapes.append(
-        f'<text x="0" y="{_HEIGHT + 16}">{first}</text>'
-        f'<text x="{_WIDTH / 2}" y="{_HEIGHT + 16}" text-anchor="middle">{middle}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{last}</text>'
-    )
+    places = {
+        k - 1: (_WIDTH, "end"),
+        0: (0.0, "start"),
+    }  # each cell once, also where a wide one reaches over the middle
+    places.setdefault(center, (_WIDTH / 2, "middle"))
+    shapes += [
+        f'<text x="{at}" y="{_HEIGHT + 16}" text-anchor="{anchor}">{_cut(series.labels[i], _WIDTH / 3)}</text>'
+        for i, (at, anchor) in places.items()
+    ]
     return _svg(_summary(title, series), _HEIGHT + 22, "".join(shapes))
 
 

@@ -37,6 +37,7 @@ def test_the_command_prints_and_draws_under_the_notice(attacked, tmp_path, capsy
     assert "sex is Female, of 80 of 48,842 people" in printed[1]
     assert printed[4].split()[0] == "exact"
     assert "was not learned about these people" in printed[-1]
+    assert picture.stat().st_mode & 0o777 == 0o600
     drawn = ElementTree.parse(picture).getroot()
     assert NOTICE in drawn.attrib["aria-label"]
     assert NOTICE in [element.text for element in drawn.iter()]

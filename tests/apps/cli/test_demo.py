@@ -12,6 +12,7 @@ from qrelease.apps.cli import main
 
 @pytest.mark.slow
 def test_the_demo(tmp_path: Path) -> None:
+    (tmp_path / "demo-release").mkdir()  # of a run before
     command = [sys.executable, "-W", "error", "-m", "qrelease", "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -19,7 +20,9 @@ def test_the_demo(tmp_path: Path) -> None:
     assert "76,204,800 cells" in shown
     (ratios,) = re.findall(r"^auto +[\d.]+ +([\d.]+) +([\d.]+)", shown, re.MULTILINE)
     assert max(map(float, ratios)) < 0.6  # of the error of Laplace, and of Gaussian noise
-    files = sorted(file.name for file in (tmp_path / "demo-release").iterdir())
+    (query,) = re.findall(r'qrelease answer demo-release-2 (".+?")', shown)
+    assert main(["answer", str(tmp_path / "demo-release-2"), query.strip('"')]) == 0
+    files = sorted(file.name for file in (tmp_path / "demo-release-2").iterdir())
     assert {*files} - {"measurements.npy", "synopsis.npz"} == {
         *("SHA256SUMS", "answers.csv", "release.json", "report.html", "synthetic.csv"),
     }

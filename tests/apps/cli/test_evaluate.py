@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -38,9 +39,18 @@ def test_a_matplotlib_that_does_not_load_is_one_line(folder: Path) -> None:
     assert done.stderr == "qrelease: matplotlib is installed and does not load: built for another numpy\n"
 
 
-def test_a_page_that_is_not_private_is_for_its_owner_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["evaluate", "people.csv", "--schema", "people.toml", "--synthetic", "people.csv", "--out", "page"]
-    assert main(words) == 0
-    assert "NOT PRIVATE" in capsys.readouterr().err
-    assert (folder / "page" / "quality.html").is_file()
+def test_what_is_not_private_is_for_its_owner_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    words = ["evaluate", "people.csv", "--schema", "people.toml"]
+    (folder / "error.svg").write_text("an old picture that all may read")
+    (folder / "error.svg").chmod(0o644)
+    before = os.umask(0)
+    try:
+        assert main([*words, "--synthetic", "people.csv", "--out", "page"]) == 0
+        assert "NOT PRIVATE" in capsys.readouterr().err
+        assert main([*words, "--epsilon", "1", "--workload", "marginals:1", "--plot", "error.svg"]) == 0
+    finally:
+        os.umask(before)
+    written = [folder / "page" / "quality.html", folder / "page" / "quality.json", folder / "error.svg"]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in written] == [0o600] * 3
     assert (folder / "page").stat().st_mode & 0o077 == 0

@@ -1,7 +1,6 @@
 """`qrelease release --both`: what it writes, what it says, and no ledger where it cannot."""
 
 import csv
-from pathlib import Path
 
 import pytest
 from planes import M, files
@@ -57,16 +56,19 @@ def test_of_either_table_it_is_said_that_its_rows_have_changed(tmp_path, capsys,
     assert capsys.readouterr().err.count("the records are not those") == 1
 
 
-def test_a_folder_that_cannot_be_written_tells_of_the_charge_and_is_gone_on_with(tmp_path, capsys, monkeypatch):
+def test_a_folder_that_cannot_be_written_tells_of_the_charge_and_is_gone_on_with(tmp_path, capsys, at_each_sync):
     given = files(tmp_path)
     asked = ["release", *given, "--parent", str(tmp_path / "planes.csv"), "--both", "--mechanism", "laplace"]
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    full = [True]
 
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "replace", full)
-        assert main([*asked, "--out", str(tmp_path / "out")]) == 2
+    def fail(path):
+        if full and ".out.part" in path:
+            raise OSError(28, "No space left on device")
+
+    at_each_sync(fail)
+    assert main([*asked, "--out", str(tmp_path / "out")]) == 2
+    full.clear()
     assert "was charged, and the same command goes on from what was drawn, for free" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert main([*asked, "--out", str(tmp_path / "out")]) == 0  # the ledger has no more than one release

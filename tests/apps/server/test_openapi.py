@@ -3,9 +3,32 @@
 import json
 import re
 
-from serving import Client
+import numpy as np
+import pytest
+from serving import Client, admit, worker
+from worlds import PEOPLE, random_table
 
 from qrelease.apps.server.openapi import ENDPOINTS, document
+from qrelease.data.attribute import Attribute
+from qrelease.data.bundled import adult
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
+from qrelease.mechanisms.online.session import Online
+from qrelease.privacy import PureDP
+
+DOMAINS = {
+    "of all kinds": PEOPLE,
+    "of names that need quotes": Domain(
+        (
+            Attribute('a "b" and c', "category", categories=("it's", "x")),
+            Attribute("in", "number", edges=(0, 0.5, 2)),
+            Attribute("day", "date", edges=(18262, 18293, 18322)),
+        )
+    ),
+    "of one cell": Domain.coded({"a": 1}),
+    "of a long column": Domain.coded({"a": 5000, "b": 2}),
+}
+KINDS = ["where", "marginal", "range", "numbers"]
 
 
 def test_every_problem_is_in_the_document(server):
@@ -24,3 +47,31 @@ def test_the_document_names_every_endpoint_and_its_shapes(server):
     assert sum(len(operations) for operations in found["paths"].values()) == len(ENDPOINTS)
     names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(found)))
     assert names <= set(found["components"]["schemas"])
+
+
+def test_every_example_of_a_body_in_the_document_can_be_sent(path):
+    table = adult(["age", "sex", "income"])
+    with worker(path, table=table, cap=PureDP(8.0), mechanism=Online(alpha=0.2)) as app:
+        client, sent = Client(app, admit(path, "ada")), set()
+        for where, operations in client.get("/openapi.json").json["paths"].items():
+            if "post" not in operations:
+                continue
+            example = operations["post"]["requestBody"]["content"]["application/json"]["example"]
+            reply = client.post(where, example)
+            assert reply.status == 200, reply.json
+            sent.add(where)
+        assert sent == {e.path for e in ENDPOINTS if e.body} == {"/v1/quote", "/v1/query", "/v1/batch"}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_every_example_that_a_token_gets_can_be_asked_of_its_columns(path, name):
+    domain = DOMAINS[name]
+    rows = random_table(domain, 500, 0) if domain.size > 1 else Table(domain, (np.zeros(500, np.int64),))
+    with worker(path, table=rows, cap=PureDP(20.0), mechanism=Online(alpha=0.4)) as app:
+        assert Client(app).get("/v1/examples").status == 401
+        client = Client(app, admit(path, "ada"))
+        examples = client.get("/v1/examples").json
+        assert [kind for query in examples["queries"] for kind in query] == KINDS
+        for where, body in (("quote", examples), ("query", examples["queries"][0]), ("batch", examples)):
+            reply = client.post(f"/v1/{where}", body)
+            assert reply.status == 200, reply.json

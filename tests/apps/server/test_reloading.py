@@ -62,6 +62,12 @@ class Served(Host):
             time.sleep(0.1)
         raise AssertionError(self.told())
 
+    def errors(self):
+        """What the last reload said of the records."""
+        file = self.folder / "serve.toml.errors"
+        assert file.stat().st_mode & 0o777 == 0o600
+        return file.read_text()
+
     def told(self):
         return (self.folder / "said").read_text()
 
@@ -140,7 +146,8 @@ def test_a_wrong_file_leaves_the_service_and_says_why(tmp_path):
         server.ready()
         ada = admit(tmp_path / "people.ledger", "ada")
         server.write("people", "staff", "nobody")
-        server.reload("nobody.csv cannot be read: No such file or directory")
+        server.reload("the service goes on as it was")
+        assert "nobody.csv cannot be read: No such file or directory" in server.errors()
         server.write("people", more="alpha = 1\n")
         server.reload("[server]: unrecognized arguments: alpha=1; the service goes on as it was")
         server.write("people", more="host = '127.0.0.2'\n")
@@ -151,6 +158,33 @@ def test_a_wrong_file_leaves_the_service_and_says_why(tmp_path):
         server.write("people")
         server.reload("the file was read again")
         assert server.send("/datasets/people/v1/budget", ada)[0] == 200
+    finally:
+        server.process.terminate()
+        assert server.process.wait(40) == 0
+
+
+def test_what_a_reload_says_of_the_records_is_for_the_holder_and_in_no_log(tmp_path):
+    server = Served(tmp_path)
+    try:
+        server.ready()
+        ada = admit(tmp_path / "people.ledger", "ada")
+        rows = (tmp_path / "staff.csv").read_text()
+        (tmp_path / "staff.csv").write_text(f"{rows}Zyxwv{rows.splitlines()[-1]}\n")
+        server.reload("the service goes on as it was")
+        assert "Zyxwv" in server.errors()
+        assert "staff.csv line" in server.errors()
+        assert server.send("/datasets/people/v1/budget", ada)[0] == 200
+        (tmp_path / "staff.csv").write_text(rows + rows.splitlines()[-1] + "\n")  # another record: the session stops
+        server.reload("the service goes on as it was")
+        assert "staff" in server.errors()
+        assert "Zyxwv" not in server.errors()
+        (tmp_path / "staff.csv").write_text(rows)
+        server.reload("the file was read again")
+        assert not (tmp_path / "serve.toml.errors").exists()
+        told = server.told()
+        assert "Zyxwv" not in told
+        assert "records have changed" not in told
+        assert f"what is to be said of the records is in {tmp_path}/serve.toml.errors, for its owner alone" in told
     finally:
         server.process.terminate()
         assert server.process.wait(40) == 0

@@ -45,7 +45,17 @@ def test_a_query_that_asks_in_no_way_or_in_several_is_refused(ways):
         ({"queries": [{"marginal": ["x"] * 17}]}, "length <= 16"),
         ({"queries": [{"range": {"column": "a", "low": "1"}}]}, "missing required field `high`"),
         ({"queries": [{"where": "a", "so\nwhat": 1}]}, "unknown field `so what`"),
-        ({"queries": [{"where": "a"}], "most": 1}, "unknown field `most`"),
+        ({"queries": [{"where": "a"}], "most": 1}, "unknown field `most`; it may have queries$"),
+        (
+            {"queries": [{"wher": "a"}]},
+            r"`wher` - at `\$\.queries\[0\]` \(did you mean 'where'\?\); it may have where, marginal, range, numbers$",
+        ),
+        (
+            {"queries": [{"range": {"column": "a", "low": "1", "height": "2"}}]},
+            r"`height` - at `\$\.queries\[0\]\.range` \(did you mean 'high'\?\); it may have column, low, high$",
+        ),
+        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers$"),
+        ({"a` - at `$.x": 1}, r"unknown field `a` - at `\$\.x`"),
     ],
 )
 def test_another_shape_is_refused_in_one_line(given, told):

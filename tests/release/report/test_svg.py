@@ -1,6 +1,8 @@
 """Pictures: bars, areas and shades as large as what they show."""
 
 import re
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -70,6 +72,22 @@ def test_a_histogram_is_a_closed_area_of_the_right_height():
     assert [x for x, _ in points[6:]] == [x for x, _ in points[:6]][::-1]
     assert {y for _, y in outline(svg, "band")} == {32.5, 97.5}
     assert all(label in svg for label in (">first<", ">mid<", ">last<"))
+
+
+@pytest.mark.parametrize(
+    ("edges", "labels"),
+    [
+        ([0, 10, 20, 50, 100], ["0..9", "50..99"]),  # the last reaches over the middle, and is named once
+        ([0, 50, 80, 90, 100], ["0..49", "50..79", "90..99"]),
+        ([0, 60, 80, 90, 100], ["0..59", "90..99"]),
+        ([0, 100], ["0..99"]),
+    ],
+)
+def test_each_cell_is_named_once_under_a_histogram(edges, labels):
+    names = [f"{a}..{b - 1}" for a, b in pairwise(edges)]
+    drawn = replace(series([1] * len(names), labels=names), edges=np.array(edges))
+    found = re.findall(r'<text x="[\d.]+" y="[\d.]+" text-anchor="\w+">([^<]*)</text>', histogram("t", drawn))
+    assert sorted(found) == sorted(labels)
 
 
 def test_a_histogram_of_too_many_cells_sums_neighbours():
