@@ -9,8 +9,8 @@ import pytest
 from sessions import DOMAIN, box, mask, subsets
 from worlds import coded
 
-from qrelease.queries.canonical import canonical_name
 from qrelease.data.domain import Attribute, Domain
+from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions, Parities, class_from_json
 
 BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]

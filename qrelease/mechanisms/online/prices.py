@@ -18,10 +18,10 @@ Proposition 25).
 **Synopses.** Under pure ε a noisy table of some columns; or, for a class of conjunctions on few columns at a time,
 noisy tables of all the largest sets of columns and of some of their subsets, all with noise of one scale: a query's
 answer is the best linear one from all that were measured (`residuals.Estimates`), so a wide query leans on small
-tables, and a narrow one on a large one. The noise on each cell of a table comes into the answer with a weight of at most
-Π max(1, 2mᵢ/nᵢ) where mᵢ of nᵢ values are admitted: for shares aᵣ <= 1 of a table in the residuals R of the query it is
-Σᵣ aᵣ Πᵢ∈ᵣ(xᵢ - mᵢ/nᵢ) Πᵢ∉ᵣ mᵢ/nᵢ, with xᵢ = 1 where the cell is admitted and 0 where not, and each column adds a factor
-|xᵢ - mᵢ/nᵢ| + mᵢ/nᵢ. That and its variance bound its tail (`tail_bounds.laplace_averages`). Under ρ the residuals of all marginals of an order
+tables, and a narrow one on a large one. Where mᵢ of nᵢ values are admitted, the noise on a cell of a table comes into
+the answer with the weight Σᵣ aᵣ Πᵢ∈ᵣ(xᵢ - mᵢ/nᵢ) Πᵢ∉ᵣ mᵢ/nᵢ, for the table's shares aᵣ in the residuals R of the query,
+with xᵢ = 1 where the cell is admitted and 0 where not. The largest of these and the variance bound the tail
+(`tail_bounds.laplace_averages`). Under ρ the residuals of all marginals of an order
 (`residuals`), with the privacy shared between the orders so that the worst conjunction has the least variance. Their
 noise is discrete Gaussian on a fine grid, which has at each point at most e^(1/8σ²) times the probability of a normal
 number, rounded (the mean of e^(-yu/σ²) over |u| <= 1/2 is at least 1): `FINE_GRID` is more than the factor for all
@@ -187,7 +187,7 @@ class Prices:
         return self._offered(Offer(cost, Workload(self.domain, (group,)), axes, queries))
 
     def tables(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
-        """Noisy tables of several sets of these columns, for a class of conjunctions. `TooLarge` where they would be."""
+        """Noisy tables of several sets of these columns, for a class of conjunctions. `TooLarge` if they would be."""
         replace = self.neighbours is Neighbours.REPLACE_ONE
         sets, far = tables_reach(self.domain, axes, conjunctions, replace, self.share(number))
         workload = Workload(self.domain, tuple(Group(s, Cells(self.domain.cells(s))) for s in sets))
@@ -265,7 +265,7 @@ def tables_reach(
     chosen = [s for s in sets if not any(set(s) < set(other) for other in sets)]
     if sum(map(domain.cells, chosen)) > MAX_TABLE_CELLS:
         raise TooLarge(f"noisy tables of more than {MAX_TABLE_CELLS:,} cells together are not measured")
-    kinds, largest, counts = _table_kinds(domain, conjunctions, sets)
+    kinds, counts = _table_kinds(domain, conjunctions, sets)
 
     def squares(tables: list[Axes]) -> Floats:
         return kinds @ np.array([0.0 if replace and not s else _summed(domain, tables, s) for s in sets])
@@ -280,6 +280,7 @@ def tables_reach(
         best, added = min(tried)
         chosen.append(added)
     noise = squares(chosen)
+    largest = np.concatenate([_largest_weights(domain, conjunctions, chosen, s, replace) for s in sets])
     noisy = noise > 0
     return chosen, tail_bounds.laplace_averages(noise[noisy], largest[noisy], counts[noisy], beta)
 
@@ -289,15 +290,39 @@ def _summed(domain: Domain, tables: list[Axes], axes: Axes) -> float:
     return 1 / sum(domain.cells(axes) / domain.cells(t) for t in tables if set(axes) <= set(t))
 
 
-def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -> tuple[Floats, Floats, Floats]:
-    """Of each kind of conjunction: the squares it has in the residuals of each set, its largest weight, how many."""
+def _largest_weights(
+    domain: Domain, conjunctions: Conjunctions, tables: list[Axes], axes: Axes, replace: bool
+) -> Floats:
+    """The largest weight in size that each kind of conjunction on just these columns gives to the noise on a cell."""
+    admitted = [_shares(domain, conjunctions, a) for a in axes]
+    found = np.zeros(math.prod(map(len, admitted)))
+    for table in tables:
+        part = np.zeros((2,) * len(axes))  # by whether each column is in the residual
+        for which in np.ndindex(part.shape):
+            residual = tuple(a for a, yes in zip(axes, which, strict=True) if yes)
+            if set(residual) <= set(table) and not (replace and not residual):
+                part[which] = domain.cells(residual) / domain.cells(table) * _summed(domain, tables, residual)
+        for p in admitted:  # each time the first axis goes, and two come: whether the cell is admitted, and the kind
+            part = np.tensordot(part, np.array([[p, -p], [p, 1 - p]]), axes=(0, 1))
+        sizes = np.abs(part).max(axis=tuple(range(0, part.ndim, 2))) if axes else np.abs(part)
+        found = np.maximum(found, sizes.reshape(-1))
+    return found
+
+
+def _shares(domain: Domain, conjunctions: Conjunctions, a: int) -> Floats:
+    """The parts m/n of a column's values that some condition of the class admits."""
+    return (np.flatnonzero(np.array(conjunctions.ways(domain.attributes[a]))) + 1) / domain.shape[a]
+
+
+def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -> tuple[Floats, Floats]:
+    """Of each kind of conjunction: the squares it has in the residuals of each set, and how many there are."""
     place = {s: i for i, s in enumerate(sets)}
     ways = {a: np.array(conjunctions.ways(domain.attributes[a]), np.float64) for s in sets for a in s}
     if sum(math.prod(int(np.count_nonzero(ways[a])) for a in s) for s in sets) > MAX_KINDS // 8:
         raise TooLarge(f"conjunctions on {len(sets)} sets of columns are of more than {MAX_KINDS // 8:,} kinds")
-    rows, largest, counts = [], [], []
+    rows, counts = [], []
     for s in sets:
-        shares = [(np.flatnonzero(ways[a]) + 1) / domain.shape[a] for a in s]
+        shares = [_shares(domain, conjunctions, a) for a in s]
         inside = [p * (1 - p) * domain.shape[a] for p, a in zip(shares, s, strict=True)]
         found = np.zeros((math.prod(map(len, shares)), len(sets)))
         for pattern in range(1 << len(s)):
@@ -306,9 +331,8 @@ def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -
             weight = reduce(np.multiply.outer, factors, np.ones(1))
             found[:, place[tuple(a for a, yes in zip(s, seen, strict=True) if yes)]] += weight.reshape(-1)
         rows.append(found)
-        largest.append(reduce(np.multiply.outer, [np.maximum(1, 2 * p) for p in shares], np.ones(1)).reshape(-1))
         counts.append(reduce(np.multiply.outer, [ways[a][ways[a] > 0] for a in s], np.ones(1)).reshape(-1))
-    return np.concatenate(rows), np.concatenate(largest), np.concatenate(counts)
+    return np.concatenate(rows), np.concatenate(counts)
 
 
 @lru_cache(256)

@@ -258,11 +258,11 @@ def test_what_was_asked_of_one_column_is_bought_for_its_like():
     known = table_of(domain, rng.integers(sizes, size=(20_000, 4)))
     with opened(MECHANISM, PureDP(100.0), neighbours=ADD, table=known) as session:
         rent, bought = 0.0, None
-        for least, kind in itertools.product(range(1, 8), ("variance", "sum")):
+        for least, kind in itertools.product(range(1, 8), ("variance:{}", "ratio:{} >= 3")):
             for of, other in (("depart", "arrive"), ("fly", "depart")):
-                quote = session.quote_numbers(f"{kind}:{of} by carrier where {other} >= {least}")
-                before = spent(session)
-                found = session.numbers(f"{kind}:{of} by carrier where {other} >= {least}")
+                text = f"{kind.format(of)} by carrier where {other} >= {least}"
+                quote, before = session.quote_numbers(text), spent(session)
+                found = session.numbers(text)
                 assert spent(session) - before <= (quote.cost.epsilon if quote.cost else 0) * (1 + 1e-9)
                 if found[0].source == "synopsis":
                     bought = bought or found[0].cost.epsilon

@@ -56,9 +56,8 @@ def test_an_adversary_who_knows_the_noise_finds_no_answer_off_by_more(kind, neig
         worst.append(off / 300)
     share = prices.share(0)
     assert np.mean(np.array(worst) > 1) <= share + 3 * math.sqrt(share / 300)
-    several = kind == "tables"  # whose bound takes all weights as large as the largest
-    assert np.median(worst) > (0.2 if several else 0.4)
-    assert np.mean((4 if several else 1.5) * np.array(worst) > 1) > share
+    assert np.median(worst) > 0.4
+    assert np.mean(1.5 * np.array(worst) > 1) > share
 
 
 def bought(offer, neighbours=SWAP):
