@@ -268,7 +268,7 @@ def tables_reach(
     kinds, counts = _table_kinds(domain, conjunctions, sets)
 
     def squares(tables: list[Axes]) -> Floats:
-        return kinds @ np.array([0.0 if replace and not s else _summed(domain, tables, s) for s in sets])
+        return np.asarray(kinds @ [0.0 if replace and not s else _summed(domain, tables, s) for s in sets])
 
     best = len(chosen) ** 2 * float(squares(chosen).max())
     for _ in range(MAX_SMALLER_TABLES):

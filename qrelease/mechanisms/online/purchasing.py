@@ -165,8 +165,8 @@ class PurchasePolicy:
             given = [set(s) for s in entry["class"].get("among", [entry["axes"]])]
             self._rent_on = {s: r for s, r in self._rent_on.items() if not any(set(s) <= other for other in given)}
         if kind == "answers" and not self.prices.gaussian and self._is_simple(queries):
-            columns = tuple(entry["axes"])
-            self._rent_on[columns] = self._rent_on.get(columns, 0.0) + price_of(cost)
+            on = tuple(entry["axes"])
+            self._rent_on[on] = self._rent_on.get(on, 0.0) + price_of(cost)
         if kind in ("synopsis", "sparse"):
             self._bought_so_far += 1
             self._forget_prices()
