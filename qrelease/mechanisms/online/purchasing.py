@@ -3,6 +3,11 @@
 **Synopses, by the rule of the ski rental.** Whoever does not know how long they will ski rents skis until the rent has
 cost as much as skis do, and then buys them. Here single answers are rented, and a synopsis of the class of queries that
 the stream has shown so far is bought once the answers that it would have given have cost a share of its price.
+Under pure ε there is one more such class, of simple conditions: on ranges of ordered columns and on single values of
+others, on the sets of columns that were asked about together, and on those with another number in the place of one.
+Noisy tables of these few columns each cost far less than one table of all columns. Nothing that was measured before
+comes into their answers: which class is bought depends on answers that were seen, so the noise in these is no longer
+what the bound on all queries of the class takes it to be.
 
 **Sparse vectors, by credit.** Each time the hypothesis turns out to be right about a query that was measured, it earns
 credit for queries of that order; when it is wrong, it loses most of it. A sparse vector is bought when so many measured
