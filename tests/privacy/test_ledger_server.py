@@ -67,6 +67,15 @@ def test_no_password_is_ever_shown(postgres, schema, url):
     assert all("ledger postgresql://" in text for text in said[2:])
 
 
+def test_an_address_is_one_ledger_whatever_the_users_environment_says(postgres, schema, url, monkeypatch):
+    with Ledger.open(url) as ledger:
+        ledger.charge(PureDP(0.25), "mine")
+    for name, elsewhere in (("HOST", "203.0.113.1"), ("HOSTADDR", "203.0.113.1"), ("PORT", "1"), ("DATABASE", "other")):
+        monkeypatch.setenv(f"PG{name}", elsewhere)
+    with Ledger.open(url) as ledger:
+        assert [entry.label for entry in ledger.history()] == ["created", "mine"]
+
+
 # What is refused
 
 

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -63,6 +62,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import Tally, after, remaining, spent
 from qrelease.privacy.journals import SharedJournal
+from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.numeric import NumericQuestion
@@ -224,7 +224,7 @@ class OnlineSession:
         self._state = SessionState(self.domain, private.neighbours, self._cap, *terms)
         self._reader = QueryReader(self.domain)
         self._closed = self._together = False
-        self._lock = threading.RLock()
+        self._lock = SessionLock(self.key)
         self._replayed = journal.length - len(entries)
         self._replay(entries)
         self.catch_up()
