@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol
 
 from qrelease.errors import LedgerError
@@ -66,7 +66,7 @@ class SessionLock:
     """The lock of a session: one thread at a time, which may take it again while it has it.
 
     In the child of a fork no other thread lives on. If one had the lock, nobody would ever give it back, and what it
-    was changing may be half changed: there, to take the lock is a `LedgerError`.
+    was changing may be half changed: there `lock` is a `LedgerError`.
     """
 
     def __init__(self, key: str) -> None:
@@ -75,16 +75,15 @@ class SessionLock:
         self._torn = False
         _session_locks.add(self)
 
-    def __enter__(self) -> None:
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """To be taken by a `with` just then: Python's own, between whose taking and the block no Ctrl-C comes."""
         if self._torn:
             raise LedgerError(
                 f"another thread was using the session with key {self._key!r} when this process was forked: open it"
                 " again, under its key"
             )
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        return self._lock
 
     def look_after_fork(self) -> None:
         """In the child of a fork: give it up, if a thread had it that is not here."""

@@ -177,7 +177,7 @@ def test_what_other_machines_may_write_to_is_no_local_disk(kind, refused, path, 
 
 @pytest.mark.parametrize("kind", ["fuse.bindfs", "fuse.mergerfs"])
 def test_a_view_of_another_folder_is_refused(kind, path, mounted):
-    """Under each of the two names SQLite has locks and shared memory of its own: charges were lost, and files damaged."""
+    """Under each of its two names SQLite has locks and shared memory of its own: charges were lost, files damaged."""
     mounted(f"36 35 98:0 / {os.path.realpath(path.parent)} rw shared:1 - {kind} source rw\n")
     for file, total in ((path, None), (path.with_name("new.ledger"), PureDP(1.0))):
         with pytest.raises(LedgerError, match=f"is on {kind}, which shows files that are in another folder, too"):
