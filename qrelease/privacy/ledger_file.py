@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from qrelease._util.durable import file_identity, sync_folder
 from qrelease.errors import LedgerError
@@ -44,6 +44,30 @@ _ERROR_TEXTS = {
 }
 
 _T = TypeVar("_T")
+
+
+class Found:
+    """What a statement found, all of it read.
+
+    A statement that is not read to its end keeps a connection from being closed, also at a fork: then the child has the
+    parent's files open, without the locks that go with them, and SQLite takes the ledger for damaged, or damages it.
+    """
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self.rowcount = cursor.rowcount
+        self._rows = iter(cursor.fetchall())
+        cursor.close()
+
+    def fetchone(self) -> Any:
+        """The next row, None at the end."""
+        return next(self._rows, None)
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        return [*self._rows]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rows
 
 
 class LedgerFile:
@@ -77,7 +101,7 @@ class LedgerFile:
             places.check_name(path)
             places.check_mount(path)
             places.check_own_log(path)
-            with closing(_connect(path, "ro")) as connection:
+            with ledger_guard.unforked(), closing(_connect(path, "ro")) as connection:
                 _check(connection, path)
         return cls(path)
 
@@ -199,9 +223,9 @@ class LedgerFile:
             self._tables.add(table)
         return table in self._tables
 
-    def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: tuple[object, ...] = ()) -> "Found":
         """One statement of a sibling module's, inside a transaction."""
-        return self._live().execute(statement, values)
+        return Found(self._live().execute(statement, values))
 
     def add_tables(self, kind: str) -> None:
         """The tables of that kind, if they are not there.

@@ -116,6 +116,13 @@ def watch(connected: Connected) -> None:
     _connected.add(connected)
 
 
+@contextmanager
+def unforked() -> Iterator[None]:
+    """No other thread forks meanwhile: for a connection that nobody takes care of at forks. It shall be short."""
+    with _forking:
+        yield
+
+
 def _before_fork() -> None:
     """Close what can be closed: not what this thread is using, nor what another does not let go of."""
     _forking.acquire()

@@ -1,6 +1,7 @@
 """One thread at a time, and a fork: each process has a connection of its own, and a transaction is its parent's."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +149,26 @@ with session._lock:  # of the thread that forks, which lives on in the child
     print(child())
 """
     assert python(code, path) == ["3", otherwise, otherwise]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's list of open files")
+def test_the_child_of_a_fork_has_no_file_of_its_parents_ledger_open(path):
+    """Also where not all was read that a statement found: SQLite would trust in locks that the child does not have."""
+    code = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+ledger = Ledger.open(sys.argv[1])
+for number in range(3):
+    ledger.charge(PureDP(0.125), "before")
+with ledger.store.reading():
+    found = ledger.store.execute("SELECT id FROM entries ORDER BY id")
+    print(found.fetchone()[0])
+pid = os.fork()
+if not pid:
+    names = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name.isdigit()
+             if os.path.lexists(f"/proc/self/fd/{name}")]
+    print(sum(name.startswith(sys.argv[1]) for name in names), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    assert python(code, path) == ["1", "0"]
