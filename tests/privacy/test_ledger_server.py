@@ -73,7 +73,7 @@ def test_no_password_is_ever_shown(postgres, schema, url):
 def test_an_address_is_one_ledger_whatever_the_users_environment_says(url):
     with Ledger.open(url) as ledger:
         ledger.charge(PureDP(0.25), "mine")
-    code = "import sys; from qrelease.privacy import *; print(Ledger.open(sys.argv[1]).spent)"
+    code = "import sys; from qrelease.privacy.ledger import Ledger; print(Ledger.open(sys.argv[1]).spent)"
     elsewhere = {"PGHOST": "203.0.113.1", "PGHOSTADDR": "203.0.113.1", "PGPORT": "1", "PGDATABASE": "other"}
     command = [sys.executable, "-c", code, url]
     done = subprocess.run(command, env=os.environ | elsewhere, capture_output=True, text=True, timeout=60)
