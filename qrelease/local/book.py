@@ -138,6 +138,7 @@ class Book:
         LedgerError
             After `close`, in a process that did not open the book, and where its file or lock was moved or replaced.
         """
+        self._check_open()  # before the lock, which another thread may have held at a fork
         with self._thread:
             return self._report(question, client, value, entropy, round)
 

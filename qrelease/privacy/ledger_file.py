@@ -47,6 +47,30 @@ _ERROR_TEXTS = {
 _T = TypeVar("_T")
 
 
+class Found:
+    """What a statement found, all of it read.
+
+    A statement that is not read to its end keeps a connection from being closed, also at a fork: then the child has the
+    parent's files open, without the locks that go with them, and SQLite takes the ledger for damaged, or damages it.
+    """
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self.rowcount = cursor.rowcount
+        self._rows = iter(cursor.fetchall())
+        cursor.close()
+
+    def fetchone(self) -> Any:
+        """The next row, None at the end."""
+        return next(self._rows, None)
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        return [*self._rows]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rows
+
+
 class LedgerFile:
     """A ledger's database in one SQLite file, or in memory; made by `open`, `create` or `in_memory`.
 
@@ -78,7 +102,7 @@ class LedgerFile:
             places.check_name(path)
             places.check_mount(path)
             places.check_own_log(path)
-            with closing(_connect(path, "ro")) as connection:
+            with ledger_guard.unforked(), closing(_connect(path, "ro")) as connection:
                 _check(connection, path)
         return cls(path)
 
@@ -200,9 +224,9 @@ class LedgerFile:
             self._tables.add(table)
         return table in self._tables
 
-    def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: tuple[object, ...] = ()) -> "Found":
         """One statement of a sibling module's, inside a transaction."""
-        return self._live().execute(statement, values)
+        return Found(self._live().execute(statement, values))
 
     def change(self, statement: str, values: tuple[object, ...]) -> None:
         """A statement that changes one row."""

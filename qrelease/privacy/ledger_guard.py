@@ -1,15 +1,15 @@
-"""Guards a ledger's connection: one thread at a time, and no use after a fork.
+"""Guards a ledger's connection, and what a session knows of it: one thread at a time, and no use after a fork.
 
 Before a fork connections are closed, since neither SQLite's locks nor a conversation with a server survive one; parent
 and child connect again on their next use. Of a fork inside a transaction the parent goes on with it, and to the child
-the ledger is closed for good.
+the ledger is closed for good. To the child a session is closed, too, that another thread of the parent was using then.
 """
 
 import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol
 
 from qrelease.errors import LedgerError
@@ -62,6 +62,37 @@ class Guard:
         self.lock, self._holder, self._writer = threading.Lock(), None, None
 
 
+class SessionLock:
+    """The lock of a session: one thread at a time, which may take it again while it has it.
+
+    In the child of a fork no other thread lives on. If one had the lock, nobody would ever give it back, and what it
+    was changing may be half changed: there `lock` is a `LedgerError`.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._lock = threading.RLock()
+        self._torn = False
+        _session_locks.add(self)
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """To be taken by a `with` just then: Python's own, between whose taking and the block no Ctrl-C comes."""
+        if self._torn:
+            raise LedgerError(
+                f"another thread was using the session with key {self._key!r} when this process was forked: open it"
+                " again, under its key"
+            )
+        return self._lock
+
+    def look_after_fork(self) -> None:
+        """In the child of a fork: give it up, if a thread had it that is not here."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._torn = True
+
+
 class Connected(Protocol):
     """What has a connection that a fork must not share."""
 
@@ -75,6 +106,7 @@ class Connected(Protocol):
 
 
 _connected: "weakref.WeakSet[Connected]" = weakref.WeakSet()
+_session_locks: "weakref.WeakSet[SessionLock]" = weakref.WeakSet()
 _forking = threading.Lock()
 _held: list[Connected] = []
 
@@ -82,6 +114,13 @@ _held: list[Connected] = []
 def watch(connected: Connected) -> None:
     """Take care of it at forks."""
     _connected.add(connected)
+
+
+@contextmanager
+def unforked() -> Iterator[None]:
+    """No other thread forks meanwhile: for a connection that nobody takes care of at forks. It shall be short."""
+    with _forking:
+        yield
 
 
 def _before_fork() -> None:
@@ -104,6 +143,8 @@ def _after_fork_in_child() -> None:
     for connected in set(_connected) - set(_held):
         connected.guard.renew()
         connected.lose()
+    for lock in list(_session_locks):
+        lock.look_after_fork()
     _after_fork()
 
 

@@ -30,11 +30,15 @@ NETWORK: Final = frozenset(
 
 LOCAL_IN_USER_SPACE: Final = frozenset(
     [
-        *("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.ntfs", "fuse.ntfs-3g", "fuse.exfat", "fuse.zfs", "fuse.lxcfs"),
-        *("fuse.encfs", "fuse.gocryptfs", "fuse.cryfs", "fuse.bindfs", "fuse.ext2", "fuse.ext4", "fuse.fuse-ext2"),
+        *("fuse.fuse-overlayfs", "fuse.ntfs", "fuse.ntfs-3g", "fuse.exfat", "fuse.zfs", "fuse.lxcfs"),
+        *("fuse.encfs", "fuse.gocryptfs", "fuse.cryfs", "fuse.ext2", "fuse.ext4", "fuse.fuse-ext2"),
     ]
 )
 """Kinds of file systems of programs (FUSE) that are on a disk of this machine: all others are taken for a network's."""
+
+SECOND_VIEWS: Final = frozenset(["fuse.bindfs", "fuse.mergerfs"])
+"""Kinds of file systems of programs that show files which are in other folders of this machine, too. What maps a file
+into memory here, or locks it, does not see what does so there."""
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
 _DRAFT = ".{name}.{unique}.new"
@@ -74,12 +78,17 @@ def check_name(path: Path) -> None:
 
 
 def check_mount(path: Path) -> None:
-    """`LedgerError` for a file that is mounted by itself, and for one on a file system of the network, on Linux."""
+    """`LedgerError` for a file that is mounted by itself, and for a file system of the network or a view, on Linux."""
     file = Path(os.path.realpath(path))
     point, kind = _mount_of(file)
     if point == file:
         raise LedgerError(
             f"ledger {path} is mounted as a single file, without the log beside it: mount the folder that it is in"
+        )
+    if kind in SECOND_VIEWS:
+        raise LedgerError(
+            f"ledger {path} is on {kind}, which shows files that are in another folder, too: what is charged there"
+            " would not be seen here; name it where it is"
         )
     if kind in NETWORK or (kind.partition(".")[0] == "fuse" and kind not in LOCAL_IN_USER_SPACE):
         raise LedgerError(f"ledger {path} is on a network file system ({kind}); it must be on a local disk")

@@ -81,6 +81,8 @@ SETTINGS: Final = {
     "client_min_messages": "warning",
 }
 _DEFAULTS: Final = {
+    "port": "5432",  # whatever PGPORT and PGHOSTADDR say: one address is one ledger for all users
+    "hostaddr": "",
     "target_session_attrs": "read-write",  # of several hosts the one that is no stand-in
     "connect_timeout": "10",
     "keepalives_idle": "10",

@@ -2,6 +2,9 @@
 
 It is what libpq takes, with one parameter more: the schema that the tables are in, so that a database may hold several
 ledgers. A password in it is shown nowhere: not in a message, a repr or a log line.
+
+It names the server and the database: what an address left out, libpq would take from the user's name and environment,
+so that one address would be another ledger for each user.
 """
 
 import os
@@ -86,6 +89,13 @@ class LedgerUrl:
                 f"there is no such parameter of a ledger's address; there are {', '.join(sorted(_SHOWN))}"
             )
         user, at, hosts = parts.netloc.rpartition("@")
+        named = dict(given)
+        servers = named.get("host", hosts).split(",")
+        if not all(server.partition(":")[0] for server in servers) or not named.get("dbname", parts.path.strip("/")):
+            raise InvalidInput(
+                f"the address of a ledger names its server and its database, {_EXAMPLE}: else each user would find"
+                " another ledger there, with the whole budget"
+            )
         name, _, password = user.partition(":")
         schema = next((value for key, value in given if key == "schema"), DEFAULT_SCHEMA)
         if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):

@@ -49,7 +49,7 @@ class Odometer:
     def __init__(self, slack: float, near: ZCDP) -> None:
         check_cost(near, ZCDP)
         self._slack = positive_probability("slack", slack)
-        self._epsilon = self._rho = Fraction(0)
+        self._sums = Fraction(0), Fraction(0)  # Σε and Σρ; one object, which is read without the lock
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._v = max(2 * near.rho * _best_ratio(self._slack), 1e-300)
@@ -63,11 +63,12 @@ class Odometer:
         if self._process != os.getpid():  # before the lock, which another thread may have held at the fork
             raise LedgerError("costs are counted by the process that made the odometer: after a fork each misses some")
         with self._lock:
+            total, concentrated = self._sums
             match cost:
                 case ZCDP(rho):
-                    self._rho += Fraction(rho)
+                    self._sums = total, concentrated + Fraction(rho)
                 case PureDP(epsilon) | ApproxDP(epsilon, 0.0):
-                    self._epsilon += Fraction(epsilon)
+                    self._sums = total + Fraction(epsilon), concentrated
                 case _:
                     raise InvalidInput(f"an odometer counts PureDP and ZCDP costs, got {cost}; use a Filter")
 
@@ -77,8 +78,7 @@ class Odometer:
     @property
     def spent(self) -> Cost | None:
         """What was spent until now, rounded up; None if nothing was."""
-        with self._lock:
-            epsilon, rho = self._epsilon, self._rho
+        epsilon, rho = self._sums
         if rho:
             return ApproxDP(round_up(epsilon + Fraction(self._zcdp_loss(round_up(rho)))), self._slack)
         return PureDP(round_up(epsilon)) if epsilon else None

@@ -114,6 +114,43 @@ book.report("b", KAry(0.5, 3), 1, DeviceEntropy())
     assert re.fullmatch(r"LedgerError: the budget book.* was opened before a fork: .*\nanswered\n1/2\n", done.stdout)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_the_child_of_a_fork_waits_for_no_thread_that_is_not_there(tmp_path):
+    """One that was writing an answer down, in the parent, had the lock."""
+    code = """
+import os, signal, sys, threading
+from qrelease.errors import LedgerError
+from qrelease.local import *
+book, inside, done = Book(1.0, sys.argv[1]), threading.Event(), threading.Event()
+
+class Slow:
+    insecure_seed = None
+    def words(self, n):
+        inside.set()
+        done.wait()
+        return DeviceEntropy().words(n)
+
+other = threading.Thread(target=book.report, args=("a", KAry(0.5, 3), 1, Slow()))
+other.start()
+inside.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)  # which ends it
+    try:
+        book.report("b", KAry(0.5, 3), 1, DeviceEntropy())
+    except LedgerError:
+        os._exit(3)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+other.join()
+print(book.spent)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "book.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "3\n1/2\n", done.stderr
+
+
 def test_an_answer_is_on_the_disk_with_its_name_before_it_leaves(tmp_path, monkeypatch):
     """What is synced, in order: the file, and after it took its name the folder."""
     path, done = tmp_path / "book.json", []

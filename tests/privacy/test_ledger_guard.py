@@ -1,6 +1,7 @@
 """One thread at a time, and a fork: each process has a connection of its own, and a transaction is its parent's."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,72 @@ def test_a_thread_that_would_wait_for_itself_is_told(path):
             use()
     ledger.charge(PureDP(0.5), "a")
     ledger.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    ("mechanism", "otherwise"),
+    [("Online(alpha=0.2)", "0"), ("PrivateMultiplicativeWeights(alpha=0.9, queries=10)", "4")],  # whose budget stays
+)
+def test_a_session_that_another_thread_was_using_at_a_fork_is_closed_to_the_child(mechanism, otherwise, path):
+    """It would wait for ever for a thread that is not there."""
+    code = f"""
+import signal, threading, warnings
+import numpy as np
+import qrelease as qr
+warnings.simplefilter("ignore", DeprecationWarning)
+table = qr.Table(qr.Domain.coded({{"a": 2, "b": 2}}), (np.arange(4000) % 2, np.arange(4000) // 2 % 2))
+ledger = Ledger.open(sys.argv[1])
+session = qr.Curator(table, ledger).open(qr.{mechanism}, PureDP(0.5), key="k")
+inside, done = threading.Event(), threading.Event()
+
+def use():
+    with session._lock:
+        inside.set()
+        done.wait()
+
+def child():
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    signal.alarm(20)  # which ends it
+    try:
+        session.answer("a = 1")
+        os._exit(0)
+    except LedgerError as error:
+        os._exit(3 if "another thread was using the session with key 'k'" in str(error) else 4)
+
+other = threading.Thread(target=use)
+other.start()
+inside.wait()
+print(child())
+done.set()
+other.join()
+print(child())
+with session._lock:  # of the thread that forks, which lives on in the child
+    print(child())
+"""
+    assert python(code, path) == ["3", otherwise, otherwise]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's list of open files")
+def test_the_child_of_a_fork_has_no_file_of_its_parents_ledger_open(path):
+    """Also where not all was read that a statement found: SQLite would trust in locks that the child does not have."""
+    code = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+ledger = Ledger.open(sys.argv[1])
+for number in range(3):
+    ledger.charge(PureDP(0.125), "before")
+with ledger.store.reading():
+    found = ledger.store.execute("SELECT id FROM entries ORDER BY id")
+    print(found.fetchone()[0])
+pid = os.fork()
+if not pid:
+    names = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name.isdigit()
+             if os.path.lexists(f"/proc/self/fd/{name}")]
+    print(sum(name.startswith(sys.argv[1]) for name in names), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    assert python(code, path) == ["1", "0"]

@@ -3,8 +3,11 @@
 What every database promises is in `test_ledger_store`.
 """
 
+import os
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -65,6 +68,16 @@ def test_no_password_is_ever_shown(postgres, schema, url):
         said.append(str(error.value))
     assert not [text for text in said if postgres.password in text or wrong in text or "\n" in text]
     assert all("ledger postgresql://" in text for text in said[2:])
+
+
+def test_an_address_is_one_ledger_whatever_the_users_environment_says(url):
+    with Ledger.open(url) as ledger:
+        ledger.charge(PureDP(0.25), "mine")
+    code = "import sys; from qrelease.privacy.ledger import Ledger; print(Ledger.open(sys.argv[1]).spent)"
+    elsewhere = {"PGHOST": "203.0.113.1", "PGHOSTADDR": "203.0.113.1", "PGPORT": "1", "PGDATABASE": "other"}
+    command = [sys.executable, "-c", code, url]
+    done = subprocess.run(command, env=os.environ | elsewhere, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "epsilon=0.25\n", done.stderr
 
 
 # What is refused

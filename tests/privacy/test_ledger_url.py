@@ -66,4 +66,31 @@ def test_messages_lose_their_passwords():
 def test_a_new_ledger_is_called_by_its_schema_or_its_database():
     assert LedgerUrl.of("postgresql://h/people").dataset == "people"
     assert LedgerUrl.of("postgresql://h/d?schema=towns").dataset == "towns"
-    assert LedgerUrl.of("postgresql://h").dataset == "qrelease"
+    assert LedgerUrl.of("postgresql://h?dbname=d").dataset == "qrelease"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "postgresql://h",
+        "postgresql://u@h:1/?schema=people",
+        "postgresql://h?dbname=",
+        "postgresql:///d",
+        "postgresql://u@/d?schema=people",
+        "postgresql://:5432/d",
+        "postgresql://a,/d",
+        "postgresql://h/d?dbname=",
+        "postgresql://h/d?host=",
+        "postgresql://?host=h&schema=people",
+        "postgresql://",
+    ],
+)
+def test_an_address_leaves_neither_the_server_nor_the_database_to_the_users_settings(place):
+    """libpq would take a database of the user's name, and the server from PGHOST: a whole budget for each user."""
+    with pytest.raises(InvalidInput, match="names its server and its database"):
+        LedgerUrl.of(place)
+
+
+@pytest.mark.parametrize("place", ["postgresql://?host=h&dbname=d", "postgresql://h?dbname=d", "postgresql://[::1]/d"])
+def test_the_server_and_the_database_may_be_parameters(place):
+    assert str(LedgerUrl.of(place)) == place

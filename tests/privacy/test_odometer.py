@@ -1,6 +1,7 @@
 """Odometers: what was spent at any time, and runs along which a bound at a fixed time fails."""
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -70,3 +71,13 @@ def test_an_odometer_holds_along_a_run_where_a_fixed_time_bound_does_not() -> No
     crossed = np.mean((loss > bound).any(axis=1))
     assert crossed <= slack
     assert np.mean((loss > fixed).any(axis=1)) > 3 * slack
+
+
+def test_what_was_spent_is_read_without_a_lock_that_a_thread_lost_at_a_fork_may_have() -> None:
+    odometer, read = Odometer(1e-6, ZCDP(0.1)), list[object]()
+    odometer.spend(PureDP(0.5))
+    with odometer._lock:
+        reader = threading.Thread(target=lambda: read.append(odometer.spent), daemon=True)
+        reader.start()
+        reader.join(20)
+        assert read == [PureDP(0.5)]

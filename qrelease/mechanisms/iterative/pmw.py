@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 import math
-import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, final
@@ -50,6 +50,7 @@ from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import NumericSparse
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.journals import Journal
+from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.queries.canonical import canonical
 from qrelease.queries.workload import Group, Workload, single
 
@@ -206,10 +207,15 @@ class PMWSession:
         (self._exact,) = private.exact(Workload.marginals(self._domain, [self._domain.names]))
         self._resumed = resumed
         self._closed = False
-        self._lock = threading.Lock()
+        self._session_lock = SessionLock(self.key)
         self.insecure = insecure or is_insecure(private.entropy)
         for entry in entries:
             self._replay(entry)
+
+    @property
+    def _lock(self) -> AbstractContextManager[object]:
+        """One thread at a time."""
+        return self._session_lock.lock
 
     @property
     def synopsis(self) -> Dual:

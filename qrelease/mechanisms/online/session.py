@@ -35,9 +35,8 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, final
@@ -63,6 +62,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import Tally, after, remaining, spent
 from qrelease.privacy.journals import SharedJournal
+from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.numeric import NumericQuestion
@@ -224,12 +224,17 @@ class OnlineSession:
         self._state = SessionState(self.domain, private.neighbours, self._cap, *terms)
         self._reader = QueryReader(self.domain)
         self._closed = self._together = False
-        self._lock = threading.RLock()
+        self._session_lock = SessionLock(self.key)
         self._replayed = journal.length - len(entries)
         self._replay(entries)
         self.catch_up()
         while not self._state.records:
             self._deliver(self._find_or_buy(None, None)[0], None)
+
+    @property
+    def _lock(self) -> AbstractContextManager[object]:
+        """One thread at a time."""
+        return self._session_lock.lock
 
     # What it is asked
 
