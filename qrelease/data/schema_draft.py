@@ -26,6 +26,7 @@ from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
+from qrelease.data.grids import MAX_POINTS
 from qrelease.data.person import Person
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
@@ -45,6 +46,7 @@ _MIN_RECORDS_OF_NAMES = (
 )
 _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
+_TENTH = Fraction(1, 10)
 _DECIMALS = 4
 _WHOSE = "it says whose the records are: see [person]"
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
@@ -405,9 +407,14 @@ def _propose_moments(entry: Table, column: _Column) -> int:
 
 
 def _decimals(column: _Column, span: Fraction) -> Fraction:
-    """The unit of the last decimal that occurs, but no finer than a part in 10 000 to 100 000 of the span."""
+    """The unit of the last decimal that occurs, but no finer than a part in 10 000 to 100 000 of the span.
+
+    A grid of whole numbers takes no fraction: where one occurs the unit is a tenth at most, if a grid can be so fine.
+    """
     found = max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
-    return max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
+    unit = max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
+    farthest = 2 * Fraction(max(abs(column.low), abs(column.high)) + 1)  # limits are rounded outwards from these
+    return min(unit, _TENTH) if found > 0 and 2 * farthest <= MAX_POINTS * _TENTH else unit
 
 
 def _toml(number: Fraction) -> int | float:

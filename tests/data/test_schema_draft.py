@@ -127,3 +127,14 @@ def test_draft_of_a_parquet_file(tmp_path):
 def test_draft_of_nothing_usable(write):
     with pytest.raises(InvalidInput, match="no column to draft a schema from: - 'a': it holds no value"):
         draft(write("a,\n?,\n", "d.csv"))
+
+
+@pytest.mark.parametrize("scale", [1, 10_000, 1_000_000_000])
+def test_a_draft_to_be_learned_takes_the_amounts_that_it_was_drafted_from(write, scale):
+    pays = [f"{(37 + i * i % 991) * scale + i / 400:.2f}" for i in range(400)]
+    text = reviewed(draft(write("\n".join(["pay", *pays]), "pay.csv"), learn=True))
+    domain = load(write(text), undecided=True)
+    table = Table.read(write("\n".join(["pay", *pays]), "pay.csv"), domain)
+    assert len(table) == len(pays)
+    grid = domain.attributes[0].grid
+    assert [float(grid.value(int(c))) for c in table.columns[0]] == pytest.approx([float(p) for p in pays], abs=0.051)
