@@ -74,6 +74,12 @@ Everything below was read from private data. Before any release a person must go
 - delete numbers of people and of documents: those that were not recognised look like any others here;
 then set its reviewed to true. Delete the entries of columns that are not to be released."""
 
+_MANY_RECORDS = """\
+Where a person may have several records, say whose they are, or somebody with g records has g times the epsilon:
+    [person]
+    column = "the column that tells persons apart, which gets no entry of its own"
+    at_most = 5""".splitlines()
+
 _WITH_A_LIST = """\
 A column of texts with a public list of codes, such as municipalities, can be added, with the file of that list:
     [[attribute]]
@@ -198,7 +204,8 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None, person: P
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
     listed = _WITH_A_LIST if _TOO_MANY in left_out.values() else []
-    for line in [*head, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
+    several = [] if person is not None else ["", *_MANY_RECORDS]
+    for line in [*head, *several, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
         document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
     document.add(tomlkit.nl())
     if person is not None:
