@@ -1,6 +1,7 @@
 """What a schema learned from the records loses against one that the public knew, and against plainer ways to make one.
 
-    python -m benchmarks.learning [--data DIR] [--table NAME ...] [--epsilon E ...] [--quick] [--shares] [--json]
+    python -m benchmarks.learning [--data DIR] [--table NAME ...] [--epsilon E ...] [--persons M] [--quick] [--shares]
+                                  [--json]
 
 Tables: adult, the bundled one, with its four columns of numbers as they are; and, from DIR/raw, flights (delays, times
 and distances as they are, carriers and destinations that nobody listed) and rwm5yr (visits to doctors, incomes).
@@ -19,6 +20,8 @@ deviations; `ranges`, the mean error of 500 random two-way ranges on raw values,
 the mean L1 distance of 60 three-way marginals over a common binning (16 bins of as many true records, categories of at
 least 0.2 %); and of learned categories the share of records in those kept, beside what the optimal rule expects.
 
+--persons  the unit is a person of at most M records: in flights an aircraft, in rwm5yr a patient. Noise of `quantiles`
+           and `privtree` is then for all of them. Errors are against all records, with and without a person
 --shares   the learned schema alone, with other parts of ε for the learning
 --quick    adult at ε = 1, in seven columns
 
@@ -42,6 +45,7 @@ from qrelease.apps.cli.mechanisms import mechanism_of
 from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.bundled import ADULT_CSV, ADULT_SCHEMA
 from qrelease.data.domain import Domain
+from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.mechanisms.auto import Auto
@@ -64,6 +68,7 @@ FINE = 16
 RANGES = 500
 TRIPLES = 60
 RARE = 0.002
+PERSONS = {"flights": "tailnum", "rwm5yr": "id"}
 
 Ints = npt.NDArray[np.int64]
 
@@ -139,6 +144,11 @@ def fine(table: Table) -> list[Ints]:
     return found
 
 
+def completed(table: Table, attributes: Sequence[Attribute]) -> Domain:
+    """The domain of these attributes, of the same unit."""
+    return Domain(tuple(attributes), person=table.domain.person)
+
+
 def perfect(table: Table, *, width: bool = False) -> Domain:
     """What the rules of learning make of exact counts; or even bins."""
     made = []
@@ -152,7 +162,7 @@ def perfect(table: Table, *, width: bool = False) -> Domain:
             size = attribute.grid.size
             cuts = [size * i // BINS for i in range(BINS + 1)] if width else exact_cuts(codes[codes >= 0], size)
             made.append(binned(attribute, cuts))
-    return Domain(tuple(made))
+    return completed(table, made)
 
 
 def binned(attribute: Attribute, cuts: Sequence[int]) -> Attribute:
@@ -205,12 +215,14 @@ def drawn_bins(table: Table, rule: Any, epsilon: float, seed: int) -> Domain:
     rng = np.random.default_rng(seed)
     known = perfect(table)
     open_ = [a for a in table.domain if a.undecided]
-    found = []
+    found: list[Attribute] = []
+    if table.domain.person is not None:
+        epsilon /= table.domain.person.at_most
     for attribute, codes, given in zip(table.domain, fine(table), known, strict=True):
         if attribute in open_ and attribute.grid is not None:
             given = binned(attribute, rule(codes[codes >= 0], attribute.grid.size, epsilon / len(open_), rng))
         found.append(given)
-    return Domain(tuple(found))
+    return completed(table, found)
 
 
 class Judge:
@@ -311,17 +323,20 @@ def ran(
     line: dict[str, Any] = {"schema": schema, "epsilon": epsilon, "share": share if schema == "learned" else None}
     cost: ApproxDP = whole if schema in ("perfect", "equal") else rest
     if schema == "learned":
-        ledger = Ledger.open(None, whole, dataset="benchmark")
+        ledger = Ledger.open(None, whole, dataset="benchmark", person=table.person_column)
         part = first if table.texts else type(first)(first.epsilon, 0.0)
         domain = Curator(table, ledger, Entropy.insecure(seed)).learn(part).domain
-        line |= kept_shares(table, domain, epsilon, share)
+        if table.domain.person is None:
+            line |= kept_shares(table, domain, epsilon, share)
     elif schema in ("perfect", "equal"):
         domain = perfect(table, width=schema == "equal")
     else:
         domain = drawn_bins(table, quantile_cuts if schema == "quantiles" else privtree_cuts, first.epsilon, seed)
     line["learning s"] = perf_counter() - begun
     viewed = table.viewed(domain)
-    curator = Curator(viewed, Ledger.open(None, whole, dataset="benchmark"), Entropy.insecure(seed + 1))
+    curator = Curator(
+        viewed, Ledger.open(None, whole, dataset="benchmark", person=table.person_column), Entropy.insecure(seed + 1)
+    )
     release = curator.release(
         Auto(table=True) if mechanism == "auto" else mechanism_of(mechanism), Workload.marginals(domain, 2), cost
     )
@@ -335,6 +350,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", action="append", choices=["adult", "flights", "rwm5yr"])
     parser.add_argument("--epsilon", action="append", type=float)
     parser.add_argument("--schema", action="append", choices=SCHEMAS)
+    parser.add_argument("--persons", type=int, metavar="M")
     parser.add_argument("--mechanism", default="auto")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--shares", action="store_true")
@@ -348,8 +364,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         path, domain = (
             adult(arguments.quick) if name == "adult" else {"flights": flights, "rwm5yr": rwm5yr}[name](arguments.data)
         )
-        table = Table.read(path, domain)
-        judge = Judge(table)
+        judge = Judge(table := Table.read(path, domain))
+        if arguments.persons:
+            if name not in PERSONS:
+                parser.error(f"{name} has one record a person")
+            table = Table.read(path, replace(domain, person=Person(PERSONS[name], arguments.persons, ("", "NA"))))
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
             parts = SHARES if arguments.shares else (learning.learning_share(table.domain),)

@@ -6,8 +6,10 @@
 
 A charge is a commit with its fsync, so the figures are those of the disk that FOLDER is on (the temporary folder by
 default). `reference` is the figure asked for and `ratio` is value / reference: at least 1 for a rate, at most 1 for a
-slowdown. PostgreSQL is a server of the benchmark's own on this machine, with fsync; where there is none, its lines are
-missing.
+slowdown. `--rates` says what the disk does beside it, before and after: how often a second a page of 8 KiB in the midst
+of a file is written and synchronised by one process, as a database's log is. A commit by one process cannot be faster;
+those of several processes, where they wait for the disk together, can. PostgreSQL is a server of the benchmark's own on
+this machine, with fsync; where there is none, its lines are missing.
 """
 
 import argparse
@@ -125,8 +127,8 @@ def together(place: str, name: str = "", processes: int = 4, each: int = 1000, a
 
 def databases(folder: Path, disk: Path | None) -> list[Row]:
     """The same charges on a file and on a server, which is on this machine too, and on this disk."""
-    rows: list[Row] = []
     asked = 300.0
+    rows = [synced(folder, "before", asked)]
     with running(disk) as server:
         for name, place in {
             "SQLite": str(folder / "side.ledger"),
@@ -136,7 +138,20 @@ def databases(folder: Path, disk: Path | None) -> list[Row]:
                 with Ledger.open(place, TOTAL) as ledger:
                     rows.append(Row(f"durable charge, {name}", rate(charging(ledger)), "charges/s", asked))
                 rows += together(f"{place}_4", f", {name}", asked=asked)
-    return rows
+    return [*rows, synced(folder, "after", asked)]
+
+
+def synced(folder: Path, when: str, asked: float) -> Row:
+    """What the disk allows a process that waits for it each time."""
+    with open(folder / "synced", "w+b", buffering=0) as file:
+        file.write(bytes(1 << 20))
+        os.fsync(file.fileno())
+
+        def page() -> None:
+            os.pwrite(file.fileno(), bytes(8192), 1 << 19)
+            os.fdatasync(file.fileno())
+
+        return Row(f"page written and synchronised, {when}", rate(page, 300), "pages/s", asked)
 
 
 def killed(kills: int) -> None:

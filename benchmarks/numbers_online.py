@@ -1,6 +1,6 @@
 """What a session of `Online` spends on random questions about numbers by group, beside one at a time with a cache.
 
-    python -m benchmarks.numbers_online [--quick] [--json] [--data DIR] [--questions 5000]
+    python -m benchmarks.numbers_online [--quick] [--json] [--data DIR] [--questions 5000] [--kind pure]
 
 Tables: adult, the bundled one, and, from DIR/raw, flights. Questions: sum, mean, variance, median, share and count, of
 one column of numbers, by up to two columns, under up to one condition; α = .02 of the records, β = .001, add-remove.
@@ -164,13 +164,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one object a line instead of a table")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where raw/flights.csv.gz is")
     parser.add_argument("--questions", type=int, default=5000)
+    parser.add_argument("--kind", choices=[*CAPS], help="this kind of cap alone")
     arguments = parser.parse_args()
     print("INSECURE: the noise is from fixed seeds, to be repeated", file=sys.stderr)
     asked = 200 if arguments.quick else arguments.questions
     tables = {"flights": flights(arguments.data)} if arguments.data else {"adult": adult()}
     for name, table in tables.items():
         texts = questions(table.domain, asked, seed=22)
-        for kind in CAPS:
+        for kind in [arguments.kind] if arguments.kind else CAPS:
             row = run(name, table, texts, kind)
             if arguments.json:
                 print(json.dumps({"name": "numbers_online", **row}), flush=True)

@@ -1,6 +1,6 @@
 """The server under load and under fire: rates, latencies, and whether every answer has its charge after kill -9.
 
-    python -m benchmarks.server [--phases paid,free,storm,fire] [--clients 64] [--workers 2] [--requests 100000]
+    python -m benchmarks.server [--phases paid,paused,free,storm,fire] [--clients 64] [--workers 2] [--requests 100000]
                                 [--kills 300] [--servers 5] [--json]
 
 A table of 100 000 records, made up; all clients and the server share this machine's cores. Phases:
@@ -10,6 +10,7 @@ A table of 100 000 records, made up; all clients and the server share this machi
            that lasts for 160 queries, until a synopsis is due, so of several servers; in closed loops, where many
            clients wait for each other, and by clients that pause before they ask, about a hundred times a second all
            together
+    paused of these the clients that pause alone
     free   answers that are cached
     storm  clients of eight analysts whose budgets end, and so does the server's, with repeats under old keys, on a
            universe that is too large for a synopsis
@@ -405,8 +406,9 @@ class Rows(dict[str, dict[str, Any]]):
 async def bench(arguments: argparse.Namespace) -> Rows:
     found = Rows(printed=not arguments.json)
     workers, most, requests = arguments.workers, arguments.clients, arguments.requests
-    if "paid" in arguments.phases:
-        for clients, pause in ((1, 0.0), (8, PAUSE), (8, 0.0), (most, 0.0)):
+    if {"paid", "paused"} & {*arguments.phases}:
+        others = ((1, 0.0), (8, 0.0), (most, 0.0)) if "paid" in arguments.phases else ()
+        for clients, pause in ((8, PAUSE), *others):
             name = f"paid, {clients} clients{' that pause' if pause else ''}"
             found[name] = await paid(1, requests // 20, 12, workers, clients, pause)
             found[f"{name}, with a hypothesis"] = await paid(arguments.servers, PAID, 8, workers, clients, pause)

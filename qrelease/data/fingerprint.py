@@ -19,10 +19,10 @@ import numpy.typing as npt
 from qrelease._util import memory
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
+from qrelease.data.mixing import mixed
 
 _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in the cache
 _BLOCKS_MAPPED: Final = 1 << 11  # after which what was read of mapped files is let go of
-_MIX_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64 (Steele, Lea and Flood, 2014)
 
 
 def fingerprint(
@@ -88,14 +88,6 @@ def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> i
             hashed += np.multiply(codes, multiplier, dtype=np.uint64, casting="unsafe")
         total += int(mixed(hashed).sum(dtype=np.uint64))
     return total % 2**64
-
-
-def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Each word mixed as SplitMix64 does, (n,): equal words alone give equal ones, and any bit changes all of them."""
-    for shift, factor in zip((30, 27), _MIX_FACTORS, strict=True):
-        words = words ^ (words >> np.uint64(shift))
-        words *= np.uint64(factor)
-    return words ^ (words >> np.uint64(31))
 
 
 def _spelled(attribute: Attribute) -> list[tuple[str, object]]:

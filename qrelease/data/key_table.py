@@ -22,18 +22,22 @@ class KeyTable:
         self._keys, self._places = _slots(_FEWEST)
         self._codes = np.empty(_FEWEST, np.int64)  # by place
 
-    def codes(self, keys: npt.NDArray[np.int64], code: Callable[[int, int], int]) -> npt.NDArray[np.int64]:
+    def codes(
+        self,
+        keys: npt.NDArray[np.int64],
+        new_codes: Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.int64]],
+    ) -> npt.NDArray[np.int64]:
         """The codes of keys, (n,).
 
-        code  gives the code of a key that is new, from its position and itself; asked in the order of the positions
+        new_codes  gives the codes of all keys that are new, from their positions, in order, and themselves
         """
         self._make_room(len(keys))
         found, firsts = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         new = key_places(read_only(keys, np.int64), self._keys, self._places, self._count, found, firsts)
         positions = firsts[:new]
-        for position, key in zip(positions.tolist(), keys[positions].tolist(), strict=True):
-            self._codes[self._count] = code(position, key)
-            self._count += 1
+        if new:
+            self._codes[self._count : self._count + new] = new_codes(positions, keys[positions])
+            self._count += new
         return self._codes[found]
 
     def _make_room(self, more: int) -> None:

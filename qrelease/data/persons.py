@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes, Mask
-from qrelease.data.fingerprint import mixed
 from qrelease.data.key_table import KeyTable
+from qrelease.data.mixing import mixed
 from qrelease.data.person import Person
-from qrelease.data.sources.kernels import order_within
+from qrelease.data.sources.kernels import drawn_places
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
@@ -148,33 +148,18 @@ def _drawn_places(
 ) -> npt.NDArray[np.int64]:
     """The place of some records in the order of their hashes, (k,), from 0: among those of the same person.
 
-    rows  all records of some persons
+    rows  all records of some persons, in order
     """
-    codes = persons.codes
-    hashed = mixed(mixed(persons.digests[:, 0] ^ _word(key, "person")) ^ persons.digests[:, 1])[codes[rows]]
+    whose = persons.codes[rows] if len(rows) < len(persons) else persons.codes
+    hashed = mixed(mixed(persons.digests[:, 0] ^ _word(key, "person")) ^ persons.digests[:, 1])[whose]
     for name, column in named:
-        hashed += np.multiply(column[rows], _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
-    hashed = mixed(hashed)
-    hashed = mixed(hashed + equal_ranks(hashed, codes[rows]) * (_word(key, "rank") | np.uint64(1)))
-    order = _by_person(hashed, codes[rows])
-    places = np.empty(len(rows), np.int64)
-    places[order] = _places(codes[rows][order])
+        some = column[rows] if len(rows) < len(persons) else column
+        hashed += np.multiply(some, _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
+    records, places = np.bincount(whose, minlength=1), np.empty(len(rows), np.int64)
+    drawn_places(
+        mixed(hashed), whose.astype(np.int64), np.cumsum(records) - records, _word(key, "rank") | np.uint64(1), places
+    )
     return places
-
-
-def equal_ranks(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """How many earlier values of the same person are equal to each, (n,): whatever values others have."""
-    order = _by_person(values, whose)
-    ranks = np.empty(len(values), np.uint64)
-    ranks[order] = _places(whose[order], values[order])
-    return ranks
-
-
-def _by_person(values: npt.NDArray[np.uint64], whose: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The order of the values by person, and of each person by value; equal ones stay in theirs."""
-    records, order = np.bincount(whose, minlength=1), np.empty(len(values), np.int64)
-    order_within(values, whose.astype(np.int64), np.cumsum(records) - records, order)
-    return order
 
 
 def _places(*ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -207,8 +192,13 @@ class PersonReader(dict[str, int]):
         self._texts: dict[tuple[str, str], str] = {}
         self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
         self._whole = KeyTable()
+        # Whole numbers are written down as texts only where there are others beside them, which may be the same.
+        self._unwritten: list[npt.NDArray[np.int64]] = []
 
     def __missing__(self, text: str) -> int:
+        if self._unwritten:
+            self._write_down()
+            return self[text]
         column = self._person.column
         try:
             stands_for = person_identity(text)
@@ -251,13 +241,23 @@ class PersonReader(dict[str, int]):
         if keys.dtype.kind not in "iu" or np.any((keys >= _MAX_EXACT) | (keys <= -_MAX_EXACT)):
             return self.codes(keys.tolist(), where)
 
-        def code(position: int, key: int) -> int:
-            try:
-                return self[str(key)]
-            except InvalidInput as error:
-                raise InvalidInput(f"{where(position)}: {error}") from None
+        def new_codes(positions: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+            if self._texts or any(kind == "number" for kind, _ in self._marks):
+                return self.codes(map(str, new.tolist()), lambda place: where(int(positions[place])))
+            self._unwritten.append(new)
+            return np.arange(self._count - len(new), self._count)
 
-        return self._whole.codes(keys.astype(np.int64), code)
+        return self._whole.codes(keys.astype(np.int64), new_codes)
+
+    @property
+    def _count(self) -> int:
+        return len(self._texts) + sum(map(len, self._unwritten))
+
+    def _write_down(self) -> None:
+        pieces, self._unwritten = self._unwritten, []
+        for piece in pieces:
+            for key in piece.tolist():
+                self.__missing__(str(key))
 
     def _read(
         self, code: Callable[[Any], int], keys: Iterable[Any], where: Callable[[int], str]
@@ -282,11 +282,14 @@ class PersonReader(dict[str, int]):
 
     def texts(self) -> list[str]:
         """By the number of a person, how the key is spelled."""
+        self._write_down()
         return [*self._texts.values()]
 
     def digests(self) -> npt.NDArray[np.uint64]:
         """By the number of a person, 128 bits that depend on what the key stands for alone, (persons, 2)."""
-        words = (blake2b(repr(stands_for).encode(), digest_size=16).digest() for stands_for in self._texts)
+        words = [blake2b(repr(stands_for).encode(), digest_size=16).digest() for stands_for in self._texts]
+        for piece in self._unwritten:
+            words += [blake2b(_whole_identity(key), digest_size=16).digest() for key in piece.tolist()]
         return np.frombuffer(b"".join(words), "<u8").astype(np.uint64).reshape(-1, 2)
 
 
@@ -360,6 +363,13 @@ def rounded_key(text: str) -> tuple[str, str]:
     if isinstance(means, datetime):
         return "moment", means.isoformat()
     return person_identity(repr(means) if isinstance(means, float) else stripped)
+
+
+def _whole_identity(key: int) -> bytes:
+    """The `repr` of what a whole number stands for, sooner."""
+    if key % 10:
+        return b"('number', '%de0')" % key
+    return repr(person_identity(str(key))).encode()
 
 
 def _number(negative: bool, digits: str, exponent: int | str) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def check_size(
     ahead    as in `memory.check`
     """
     cells = domain.size
-    advice = "release fewer columns (--columns), use coarser bins, or take --mechanism records, with a --delta"
+    advice = "release fewer columns (--columns), use coarser bins, or take --mechanism records"
     if cells > MAX_HISTOGRAM_CELLS:
         raise TooLarge(
             f"the universe has {readable(cells)} cells and a histogram holds at most {MAX_HISTOGRAM_CELLS:,}; {advice}"

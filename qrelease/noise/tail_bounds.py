@@ -40,6 +40,26 @@ def laplace_sums(counts: Mapping[int, int], beta: float) -> float:
     return _least(surplus, 4 * math.sqrt(float(m.max())) + 8)
 
 
+def laplace_averages(squares: Floats, largest: Floats, counts: Floats, beta: float) -> float:
+    """t, in units of b: with probability 1 - β no query of a class is off by more than t b.
+
+    squares  (k,) the sum of the squared weights that k kinds of queries give to noises of scale b
+    largest  (k,) no weight of a kind is larger
+    counts   (k,) how many queries are of each kind
+
+    A noise of weight w has E e^(hwY) = 1/(1 - h²w²), and -ln(1 - x)/x grows with x: so Σ -ln(1 - h²w²) is at most that
+    of squares/largest² noises which all have the largest weight, which is the case of `laplace_sums`.
+    """
+    m, logs = squares / largest**2, np.log(2 * counts)
+
+    def surplus(t: float) -> float:
+        far = t / largest
+        h = (np.sqrt(m * m + far * far) - m) / far
+        return float(special.logsumexp(logs - m * np.log1p(-h * h) - h * far)) - math.log(beta)
+
+    return _least(surplus, 4 * math.sqrt(float(squares.max())) + 8)
+
+
 def laplace_norm(cells: int, beta: float) -> float:
     """t, in units of b: with probability 1 - β no query with entries in [0, 1] is off by more than t b.
 

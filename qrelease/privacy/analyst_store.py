@@ -82,8 +82,8 @@ def add(store: Store, name: str, token: str, budget: str, tally: str) -> None:
         store.add_tables("analysts")
     count = len(analysts(store)) + 1 if store.execute(_REGISTRY).fetchone() else 1
     row = AnalystRow(count, name, token, budget, tally)
-    store.execute(_ADD, (*row, row_digest(*row)))
-    store.execute(_SET_REGISTRY, (count, row_digest(count)))
+    store.change(_ADD, (*row, row_digest(*row)))
+    store.change(_SET_REGISTRY, (count, row_digest(count)))
 
 
 def replace(store: Store, found: AnalystRow, row: AnalystRow) -> bool:
@@ -109,7 +109,7 @@ def requests(store: Store, analyst: AnalystRow, first: int, count: int) -> list[
 def add_request(store: Store, analyst: AnalystRow, row: RequestRow) -> AnalystRow:
     """Append a request; returns the row of the analyst that counts it, not put yet."""
     last = _link(analyst.last, analyst.id, row)
-    store.execute(_ADD_REQUEST, (analyst.id, *row, last))
+    store.change(_ADD_REQUEST, (analyst.id, *row, last))
     stored = analyst.stored + len(row.key) + len(row.request.encode()) + len(row.response)
     return analyst._replace(requests=row.number, stored=stored, last=last)
 

@@ -63,7 +63,7 @@ def note(store: Store, entry: int, session: int, time: str, rows: TableDigests |
         return
     record = Record(count + 1, entry, session, time, *named)
     chained = row_digest(last, *record)
-    store.execute(_ADD, (*record, chained))
+    store.change(_ADD, (*record, chained))
     _set_key(store, secret, record.number, chained)
 
 
@@ -77,7 +77,7 @@ def _counted(store: Store) -> tuple[bytes, int, str]:
 
 
 def _set_key(store: Store, secret: bytes, count: int, last: str) -> None:
-    store.execute(_SET_KEY, (secret, count, last, _bound(secret, count, last)))
+    store.change(_SET_KEY, (secret, count, last, _bound(secret, count, last)))
 
 
 def _bound(secret: bytes, count: int, last: str) -> str:

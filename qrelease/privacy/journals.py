@@ -96,9 +96,13 @@ class SharedJournal:
 
     def read(self) -> list[bytes]:
         """What others wrote down since the last look, in order; at first everything."""
-        inside = self.inside
-        with self._ledger.store.reading():
-            return self._news(inside)
+        inside, looked = self.inside, (self._length, self._last)
+        try:
+            with self._ledger.store.reading():
+                return self._news(inside)
+        except BaseException:
+            self._length, self._last = looked  # what was seen may not be durable
+            raise
 
     @contextmanager
     def writing(self) -> Iterator[list[bytes]]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from qrelease._util.durable import file_identity, sync_folder
 from qrelease.errors import LedgerError
@@ -29,6 +29,7 @@ _FORMAT_WITHOUT_FINGERPRINTS = 4  # the version that has all but these
 _LOG_PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `LedgerFile.hurry` makes room for
 _PATIENCE = 1.0  # seconds for those who read the file as it was before, or take the log over themselves
 
+_HEAD = f"SELECT {', '.join(Head._fields)}, digest FROM head"  # noqa: S608
 _PRAGMAS = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT_WITHOUT_FINGERPRINTS}"
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
 _HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE name = ?"
@@ -202,6 +203,16 @@ class LedgerFile:
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         """One statement of a sibling module's, inside a transaction."""
         return self._live().execute(statement, values)
+
+    def change(self, statement: str, values: tuple[object, ...]) -> None:
+        """A statement that changes one row."""
+        if self.execute(statement, values).rowcount != 1:
+            raise damaged(None if self.path is None else str(self.path))
+
+    def head_row(self) -> tuple[Any, ...] | None:
+        """The row of the running state, and its digest; inside a transaction."""
+        row: tuple[Any, ...] | None = self.execute(_HEAD).fetchone()
+        return row
 
     def add_tables(self, kind: str) -> None:
         """The tables of that kind, if they are not there.

@@ -9,6 +9,13 @@ SERIALIZABLE would want it. A transaction that reads is REPEATABLE READ: one sna
 transaction that writes looks at both, behind its lock, and is refused. Where the server waits for a synchronous
 stand-in, and gave up waiting, it says so in a warning: that is an unknown outcome, not a durable one.
 
+**Together.** The disk is waited for without the lock, or hosts would wait for it one after the other. A COMMIT with
+`synchronous_commit` off gives the lock back, and in the same message a change of the row of `clients` that nobody else
+changes is committed with it on; the log is durable in its order, so that is durable only after the first, and the
+server writes the log for all who wait at once. A transaction is over with the second COMMIT. What another saw between
+the two may be forgotten, but with it what that other wrote; and one that only reads ends when the log is durable up to
+where it was when its snapshot was taken. Where a server has synchronous stand-ins, the lock is kept until they have it.
+
 **Unknown outcome.** Each connection has a random name, and its COMMIT goes with a row of `clients` that has the name
 and the number of the transaction. Where the answer to a COMMIT is lost, a new connection ends the old one on the
 server, takes the lock, behind which the old one is over, and looks whether that row has that number: it has, if and
@@ -52,6 +59,9 @@ RECONNECT_SECONDS: Final = 30.0
 STATEMENT_SECONDS: Final = 120
 """Seconds for one statement; a COMMIT waits for its synchronous stand-in as long as it takes."""
 
+_LATER_BYTES: Final = 1 << 16
+"""Of a value that is written: a longer one is sent at once, in binary."""
+
 _APPLICATION, _FORMAT = 0x71724C67, 5  # as in the header of a file
 _DURABLE = ("on", "remote_apply")
 
@@ -78,11 +88,34 @@ _DEFAULTS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_WRITE = """BEGIN ISOLATION LEVEL READ COMMITTED;
-    SELECT current_setting('fsync'), current_setting('synchronous_commit') FROM head WHERE one = 1 FOR UPDATE"""
-_COMMIT = """INSERT INTO clients VALUES ('{client}', {number}, now())
-    ON CONFLICT (client) DO UPDATE SET number = excluded.number, time = excluded.time; COMMIT"""
+_STANDBYS = "current_setting('synchronous_standby_names')"
+_HEAD = ", ".join([*Head._fields, "digest"])
+_KINDS = "SELECT kind FROM kinds"  # by itself, as its snapshot must be taken behind the lock
+# The end of the log after the snapshot is taken, so that all that is seen is before it.
+_END = "CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_insert_lsn() END"
+_BEGIN_READ = "; ".join(
+    [
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        f"SELECT {_STANDBYS}, {_END}, one, {_HEAD} FROM (SELECT) AS always LEFT JOIN head ON one = 1",  # noqa: S608
+        _KINDS,
+    ]
+)
+_SETTINGS = f"current_setting('fsync'), current_setting('synchronous_commit'), {_STANDBYS}"
+_BEGIN_WRITE = "; ".join(
+    [
+        "BEGIN ISOLATION LEVEL READ COMMITTED",
+        f"SELECT {_SETTINGS}, {_HEAD} FROM head WHERE one = 1 FOR UPDATE",  # noqa: S608
+        _KINDS,
+    ]
+)
+_IS_DURABLE = "SELECT pg_current_wal_flush_lsn() >= '{end}'"
+_NOTE = """INSERT INTO clients VALUES ('{client}', {number}, now())
+    ON CONFLICT (client) DO UPDATE SET number = excluded.number, time = excluded.time"""
+_COMMIT = f"{_NOTE}; COMMIT"
+_MARK = "UPDATE clients SET time = now() WHERE client = '{client}'"
+_COMMIT_TOGETHER = f"{_NOTE}; SET LOCAL synchronous_commit TO off; COMMIT; {_MARK}"
+_DONE = ["COMMIT"]
+_DONE_TOGETHER = ["SET", "COMMIT", "UPDATE 1"]
 _END_OLD = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 _FORGET_CLIENTS = "DELETE FROM clients WHERE time < now() - interval '7 days'"  # that wrote nothing more
 _FORK_ADVICE = "use it in a process that is started afresh, or fork outside of transactions"
@@ -108,7 +141,11 @@ class LedgerServer:
         self._client, self._number = "", 0
         self._inside = self._closed = self._known = False
         self._warned = False  # by the server, since the last COMMIT was sent
-        self._tables: set[str] = set()  # that are known to be in use
+        self._standbys = False  # whether the server waits for any, as of the last BEGIN
+        self._end: str | None = None  # of the log, after the snapshot of what reads
+        self._head: tuple[Any, ...] | None = None  # as it was at the last BEGIN
+        self._later: list[bytes] = []  # statements that go with the next
+        self._kinds: set[str] = set()  # of tables that are in use in this transaction
         ledger_guard.watch(self)
 
     @classmethod
@@ -168,7 +205,7 @@ class LedgerServer:
                 connection.execute("INSERT INTO kinds VALUES ('ledger')")
                 with self.guard.writing(True):
                     Store(self).fill(head, first)
-                self._commit(connection)
+                self._commit(connection, together=False)
 
     def close(self) -> None:
         """Close the connection; afterwards every use is a `LedgerError`. Closing twice is harmless."""
@@ -198,19 +235,45 @@ class LedgerServer:
 
     def has(self, table: str) -> bool:
         """Whether that table is in use; inside a transaction."""
-        if table not in self._tables:
-            found = self.execute("SELECT 1 FROM kinds WHERE kind = ?", (_KIND_OF[table],))
-            if found.fetchone():
-                self._tables.add(table)
-        return table in self._tables
+        self._live()
+        return _KIND_OF[table] in self._kinds
 
     def add_tables(self, kind: str) -> None:
         """From now on the tables of that kind are in use."""
-        self.execute("INSERT INTO kinds VALUES (?) ON CONFLICT (kind) DO NOTHING", (kind,))
+        if kind not in self._kinds:
+            self.change("INSERT INTO kinds VALUES (?)", (kind,))
+            self._kinds.add(kind)
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> Rows:
         """One statement, inside a transaction."""
-        return self._live().execute(_translated(statement), values, binary=True)
+        connection = self._live()
+        self._send_later(connection)
+        return connection.execute(_translated(statement), values, binary=True)
+
+    def change(self, statement: str, values: tuple[object, ...]) -> None:
+        """A statement that changes one row: sent with the next, or with the COMMIT, since each answer is waited for."""
+        import psycopg
+
+        connection = self._live()
+        if any(isinstance(value, bytes) and len(value) > _LATER_BYTES for value in values):
+            if self.execute(statement, values).rowcount != 1:
+                raise damaged(self.place)
+            return
+        cursor = psycopg.ClientCursor(connection)
+        text = cursor.mogrify(_translated(statement), values)
+        self._later.append(text.encode(connection.info.encoding))
+
+    def _send_later(self, connection: Connection) -> None:
+        if self._later:
+            statements, self._later = self._later, []
+            done = _statuses(connection.execute(b"; ".join(statements), prepare=False))
+            if not all(status.endswith(" 1") for status in done):
+                raise damaged(self.place)
+
+    def head_row(self) -> tuple[Any, ...] | None:
+        """The row of the running state as it was at the BEGIN, and its digest."""
+        self._live()
+        return self._head
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[None]:
@@ -222,20 +285,21 @@ class LedgerServer:
                     yield
                 self._live()  # after a fork meanwhile it is the parent's to end
                 if write:
-                    self._commit(connection)
+                    self._commit(connection, together=not self._standbys)
                 else:
-                    connection.execute("COMMIT")
+                    self._end_reading(connection)
 
     @contextmanager
     def _ended(self, connection: Connection, *, write: bool) -> Iterator[None]:
         """A transaction that is over afterwards, one way or the other."""
         process = os.getpid()
         self._inside = True
+        self._later.clear()
         try:
             yield
         except BaseException:
             self.undone += write
-            self._tables.clear()
+            self._later.clear()
             if process == os.getpid():
                 self._roll_back(connection)
             raise
@@ -268,33 +332,63 @@ class LedgerServer:
             connection.close()
             connection = self._live()
             cursor = connection.execute(statement, prepare=False)
+        cursor.nextset()
+        found = cursor.fetchone()
         if write:
-            cursor.nextset()
             try:
-                _check_durable(self._name, cursor.fetchone())
+                _check_durable(self._name, found)
             except LedgerError:
                 self._roll_back(connection)
                 raise
+            self._standbys, self._head = (bool(found[2]), found[3:]) if found else (True, None)
+        else:
+            found = found or ("", None, None)
+            self._standbys, self._end = bool(found[0]), found[1]
+            self._head = found[3:] if found[2] else None
+        cursor.nextset()
+        self._kinds = {kind for (kind,) in cursor}
         return connection
 
-    def _commit(self, connection: Connection) -> None:
+    def _end_reading(self, connection: Connection) -> None:
+        """What was seen is durable when it returns."""
+        import psycopg
+
+        if self._end is None:  # on a stand-in, which has only what is durable
+            connection.execute("COMMIT")
+            return
+        question = _IS_DURABLE.format(end=self._end).encode()
+        cursor = connection.execute(question + b"; COMMIT", prepare=False)
+        durable = cursor.fetchone() == (True,)
+        if not durable and not self._standbys:
+            # To commit something is the fastest way; it waits with those whose changes were seen.
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                note = _NOTE.format(client=self._client, number=self._number)
+                durable = connection.execute(note.encode(), prepare=False).statusmessage == "INSERT 0 1"
+        while not durable:
+            time.sleep(0.005)
+            durable = connection.execute(question, prepare=False).fetchone() == (True,)
+
+    def _commit(self, connection: Connection, *, together: bool) -> None:
         """Durable when it returns. What is not known to be carried out is looked for, see above."""
         import psycopg
 
         client = self._client
         self._number += 1
         number, self._warned = self._number, False
-        statement = _COMMIT.format(client=client, number=number)
+        statement = (_COMMIT_TOGETHER if together else _COMMIT).format(client=client, number=number)
+        wanted = _DONE_TOGETHER if together else _DONE
         if number == 1:
             statement = f"{_FORGET_CLIENTS}; {statement}"
+        changes, self._later = self._later, []
         try:
-            cursor = connection.execute(statement.encode(), prepare=False)
-            while cursor.nextset():
-                pass
-            if cursor.statusmessage == "COMMIT" and not self._warned:
+            done = _statuses(connection.execute(b"; ".join([*changes, statement.encode()]), prepare=False))
+            if done[-len(wanted) :] == wanted and not self._warned:
+                if not all(status.endswith(" 1") for status in done[: len(changes)]):
+                    raise damaged(self.place)
                 return
         except psycopg.Error as error:
-            if not _is_broken(error, connection):
+            over = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            if not over and not _is_broken(error, connection):
                 raise
         with suppress(psycopg.Error):
             connection.close()
@@ -429,6 +523,14 @@ def _is_broken(error: psycopg.Error, connection: Connection) -> bool:
 
     silent = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
     return connection.closed or silent or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+
+
+def _statuses(cursor: psycopg.Cursor[Any]) -> list[str]:
+    """What each of several statements did."""
+    done = [cursor.statusmessage or ""]
+    while cursor.nextset():
+        done.append(cursor.statusmessage or "")
+    return done
 
 
 def _check_durable(name: str, found: Any) -> None:

@@ -17,7 +17,6 @@ BUSY_SECONDS: Final = 60.0
 
 _JOURNAL_MARK = b"in the journal"  # what stands for the answer of a charge that has a journal
 
-_HEAD = "SELECT dataset, neighbours, total, tally, entries, answers, last, digest FROM head"
 _ADD_HEAD = "INSERT INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SET_HEAD = "UPDATE head SET tally = ?, entries = ?, answers = ?, last = ?, digest = ? WHERE one = 1"
 _SET_TOTAL = "UPDATE head SET total = ? WHERE one = 1"  # by itself: not every role of a server may raise it
@@ -91,6 +90,12 @@ class Database(Protocol):
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> Rows:
         """One statement, inside a transaction."""
 
+    def change(self, statement: str, values: tuple[object, ...]) -> None:
+        """A statement that changes one row, now or when the next is executed or the transaction ends."""
+
+    def head_row(self) -> tuple[Any, ...] | None:
+        """The values of `Head` and the digest, inside a transaction that has not changed them yet."""
+
     def has(self, table: str) -> bool:
         """Whether there is a table of that name, or, where all are made at once, whether it was ever used."""
 
@@ -151,6 +156,7 @@ class Store:
         self._changed: set[int] = set()
         self._raised = False
         self._seen = 0, ""  # the entries that were on disk, and the digest of the last; one object, for threads
+        self._noticed: tuple[int, str] | None = None  # the same in a transaction: on disk only when that is over
 
     @property
     def place(self) -> str | None:
@@ -186,7 +192,10 @@ class Store:
             yield
             return
         with self.database.transaction(write=False):
+            self._noticed = None
             yield
+            noticed = self._noticed
+        self._seen = noticed or self._seen
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -212,21 +221,20 @@ class Store:
         for charge in self._changed:
             if charge:
                 head = charge, *self._journals[charge]
-                self.execute(_SET_JOURNAL_HEAD, (*head, row_digest(*head)))
+                self.change(_SET_JOURNAL_HEAD, (*head, row_digest(*head)))
             elif self._head:
                 self._write_head(self._head)
 
     def _write_head(self, head: Head) -> None:
         if self._raised:
-            self.execute(_SET_TOTAL, (head.total,))
+            self.change(_SET_TOTAL, (head.total,))
         values = head.tally, head.entries, head.answers, head.last, row_digest(*head)
-        if self.execute(_SET_HEAD, values).rowcount != 1:
-            raise self.damaged()
+        self.change(_SET_HEAD, values)
 
     def fill(self, head: Head, first: Row) -> None:
         """The first rows of a new database."""
         head = self.add(head, first)
-        self.execute(_ADD_HEAD, (*head, row_digest(*head)))
+        self.change(_ADD_HEAD, (*head, row_digest(*head)))
 
     def head(self) -> Head:
         """The running state; inside a `writing` it is looked up once."""
@@ -236,7 +244,7 @@ class Store:
         return self._head
 
     def _found_head(self) -> Head:
-        found = self.execute(_HEAD).fetchone()
+        found = self.database.head_row()
         if not found or found[-1] != row_digest(*found[:-1]):
             raise self.damaged()
         head = Head(*found[:-1])
@@ -247,7 +255,7 @@ class Store:
                 f"{name_of(self.place)} has forgotten charges since it was opened: it was put back from a backup, or a"
                 " stand-in took over that did not have them; see docs/how-to/ledger.md"
             )
-        self._seen = head.entries, head.last
+        self._noticed = head.entries, head.last
         return head
 
     def _digest_of(self, entry: int) -> str | None:
@@ -264,7 +272,7 @@ class Store:
     def add(self, head: Head, row: Row) -> Head:
         """Append an entry; returns the head that counts it, not set yet."""
         chained = row_digest(head.last, *row)
-        self.execute(_ADD, (*row, chained))
+        self.change(_ADD, (*row, chained))
         return head._replace(entries=row.id, last=chained)
 
     def with_key(self, key: str) -> Row | None:
@@ -302,7 +310,7 @@ class Store:
 
     def add_answer(self, head: Head, entry: int, answer: bytes) -> Head:
         """Store the answer of an entry that has none; returns the head that counts it, not set yet."""
-        self.execute(_ADD_ANSWER, (entry, answer, sha256(answer).hexdigest()))
+        self.change(_ADD_ANSWER, (entry, answer, sha256(answer).hexdigest()))
         return head._replace(answers=head.answers + entry)
 
     def answered(self) -> set[int]:
@@ -339,7 +347,7 @@ class Store:
             # The head of the ledger knows of it: a journal that is lost is not taken for a new one.
             self.set_head(self.add_answer(self.head(), charge, _JOURNAL_MARK))
         chained = journal_digest(last, charge, number, entry)
-        self.execute(_ADD_TO_JOURNAL, (charge, number, entry, chained))
+        self.change(_ADD_TO_JOURNAL, (charge, number, entry, chained))
         self._journals[charge] = number, chained
         self._changed.add(charge)
         return True
@@ -373,6 +381,10 @@ class Store:
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> Rows:
         """One statement, inside a transaction."""
         return self.database.execute(statement, values)
+
+    def change(self, statement: str, values: tuple[object, ...]) -> None:
+        """A statement that changes one row, at the latest when the transaction ends; `LedgerError` if it does not."""
+        self.database.change(statement, values)
 
     def damaged(self) -> LedgerError:
         """The error for rows that are not what was written."""

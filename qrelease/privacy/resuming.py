@@ -186,7 +186,7 @@ class Draws:
             raise LedgerError(f"the release of the charge of {self.charge.time} was finished by another process")
         self._store.add_tables("draws")
         digest = self._digest(asked, drawn)
-        self._store.execute(_ADD, (self.charge.id, self._taken + 1, asked, drawn, digest))
+        self._store.change(_ADD, (self.charge.id, self._taken + 1, asked, drawn, digest))
         return drawn, digest
 
     def _digest(self, asked: str, drawn: bytes) -> str:

@@ -39,6 +39,11 @@ class Conjunctions:
         Whether the averages of such conjunctions belong to it that give each record a weight by its value in one of
         the columns (`CanonicalQuery.weighted_sets`): an answer that is linear in the noise is no further off than the
         furthest of what is averaged, so a synopsis that keeps an error on all conjunctions keeps it on them.
+    simple
+        Whether a column without order is asked for one value at a time, and an ordered one for a range of values or for
+        all but a range, whatever `ranges` says. Others are asked for any set of values.
+    among
+        Sets of columns, by position, of which a query's columns have to be in one; any columns, if there are none.
 
     Raises
     ------
@@ -55,13 +60,17 @@ class Conjunctions:
     order: int
     ranges: bool = False
     weighted: bool = False
+    simple: bool = False
+    among: tuple[Axes, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", whole("order", self.order, least=1))
 
     def to_json(self) -> dict[str, Any]:
         """The fields."""
-        return {"order": self.order, "ranges": self.ranges, **({"weighted": True} if self.weighted else {})}
+        flags = {name: True for name in ("weighted", "simple") if getattr(self, name)}
+        among = {"among": [list(s) for s in self.among]} if self.among else {}
+        return {"order": self.order, "ranges": self.ranges, **flags, **among}
 
     def contains(self, domain: Domain, asked: CanonicalQuery) -> bool:
         """Whether a query is one of the class.
@@ -78,25 +87,36 @@ class Conjunctions:
         bool
             True for a conjunction of at most `order` conditions, of ranges if the class has these alone.
         """
-        if len(asked.axes) > self.order:
+        if len(asked.axes) > self.order or not self._on(asked.axes):
             return False
         sets = asked.sets(domain)
         if sets is None:
             return self.weighted and self._averages(domain, asked)
-        return not self.ranges or all(
-            _is_range(s) or not domain.attributes[a].ordered for a, s in zip(asked.axes, sets, strict=True)
-        )
+        return all(self._admits(domain.attributes[a], s) for a, s in zip(asked.axes, sets, strict=True))
+
+    def _on(self, axes: Axes) -> bool:
+        """Whether queries of the class may be about all these columns."""
+        return not self.among or any(set(axes) <= set(s) for s in self.among)
+
+    def _admits(self, attribute: Attribute, admitted: Mask) -> bool:
+        """Whether a condition of the class may admit just these values of one column."""
+        if self.simple:
+            ends = int(np.count_nonzero(admitted != np.roll(admitted, 1)))
+            return ends == 2 if attribute.ordered else int(np.count_nonzero(admitted)) == 1
+        return not (self.ranges and attribute.ordered) or _is_range(admitted)
 
     def _averages(self, domain: Domain, asked: CanonicalQuery) -> bool:
         """Whether a query is an average of conjunctions of the class."""
         found = asked.weighted_sets(domain)
-        if found is None or not self.ranges:
+        if found is None or not (self.ranges or self.simple):
             return found is not None
         sides, place, weights = found
-        ordered = [domain.attributes[a].ordered for a in asked.axes]
-        levels = [weights >= t for t in np.unique(weights[weights > 0])] if ordered[place] else []
-        rest = [side for i, side in enumerate(sides) if i != place and ordered[i]]
-        return all(map(_is_range, [*rest, *levels]))
+        columns = [domain.attributes[a] for a in asked.axes]
+        levels = [weights >= t for t in np.unique(weights[weights > 0])]
+        rest = [(columns[i], side) for i, side in enumerate(sides) if i != place]
+        # A level that admits all values is no condition.
+        parts = [*rest, *((columns[place], level) for level in levels)]
+        return all(bool(side.all()) or self._admits(column, side) for column, side in parts)
 
     def subsets(self, axes: Axes) -> Iterator[Axes]:
         """The sets of columns that queries of the class are about.
@@ -112,7 +132,7 @@ class Conjunctions:
             All sets of at most `order` of them, the empty one included.
         """
         for k in range(min(self.order, len(axes)) + 1):
-            yield from combinations(axes, k)
+            yield from filter(self._on, combinations(axes, k))
 
     def ways(self, attribute: Attribute) -> list[int]:
         """How many conditions on one column admit 1, 2, … of its n values.
@@ -128,6 +148,8 @@ class Conjunctions:
             A condition that admits all n values is none, and not counted.
         """
         n = attribute.size
+        if self.simple:  # there are n ranges and complements of ranges, which go round, for each number of values
+            return [n if m == 1 or attribute.ordered else 0 for m in range(1, n)]
         ranges = self.ranges and attribute.ordered
         return [n - m + 1 if ranges else comb(n, m) for m in range(1, n)]
 
@@ -163,7 +185,8 @@ def _cells(conjunctions: Conjunctions, domain: Domain, axes: Axes) -> Counter[in
         for (order, cells), count in found.items():
             following[order, cells * n] += count
             for m, ways in enumerate(conjunctions.ways(domain.attributes[a]) if order < conjunctions.order else (), 1):
-                following[order + 1, cells * m] += count * ways
+                if ways:
+                    following[order + 1, cells * m] += count * ways
         if len(following) > MAX_KINDS:
             raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MAX_KINDS:,} kinds")
         found = following
@@ -232,5 +255,6 @@ QueryClass = Conjunctions | Parities | Everything
 def class_from_json(content: dict[str, Any]) -> QueryClass:
     """The class that `to_json` described."""
     if "order" in content:
-        return Conjunctions(**content)
+        among = tuple(tuple(s) for s in content.get("among", ()))
+        return Conjunctions(**{**content, "among": among})
     return Parities() if content else Everything()

@@ -31,20 +31,18 @@ def test_codes_are_those_of_a_dictionary(kind):
                 known[key] = 7 * len(known)
                 fresh.append((position, key))
 
-        def code(position, key):
-            asked.append((position, key))
-            return known[key]
+        def codes(positions, keys):
+            asked.extend(zip(positions.tolist(), keys.tolist(), strict=True))
+            return np.array([known[key] for key in keys.tolist()])
 
         asked.clear()
-        assert table.codes(piece, code).tolist() == [known[key] for key in piece.tolist()]
+        assert table.codes(piece, codes).tolist() == [known[key] for key in piece.tolist()]
         assert asked == fresh
 
 
 def test_an_error_comes_at_the_first_position_that_has_one():
-    def code(position, key):
-        if key < 0:
-            raise InvalidInput(f"position {position}")
-        return key
+    def codes(positions, keys):
+        raise InvalidInput(f"position {positions[keys < 0][0]}")
 
     with pytest.raises(InvalidInput, match="position 2"):
-        KeyTable().codes(np.array([4, 4, -3, 5, -7]), code)
+        KeyTable().codes(np.array([4, 4, -3, 5, -7]), codes)

@@ -16,7 +16,7 @@ from qrelease.data import schema
 from qrelease.data.derivation import derived_domain
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Derived, Person
-from qrelease.data.persons import Persons, bucket, equal_ranks
+from qrelease.data.persons import PersonReader, Persons, bucket
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -242,13 +242,29 @@ def test_persons_do_not_fit_a_domain_without_them():
     assert isinstance(table.persons, Persons)
 
 
-def test_the_records_of_a_person_are_ranked_among_her_own():
-    """Two persons' records may be hashed to one number; whose rank is first must not go by who else is there."""
-    values, whose = np.array([5, 5, 7, 5], np.uint64), np.array([0, 1, 0, 1])
-    assert equal_ranks(values, whose).tolist() == [0, 0, 0, 1]
-    for person in (0, 1):
-        alone = whose == person
-        assert equal_ranks(values[alone], whose[alone]).tolist() == equal_ranks(values, whose)[alone].tolist()
+@pytest.mark.parametrize("missing", [(), ("-1",)])
+def test_whole_numbers_are_the_persons_that_their_texts_are(missing):
+    """All at once, beside keys of other types and after them, and with a mark that is a number."""
+    person, rng = Person("who", 1, missing=missing), np.random.default_rng(0)
+    whole = [rng.integers(-300, 300, 500), np.array([0, 10, -100, 2**53 - 1, 1 - 2**53, 7])]
+    for others in ([], ["a", "2.5"]):
+        read, plain = PersonReader(person), PersonReader(person)
+        found = [read.whole_codes(whole[0], str), read.whole_codes(whole[1], str), read.text_codes(others, str)]
+        found.append(read.whole_codes(whole[0] + 100, str))
+        texts = [*map(str, whole[0]), *map(str, whole[1]), *others, *map(str, whole[0] + 100)]
+        assert np.concatenate(found).tolist() == plain.text_codes(texts, str).tolist()
+        assert np.array_equal(read.digests(), plain.digests())
+        assert read.texts() == plain.texts()
+        assert np.array_equal(read.digests(), plain.digests())
+
+
+def test_a_whole_number_spelled_otherwise_is_refused_in_either_order():
+    for first in (0, 1):
+        reader = PersonReader(Person("who", 1))
+        reads = [lambda r: r.whole_codes(np.array([3, 7]), "row {}".format), lambda r: r.text_codes(["7.0"], str)]
+        reads[first](reader)
+        with pytest.raises(InvalidInput, match="two spellings"):
+            reads[1 - first](reader)
 
 
 GRID = Attribute("x", "number", edges=(0, 50, 101), within=(0, 100), step=1, missing=("",))

@@ -40,7 +40,11 @@ def write_forever(place: str, journal: Path, seed: int, *, broken: bool = False,
     while True:
         try:
             ledger = ledger or Ledger.open(place, TOTAL)
-            write(ledger, f"k{generator.randrange(KEYS)}", said, broken)
+            key = f"k{generator.randrange(KEYS)}"
+            if lost and generator.random() < 0.25:
+                look(ledger, key, said)
+            else:
+                write(ledger, key, said, broken)
         except BudgetExceeded:
             continue
         except OutcomeUnknown:
@@ -61,6 +65,17 @@ def write(ledger: Ledger, key: str, journal: int, broken: bool) -> None:
     if charged.answer is None:
         answer = ledger.store_answer(charged, answer)
     note(journal, "shown", key, answer.decode())
+
+
+def look(ledger: Ledger, key: str, journal: int) -> None:
+    """Show what another has written, if anything, without writing."""
+    with ledger.store.reading():
+        row = ledger.store.with_key(key)
+        answer = ledger.store.answer(row.id) if row else None
+    if row:
+        note(journal, "charged", key)
+    if answer:
+        note(journal, "shown", key, answer.decode())
 
 
 def broken_promises(place: str, journal: Path, generator: random.Random) -> list[str]:

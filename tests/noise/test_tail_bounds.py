@@ -23,6 +23,14 @@ def test_bounds_on_tails_hold_and_are_not_far_above():
     norm = np.maximum(np.where(noise > 0, noise, 0).sum(axis=1), np.where(noise < 0, -noise, 0).sum(axis=1))
     reach = tail_bounds.laplace_norm(24, 0.01)
     assert np.quantile(norm, 0.99) < reach < 1.25 * np.quantile(norm, 0.99)
+    equal = np.array([*counts], np.float64)
+    same = tail_bounds.laplace_averages(equal, np.ones(len(equal)), np.array([*counts.values()], np.float64), 0.01)
+    assert same == pytest.approx(tail_bounds.laplace_sums(counts, 0.01), rel=1e-6)
+    weights = rng.uniform(0.1, 2, size=rows.shape) * rows
+    worst = np.abs(noise @ weights.T).max(axis=1)
+    squares, largest = (weights**2).sum(axis=1), weights.max(axis=1)
+    reach = tail_bounds.laplace_averages(squares, largest, np.ones(len(rows)), 0.01)
+    assert np.quantile(worst, 0.99) < reach < 1.6 * np.quantile(worst, 0.99)
     assert tail_bounds.gaussian_union(np.array([2.0, 0.0]), np.array([1.0, 5.0]), 0.05) == pytest.approx(
         2 * 1.959964, rel=1e-5
     )

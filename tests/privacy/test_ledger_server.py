@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from postgres import Proxy
 
-from qrelease.errors import LedgerError, OutcomeUnknown
+from qrelease.errors import BudgetExceeded, LedgerError, OutcomeUnknown
 from qrelease.privacy import PureDP
 from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.ledger import Ledger
@@ -141,6 +141,66 @@ def test_the_roles_of_the_page_are_enough_and_no_more(postgres, schema, url):
         assert len(ledger.history()) == 3
         with pytest.raises(LedgerError, match="may not be used so by this role"):
             ledger.charge(PureDP(0.125), "a")
+
+
+# What others wrote and is not durable yet
+
+
+def test_what_is_read_is_durable(postgres, schema, url):
+    def is_durable(end):
+        return postgres.do(f"SELECT pg_current_wal_flush_lsn() >= '{end}'::pg_lsn") == [(True,)]
+
+    def other():
+        """Commits, and is not durable."""
+        postgres.do("SET synchronous_commit = off; UPDATE kinds SET kind = kind", schema)
+        ((end,),) = postgres.do("SELECT pg_current_wal_insert_lsn()")
+        return end
+
+    postgres.do(f"CREATE ROLE {schema}_r LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {schema} TO {schema}_r")
+    postgres.do(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}_r")
+    postgres.do("ALTER SYSTEM SET wal_writer_delay = '1s'")
+    try:
+        postgres.do("SELECT pg_reload_conf()")
+        time.sleep(0.3)
+        for address in (url, postgres.url(schema, f"{schema}_r", "secret")):
+            with Ledger.open(address) as ledger:
+                was_open = False
+                for _ in range(20):
+                    end = other()
+                    open_before = not is_durable(end)
+                    assert ledger.spent is None
+                    assert is_durable(end)
+                    was_open |= open_before
+                    if was_open:
+                        break
+                assert was_open  # or nothing was tested
+    finally:
+        postgres.do("ALTER SYSTEM RESET wal_writer_delay")
+        postgres.do("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("shown", [False, True], ids=["undone", "read"])
+def test_only_what_was_durable_can_be_forgotten(postgres, schema, url, shown):
+    """A crash takes a charge that another saw, in a transaction that came to nothing or in one that did not."""
+    ((*before,),) = postgres.do("SELECT tally, entries, answers, last, digest FROM head", schema)
+    with Ledger.open(url) as ledger, Ledger.open(url) as other:
+        other.charge(PureDP(0.125), "a")
+        if shown:
+            assert ledger.spent == PureDP(0.125)
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(PureDP(1.0), "b")
+        tally, entries, answers, last, digest = before
+        postgres.do("DELETE FROM entries WHERE id = 2", schema)
+        postgres.do(
+            f"UPDATE head SET tally = '{tally}', entries = {entries}, answers = {answers}, last = '{last}',"
+            f" digest = '{digest}'",
+            schema,
+        )
+        if shown:
+            with pytest.raises(LedgerError, match="has forgotten charges"):
+                ledger.charge(PureDP(0.125), "c")
+        else:
+            assert ledger.charge(PureDP(0.125), "c").id == 2
 
 
 # What is lost

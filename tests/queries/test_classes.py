@@ -1,6 +1,7 @@
 """Classes of queries against lists of them."""
 
 import itertools
+import json
 from collections import Counter
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from sessions import DOMAIN, box, mask, subsets
 from worlds import coded
 
+from qrelease.data.domain import Attribute, Domain
 from qrelease.queries.canonical import canonical_name
-from qrelease.queries.classes import Conjunctions, Parities
+from qrelease.queries.classes import Conjunctions, Parities, class_from_json
 
 BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
 
@@ -28,6 +30,29 @@ def test_a_class_has_the_conjunctions_that_there_are(ranges):
     assert not Conjunctions(3).contains(
         domain, canonical_name(domain, mask(np.eye(24)[0] + np.eye(24)[23]).groups[0])[0]
     )
+
+
+def test_a_class_of_simple_conditions_has_the_queries_that_there_are():
+    domain = Domain(
+        (
+            Attribute("a", "category", categories=("x", "y", "z")),
+            Attribute("b", "number", edges=(0, 1, 2, 3, 4, 5), integer=True),
+            Attribute("c", "category", categories=("u", "v")),
+        )
+    )
+    boxes = [
+        np.einsum("i,j,k->ijk", *(np.isin(np.arange(n), s) for n, s in zip(domain.shape, sides, strict=True)))
+        for sides in itertools.product(*(subsets(n) for n in domain.shape))
+    ]
+    whole = {canonical_name(domain, mask(row, domain).groups[0])[0] for row in np.array(boxes, float).reshape(-1, 30)}
+    simple = Conjunctions(2, simple=True, among=((0, 1), (1, 2)))
+    members = [a for a in whole if simple.contains(domain, a)]
+    # A range of five values or all but a range, not empty and not all: 5 * 4; one of three values, and of two.
+    assert len(members) == 1 + 3 + 20 + 2 + 3 * 20 + 20 * 2
+    assert {a.axes for a in members} == {(), (0,), (1,), (2,), (0, 1), (1, 2)} == {*simple.subsets((0, 1, 2))}
+    ways = {a: sum(simple.ways(domain.attributes[a])) for a in range(3)}
+    assert ways == {0: 3, 1: 20, 2: 2}
+    assert class_from_json(json.loads(json.dumps(simple.to_json()))) == simple
 
 
 def test_parities_are_a_class_too():

@@ -27,7 +27,7 @@ def _read() -> None:
     from qrelease.data.sources.csv_kernels import PADDING, split_cells
     from qrelease.data.sources.dialect import Dialect
     from qrelease.data.sources.encoder import Encoder, Spellings
-    from qrelease.data.sources.kernels import bin_codes, key_places, order_within, read_only, table_codes
+    from qrelease.data.sources.kernels import bin_codes, drawn_places, key_places, read_only, table_codes
 
     found = np.empty(1, np.int32)
     bin_codes(read_only(np.zeros(1), np.float64), np.array([0.0, 1.0]), True, found)
@@ -38,7 +38,7 @@ def _read() -> None:
     spellings.codes(block, places[0, 0, :1], places[1, 0, :1])
     one = np.zeros(1, np.int64)
     key_places(read_only(one, np.int64), one.copy(), np.full(1, -1), 0, one.copy(), one.copy())
-    order_within(np.zeros(1, np.uint64), one.copy(), one.copy(), one.copy())
+    drawn_places(np.zeros(1, np.uint64), one.copy(), one.copy(), np.uint64(1), one.copy())
 
 
 def _count() -> None:

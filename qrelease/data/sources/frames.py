@@ -44,6 +44,9 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
         numeric = encoder.attribute.kind in ("coded", "number")
         if numeric and not wide and series.dtype.is_integer() and not series.null_count():
             return _whole(encoder, series.to_numpy(), first)
+        if numeric and series.dtype.is_float() and not series.null_count():
+            numbers = _floats(series)
+            return _numeric(encoder, numbers, range(first, first + len(numbers)))
         null = series.is_null()
         if series.dtype.is_float():
             null = null | series.is_nan()
@@ -112,6 +115,8 @@ def _whole(encoder: Encoder, numbers: npt.NDArray[Any], first: int) -> Codes:
 def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: RowSelection) -> Codes:
     """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
     codes, plain = plain_codes(encoder, numbers)
+    if plain.all():
+        return codes
     rest = np.flatnonzero(~plain)
     codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest if isinstance(rows, range) else rows[rest])
     return codes

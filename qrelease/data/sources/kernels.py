@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from qrelease.data.mixing import MIX_FACTORS
+
 Places = npt.NDArray[np.int32]
 
 
@@ -24,6 +26,12 @@ def read_only(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[An
 _jit: Any = njit(cache=True, nogil=True, error_model="numpy")
 
 
+_FEW_EDGES, _BLOCK = (
+    24,
+    2048,
+)  # edges that are all compared, of so many numbers at once: nothing to guess for a processor
+
+
 @_jit
 def bin_codes(
     numbers: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], whole: bool, found: Places
@@ -31,6 +39,18 @@ def bin_codes(
     """The bins of numbers (n,), `read_only`, from `edges` on; -1 outside, and for fractions where values are whole."""
     count = len(edges)
     low, high = edges[0], edges[count - 1]
+    if count <= _FEW_EDGES:
+        for first in range(0, len(numbers), _BLOCK):
+            last = min(first + _BLOCK, len(numbers))
+            for i in range(first, last):
+                found[i] = -1
+            for edge in edges:  # NaN is below all
+                for i in range(first, last):
+                    found[i] += edge <= numbers[i]
+            for i in range(first, last):
+                if found[i] == count - 1 or (whole and np.floor(numbers[i]) != numbers[i]):
+                    found[i] = -1
+        return
     for i in range(len(numbers)):
         number = numbers[i]
         code = -1
@@ -93,58 +113,61 @@ _FEW = 32  # values that are sorted by insertion
 
 
 @_jit
-def order_within(
+def drawn_places(
     values: npt.NDArray[np.uint64],
     groups: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
-    order: npt.NDArray[np.int64],
+    rank_word: np.uint64,
+    places: npt.NDArray[np.int64],
 ) -> None:  # pragma: no cover
-    """What `np.lexsort((values, groups))` gives, (n,), of values and of the number of each one's group: sooner.
+    """The place of each value (n,) in its group, from 0, once equal ones of a group are told apart by their ranks.
 
-    Groups are gathered first; most have few values, which stay in a cache while they are sorted.
+    Each value is mixed with how many earlier ones of its group are equal to it, and these are sorted; what is still
+    equal stays in its order. Groups are gathered first: most are small, and stay in a cache while they are sorted.
 
-    ends  where each group begins; then, where it ends
+    groups     the number of each one's group
+    ends       where each group begins, if they stand one after the other; then, where it ends
+    rank_word  by which ranks are multiplied, odd
     """
+    sorted_values, rows = np.empty(len(values), np.uint64), np.empty(len(values), np.int64)
     for i in range(len(values)):
-        order[ends[groups[i]]] = i
-        ends[groups[i]] += 1
+        place = ends[groups[i]]
+        sorted_values[place], rows[place] = values[i], i
+        ends[groups[i]] = place + 1
     first = 0
     for last in ends:
-        for low in range(first, last, _FEW):
-            _insert(values, order, low, min(low + _FEW, last))
-        width = _FEW
-        while width < last - first:
-            for low in range(first, last - width, 2 * width):
-                _merge(values, order, low, low + width, min(low + 2 * width, last))
-            width *= 2
+        _sort(sorted_values[first:last], rows[first:last])
+        rank, before = np.uint64(0), np.uint64(0)
+        for i in range(first, last):
+            value = sorted_values[i]
+            rank = rank + np.uint64(1) if i > first and value == before else np.uint64(0)
+            before = value
+            sorted_values[i] = _mixed(value + rank * rank_word)
+        _sort(sorted_values[first:last], rows[first:last])
+        for i in range(first, last):
+            places[rows[i]] = i - first
         first = last
 
 
 @_jit
-def _insert(
-    values: npt.NDArray[np.uint64], order: npt.NDArray[np.int64], low: int, high: int
-) -> None:  # pragma: no cover
-    """Sort a part of an order by value; equal ones stay in theirs."""
-    for i in range(low + 1, high):
-        place, moved = i, order[i]
-        while place > low and values[order[place - 1]] > values[moved]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = moved
+def _mixed(word: np.uint64) -> np.uint64:  # pragma: no cover
+    """As `mixing.mixed` has it."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(MIX_FACTORS[0])
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(MIX_FACTORS[1])
+    return word ^ (word >> np.uint64(31))
 
 
 @_jit
-def _merge(
-    values: npt.NDArray[np.uint64], order: npt.NDArray[np.int64], low: int, middle: int, high: int
-) -> None:  # pragma: no cover
-    """Make one sorted part of two neighbouring ones."""
-    left = order[low:middle].copy()
-    i, j, place = 0, middle, low
-    while i < len(left):
-        if j < high and values[order[j]] < values[left[i]]:
-            order[place] = order[j]
-            j += 1
-        else:
-            order[place] = left[i]
-            i += 1
-        place += 1
+def _sort(values: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]) -> None:  # pragma: no cover
+    """Sort values, and their rows with them: of equal ones the first rows come first."""
+    if len(values) > _FEW:
+        by_row = np.argsort(rows)
+        order = by_row[np.argsort(values[by_row], kind="mergesort")]
+        values[:], rows[:] = values[order], rows[order]
+        return
+    for i in range(1, len(values)):
+        place, value, row = i, values[i], rows[i]
+        while place > 0 and (values[place - 1] > value or (values[place - 1] == value and rows[place - 1] > row)):
+            values[place], rows[place] = values[place - 1], rows[place - 1]
+            place -= 1
+        values[place], rows[place] = value, row

@@ -15,7 +15,13 @@ most the sum of the parts, β.
 b = (t + 1/2)/ln(1/β). Discrete Gaussian noise does with at most 2(1 - Φ(t/σ)) (Canonne, Kamath & Steinke 2020,
 Proposition 25).
 
-**Synopses.** Under pure ε a noisy table of some columns. Under ρ the residuals of all marginals of an order
+**Synopses.** Under pure ε a noisy table of some columns; or, for a class of conjunctions on few columns at a time,
+noisy tables of all the largest sets of columns and of some of their subsets, all with noise of one scale: a query's
+answer is the best linear one from all that were measured (`residuals.Estimates`), so a wide query leans on small
+tables, and a narrow one on a large one. Where mᵢ of nᵢ values are admitted, the noise on a cell of a table comes into
+the answer with the weight Σᵣ aᵣ Πᵢ∈ᵣ(xᵢ - mᵢ/nᵢ) Πᵢ∉ᵣ mᵢ/nᵢ, for the table's shares aᵣ in the residuals R of the query,
+with xᵢ = 1 where the cell is admitted and 0 where not. The largest of these and the variance bound the tail
+(`tail_bounds.laplace_averages`). Under ρ the residuals of all marginals of an order
 (`residuals`), with the privacy shared between the orders so that the worst conjunction has the least variance. Their
 noise is discrete Gaussian on a fine grid, which has at each point at most e^(1/8σ²) times the probability of a normal
 number, rounded (the mean of e^(-yu/σ²) over |u| <= 1/2 is at least 1): `FINE_GRID` is more than the factor for all
@@ -66,7 +72,13 @@ FINE_GRID: Final = 1.001
 """By how much a probability may be larger because the noise of residuals is on a grid: see the module's docstring."""
 
 MAX_TABLE_CELLS: Final = 1 << 20
-"""Cells of a noisy table."""
+"""Cells of a noisy table, or of several together."""
+
+MAX_SMALLER_TABLES: Final = 12
+"""Subsets of the largest sets of columns that are measured beside these."""
+
+MAX_TABLE_SETS: Final = 128
+"""Sets of columns that the queries of a class may be about, where it is answered from several tables."""
 
 
 @final
@@ -174,6 +186,17 @@ class Prices:
         group = Group(axes, Cells(cells))
         return self._offered(Offer(cost, Workload(self.domain, (group,)), axes, queries))
 
+    def tables(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
+        """Noisy tables of several sets of these columns, for a class of conjunctions. `TooLarge` if they would be."""
+        replace = self.neighbours is Neighbours.REPLACE_ONE
+        sets, far = tables_reach(self.domain, axes, conjunctions, replace, self.share(number))
+        workload = Workload(self.domain, tuple(Group(s, Cells(self.domain.cells(s))) for s in sets))
+        # `far` is for noise of scale 1, by which as many tables as there are move in one cell each.
+        moved = max(Fraction(workload.moved(1, replace=replace)), Fraction(len(sets)))
+        return self._offered(
+            Offer(PureDP(round_up(moved * Fraction(far) / Fraction(self.error))), workload, axes, conjunctions)
+        )
+
     def residuals(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
         """The residuals that answer conjunctions on these columns.
 
@@ -222,6 +245,94 @@ def table_reach(domain: Domain, axes: Axes, queries: QueryClass, beta: float) ->
     if isinstance(queries, Everything):
         return tail_bounds.laplace_norm(domain.cells(axes), beta)
     return tail_bounds.laplace_sums(queries.cells(domain, axes), beta)
+
+
+@lru_cache(256)
+def tables_reach(
+    domain: Domain, axes: Axes, conjunctions: Conjunctions, replace: bool, beta: float
+) -> tuple[list[Axes], float]:
+    """Which tables to measure; and how far off, with noise of scale 1 on each cell, a conjunction may be.
+
+    The largest sets of columns are measured, and of their subsets, one after another, that which most lessens what the
+    worst query costs, as long as there is one.
+    """
+    axes = tuple(a for a in axes if domain.shape[a] > 1)  # a column of one value tells nothing
+    if not axes:
+        raise TooLarge("there is no column to make a table of")
+    sets = [s for s, _ in zip(conjunctions.subsets(axes), range(MAX_TABLE_SETS + 1), strict=False)]
+    if len(sets) > MAX_TABLE_SETS:
+        raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MAX_TABLE_SETS} sets")
+    chosen = [s for s in sets if not any(set(s) < set(other) for other in sets)]
+    if sum(map(domain.cells, chosen)) > MAX_TABLE_CELLS:
+        raise TooLarge(f"noisy tables of more than {MAX_TABLE_CELLS:,} cells together are not measured")
+    kinds, counts = _table_kinds(domain, conjunctions, sets)
+
+    def squares(tables: list[Axes]) -> Floats:
+        return np.asarray(kinds @ [0.0 if replace and not s else _summed(domain, tables, s) for s in sets])
+
+    best = len(chosen) ** 2 * float(squares(chosen).max())
+    for _ in range(MAX_SMALLER_TABLES):
+        tried = [
+            ((len(chosen) + 1) ** 2 * float(squares([*chosen, s]).max()), s) for s in sets if s and s not in chosen
+        ]
+        if not tried or min(tried)[0] >= best:
+            break
+        best, added = min(tried)
+        chosen.append(added)
+    noise = squares(chosen)
+    largest = np.concatenate([_largest_weights(domain, conjunctions, chosen, s, replace) for s in sets])
+    noisy = noise > 0
+    return chosen, tail_bounds.laplace_averages(noise[noisy], largest[noisy], counts[noisy], beta)
+
+
+def _summed(domain: Domain, tables: list[Axes], axes: Axes) -> float:
+    """The sum of squared weights in the residuals of some columns, by precision: see `residuals.Estimates.of`."""
+    return 1 / sum(domain.cells(axes) / domain.cells(t) for t in tables if set(axes) <= set(t))
+
+
+def _largest_weights(
+    domain: Domain, conjunctions: Conjunctions, tables: list[Axes], axes: Axes, replace: bool
+) -> Floats:
+    """The largest weight in size that each kind of conjunction on just these columns gives to the noise on a cell."""
+    admitted = [_shares(domain, conjunctions, a) for a in axes]
+    found = np.zeros(math.prod(map(len, admitted)))
+    for table in tables:
+        part = np.zeros((2,) * len(axes))  # by whether each column is in the residual
+        for which in np.ndindex(part.shape):
+            residual = tuple(a for a, yes in zip(axes, which, strict=True) if yes)
+            if set(residual) <= set(table) and not (replace and not residual):
+                part[which] = domain.cells(residual) / domain.cells(table) * _summed(domain, tables, residual)
+        for p in admitted:  # each time the first axis goes, and two come: whether the cell is admitted, and the kind
+            part = np.tensordot(part, np.array([[p, -p], [p, 1 - p]]), axes=(0, 1))
+        sizes = np.abs(part).max(axis=tuple(range(0, part.ndim, 2))) if axes else np.abs(part)
+        found = np.maximum(found, sizes.reshape(-1))
+    return found
+
+
+def _shares(domain: Domain, conjunctions: Conjunctions, a: int) -> Floats:
+    """The parts m/n of a column's values that some condition of the class admits."""
+    return (np.flatnonzero(np.array(conjunctions.ways(domain.attributes[a]))) + 1) / domain.shape[a]
+
+
+def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -> tuple[Floats, Floats]:
+    """Of each kind of conjunction: the squares it has in the residuals of each set, and how many there are."""
+    place = {s: i for i, s in enumerate(sets)}
+    ways = {a: np.array(conjunctions.ways(domain.attributes[a]), np.float64) for s in sets for a in s}
+    if sum(math.prod(int(np.count_nonzero(ways[a])) for a in s) for s in sets) > MAX_KINDS // 8:
+        raise TooLarge(f"conjunctions on {len(sets)} sets of columns are of more than {MAX_KINDS // 8:,} kinds")
+    rows, counts = [], []
+    for s in sets:
+        shares = [_shares(domain, conjunctions, a) for a in s]
+        inside = [p * (1 - p) * domain.shape[a] for p, a in zip(shares, s, strict=True)]
+        found = np.zeros((math.prod(map(len, shares)), len(sets)))
+        for pattern in range(1 << len(s)):
+            seen = [bool(pattern >> i & 1) for i in range(len(s))]
+            factors = [inside[i] if yes else shares[i] ** 2 for i, yes in enumerate(seen)]
+            weight = reduce(np.multiply.outer, factors, np.ones(1))
+            found[:, place[tuple(a for a, yes in zip(s, seen, strict=True) if yes)]] += weight.reshape(-1)
+        rows.append(found)
+        counts.append(reduce(np.multiply.outer, [ways[a][ways[a] > 0] for a in s], np.ones(1)).reshape(-1))
+    return np.concatenate(rows), np.concatenate(counts)
 
 
 @lru_cache(256)

@@ -27,7 +27,7 @@ MAX_REMEMBERED_MARGINALS: Final = 1024
 
 @final
 class PurchasedSynopsis:
-    """What was drawn for an `Offer`: a noisy table of some columns, or the residuals of some marginals.
+    """What was drawn for an `Offer`: a noisy table of some columns, or several, or the residuals of some marginals.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class PurchasedSynopsis:
     ) -> None:
         self._domain, self._offer = domain, offer
         self._table = self._estimates = None
-        if isinstance(offer.workload.groups[0].queries, Cells):
+        if len(measurements) == 1 and isinstance(offer.workload.groups[0].queries, Cells):
             (self._table,) = measurements
         else:
             self._estimates = Estimates.of(domain, measurements, records)
@@ -73,8 +73,8 @@ class PurchasedSynopsis:
         """Its largest marginals, for a hypothesis to be fitted to."""
         if self._estimates is None:
             return [self._table] if self._table else []
-        largest = max(len(s) for s in self._estimates.residuals)
-        sets = [s for s in self._estimates.residuals if len(s) == largest]
+        known = [set(s) for s in self._estimates.residuals]
+        sets = [s for s in self._estimates.residuals if not any(set(s) < other for other in known)]
         parts = [(s, *self._estimates.marginal(s)) for s in sets]
         return [
             Measurement(Group(s, Cells(v.size)), v.reshape(-1), Noise("discrete Gaussian", math.sqrt(variance)))

@@ -3,6 +3,11 @@
 **Synopses, by the rule of the ski rental.** Whoever does not know how long they will ski rents skis until the rent has
 cost as much as skis do, and then buys them. Here single answers are rented, and a synopsis of the class of queries that
 the stream has shown so far is bought once the answers that it would have given have cost a share of its price.
+Under pure ε there is one more such class, of simple conditions: on ranges of ordered columns and on single values of
+others, on the sets of columns that were asked about together, and on those with another number in the place of one.
+Noisy tables of these few columns each cost far less than one table of all columns. Nothing that was measured before
+comes into their answers: which class is bought depends on answers that were seen, so the noise in these is no longer
+what the bound on all queries of the class takes it to be.
 
 **Sparse vectors, by credit.** Each time the hypothesis turns out to be right about a query that was measured, it earns
 credit for queries of that order; when it is wrong, it loses most of it. A sparse vector is bought when so many measured
@@ -16,13 +21,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any, Final, Literal, final
 
 from qrelease._util.typing import Axes
 from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
-from qrelease.mechanisms.online.prices import Offer, Prices
+from qrelease.mechanisms.online.prices import MAX_TABLE_SETS, Offer, Prices
 from qrelease.mechanisms.online.quotes import price_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP
 from qrelease.privacy.filters import Tally
@@ -141,6 +147,8 @@ class PurchasePolicy:
         self._last_positives = 0  # of the last sparse vector
         self._last_sparse_price, self._last_sparse_return = 1.0, 0.0  # its return: its answers' worth over its price
         self._rent: dict[int, tuple[float, frozenset[int]]] = {}  # by order, since the last synopsis, on which columns
+        self._simple = Conjunctions(max(len(self._domain), 1), weighted=True, simple=True)
+        self._rent_on: dict[Axes, float] = {}  # for simple conjunctions, by columns, since a synopsis gives those
 
     # What the journal says
 
@@ -149,10 +157,21 @@ class PurchasePolicy:
         self.prices = prices
         self._forget_prices()
 
-    def record_purchase(self, kind: Kind, cost: PureDP | ApproxDP | ZCDP, entry: dict[str, Any]) -> None:
-        """Take a purchase into account."""
+    def record_purchase(
+        self,
+        kind: Kind,
+        cost: PureDP | ApproxDP | ZCDP,
+        entry: dict[str, Any],
+        queries: tuple[CanonicalQuery, ...] = (),
+    ) -> None:
+        """Take a purchase into account; the queries are those of a purchase of answers."""
         if kind == "synopsis":
             self._rent = {}
+            given = [set(s) for s in entry["class"].get("among", [entry["axes"]])]
+            self._rent_on = {s: r for s, r in self._rent_on.items() if not any(set(s) <= other for other in given)}
+        if kind == "answers" and not self.prices.gaussian and self._is_simple(queries):
+            on = tuple(entry["axes"])
+            self._rent_on[on] = self._rent_on.get(on, 0.0) + price_of(cost)
         if kind in ("synopsis", "sparse"):
             self._bought_so_far += 1
             self._forget_prices()
@@ -259,6 +278,7 @@ class PurchasePolicy:
         due  those only whose time to buy has come: most others need no price, which takes long to work out, since a
              synopsis costs hardly less than one for some of its columns and queries
         """
+        yield from self._offers_of_tables(group, due=due)
         for order in self._orders(group.order):
             rent, columns = self._rent_paid(order)
             axes = tuple(sorted(columns.union(group.columns)))
@@ -267,6 +287,45 @@ class PurchasePolicy:
             offer = self._priced(axes, order)
             if offer is not None and not (due and self._threshold(offer) > rent):
                 yield rent, offer
+
+    def _offers_of_tables(self, group: CanonicalGroup, *, due: bool) -> Iterator[tuple[float, Offer]]:
+        """That of tables of the sets of columns that the stream has shown, and of those that are like them.
+
+        Of simple conjunctions, on ranges of values and on single ones, there are so few that their tables cost little.
+        Where they would be too large, it is of the sets that were shown alone, or of the group's columns.
+        """
+        if self.prices.gaussian or not self._rent_on or not self._is_simple(group.queries):
+            return
+        shown = {*self._rent_on, group.columns}
+        for sets in (self._alike(shown), shown, {group.columns}):
+            among = _largest(sets)
+            axes = tuple(sorted({a for s in among for a in s}))
+            if not axes:
+                continue
+            order = max(map(len, among))
+            offer = self._offer(axes, replace(self._simple, order=order, among=among), self._bought_so_far)
+            if offer is not None:
+                rent = sum(r for s, r in self._rent_on.items() if any(set(s) <= set(other) for other in among))
+                if rent and not (due and self._threshold(offer) > rent):
+                    yield rent, offer
+                return
+
+    def _alike(self, shown: set[Axes]) -> set[Axes]:
+        """These sets of columns, and those with another ordered column of them all in place of one.
+
+        Whoever asks for means of one column by groups asks for those of others by the same groups.
+        """
+        ordered = {a for s in shown for a in s if self._domain.attributes[a].ordered}
+        found = set(_largest(shown))
+        if len(found) * len(ordered) ** 2 > MAX_TABLE_SETS:
+            return shown
+        for s in [*found]:
+            pairs = product(ordered.intersection(s), ordered.difference(s))
+            found |= {tuple(sorted({*s, new} - {old})) for old, new in pairs}
+        return found
+
+    def _is_simple(self, queries: tuple[CanonicalQuery, ...]) -> bool:
+        return all(self._simple.contains(self._domain, query) for query in queries)
 
     def _rent_paid(self, order: int) -> tuple[float, frozenset[int]]:
         """What answers to queries of a class cost since the last synopsis, and the columns that those were on."""
@@ -326,11 +385,18 @@ class PurchasePolicy:
 
     def _price_offer(self, axes: Axes, queries: QueryClass, number: int | None) -> Offer | None:
         try:
+            if isinstance(queries, Conjunctions) and queries.among:
+                return self.prices.tables(number, axes, queries)
             if not self.prices.gaussian:
                 return self.prices.table(number, axes, queries)
             return self.prices.residuals(number, axes, queries) if isinstance(queries, Conjunctions) else None
         except TooLarge:
             return None
+
+
+def _largest(sets: set[Axes]) -> tuple[Axes, ...]:
+    """Those that are in no other, in order."""
+    return tuple(sorted(s for s in sets if not any(set(s) < set(other) for other in sets)))
 
 
 def _entry(kind: Kind, cost: PureDP | ZCDP, group: CanonicalGroup) -> dict[str, Any]:

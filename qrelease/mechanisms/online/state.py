@@ -189,7 +189,7 @@ class SessionState:
             offer = Offer(cost, workload, tuple(entry["axes"]), class_from_json(entry["class"]))
         elif kind == "answers":
             queries = queries_from_json(self.domain, entry["asked"])
-        self.policy.record_purchase(kind, cost, entry)
+        self.policy.record_purchase(kind, cost, entry, queries)
         purchase = Purchase(kind, cost, entry, offer, queries)
         if kind != "sparse":
             self.owed[len(self.purchases)] = purchase

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from qrelease.data.sources.kernels import bin_codes, key_places, order_within, read_only, table_codes
+from qrelease.data.mixing import mixed
+from qrelease.data.sources.kernels import bin_codes, drawn_places, key_places, read_only, table_codes
 
 EDGES = np.array([-2.5, 0.0, 1.0, 4.0, 1e16])
 SPECIAL = [-np.inf, np.inf, np.nan, -0.0, 0.5, -2.5, 1e16, np.nextafter(1e16, 0), np.nextafter(-2.5, -9), 3.9999999]
@@ -63,9 +64,30 @@ def test_places_are_those_of_the_first_ones_and_new_keys_are_told_in_order():
 
 
 @pytest.mark.parametrize(("records", "groups", "highest"), [(0, 3, 9), (500, 400, 2**64), (2000, 7, 3), (900, 30, 40)])
-def test_values_are_ordered_within_their_groups_as_by_a_sort_that_keeps_equal_ones_in_order(records, groups, highest):
-    rng = np.random.default_rng(records)
+def test_places_are_those_of_sorts_that_keep_equal_values_in_order(records, groups, highest):
+    """Of few and of many values in a group, most of them equal to others or none."""
+    rng, word = np.random.default_rng(records), np.uint64(2 * records + 1)
     values, of_group = rng.integers(highest, size=records, dtype=np.uint64), rng.integers(groups, size=records)
-    counts, order = np.bincount(of_group, minlength=groups), np.empty(records, np.int64)
-    order_within(values, of_group, np.cumsum(counts) - counts, order)
-    assert np.array_equal(order, np.lexsort((values, of_group)))
+    counts, places = np.bincount(of_group, minlength=groups), np.empty(records, np.int64)
+    drawn_places(values, of_group, np.cumsum(counts) - counts, word, places)
+    for group in range(groups):
+        rows = np.flatnonzero(of_group == group)
+        own = values[rows]
+        ranks = np.array([np.count_nonzero(own[:i] == own[i]) for i in range(len(own))], np.uint64)
+        order = np.argsort(mixed(own + ranks * word), kind="stable")
+        assert places[rows[order]].tolist() == [*range(len(rows))]
+
+
+def test_a_place_does_not_depend_on_other_groups():
+    """Two persons' records may be hashed to one number; whose rank is first must not go by who else is there."""
+    values, of_group = np.array([5, 5, 7, 5, 7, 5], np.uint64), np.array([0, 1, 0, 1, 1, 0])
+
+    def places(values, of_group):
+        counts, found = np.bincount(of_group), np.empty(len(values), np.int64)
+        drawn_places(values, of_group, np.cumsum(counts) - counts, np.uint64(3), found)
+        return found
+
+    together = places(values, of_group)
+    for group in (0, 1):
+        alone = of_group == group
+        assert places(values[alone], np.zeros(3, np.int64)).tolist() == together[alone].tolist()

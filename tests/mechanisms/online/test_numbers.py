@@ -1,5 +1,7 @@
 """Numbers by group in a session: within what is promised, for no more than the quote, remembered and shared."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sessions import ADD, CAPS, SWAP, opened, spent
@@ -8,6 +10,7 @@ from worlds import table_of
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
+from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.session import Online
 from qrelease.privacy import PureDP
 from qrelease.queries.canonical import canonical_name
@@ -244,3 +247,31 @@ def test_weighted_conjunctions_are_averages_of_conjunctions(row, weighted):
     assert all(Conjunctions(2).contains(domain, one) for one, _ in sets)
     monotone = bool((np.diff(row.reshape(40, -1)[:, 0]) >= 0).all())
     assert Conjunctions(2, ranges=True, weighted=True).contains(domain, query) is monotone
+
+
+def test_what_was_asked_of_one_column_is_bought_for_its_like():
+    """Under pure ε tables of few columns at a time, for a price that the answers before have all but paid."""
+    numbers = [Attribute(name, "number", edges=tuple(range(9)), integer=True) for name in ("depart", "arrive", "fly")]
+    domain = Domain((*numbers, Attribute("carrier", "category", categories=tuple("ABCD"))))
+    rng = np.random.default_rng(5)
+    sizes = np.array([8, 8, 8, 4])
+    known = table_of(domain, rng.integers(sizes, size=(20_000, 4)))
+    with opened(MECHANISM, PureDP(100.0), neighbours=ADD, table=known) as session:
+        rent, bought = 0.0, None
+        for least, kind in itertools.product(range(1, 8), ("variance:{}", "ratio:{} >= 3")):
+            for of, other in (("depart", "arrive"), ("fly", "depart")):
+                text = f"{kind.format(of)} by carrier where {other} >= {least}"
+                quote, before = session.quote_numbers(text), spent(session)
+                found = session.numbers(text)
+                assert spent(session) - before <= (quote.cost.epsilon if quote.cost else 0) * (1 + 1e-9)
+                if found[0].source == "synopsis":
+                    bought = bought or found[0].cost.epsilon
+                elif bought is None and found[0].cost:
+                    rent += found[0].cost.epsilon
+        assert bought is not None
+        assert POLICY.synopsis_share * bought <= rent * (1 + 1e-9)
+        after = spent(session)
+        for text in ("variance:arrive by carrier where fly >= 3", "quantile(.5):fly by carrier where arrive >= 2"):
+            assert session.quote_numbers(text).cost is None
+            assert {a.source for a in session.numbers(text)} == {"synopsis"}
+        assert spent(session) == after

@@ -4,16 +4,21 @@ import itertools
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 from sessions import ADD, BOXES, CAPS, DOMAIN, SWAP, ledger_of, opened
 from worlds import BOTH, coded, random_table
 
 from qrelease.errors import TooLarge
-from qrelease.mechanisms.online.prices import ALONE, Prices
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.residuals import Estimates
+from qrelease.mechanisms.online.prices import ALONE, Prices, _largest_weights, _summed, _table_kinds
 from qrelease.mechanisms.online.session import Online
+from qrelease.noise.distributions import Noise
 from qrelease.privacy import ZCDP, ApproxDP
 from qrelease.queries.classes import Conjunctions, Everything, Parities
-from qrelease.queries.workload import Workload
+from qrelease.queries.families import Cells
+from qrelease.queries.workload import Group, Workload
 
 
 @pytest.mark.parametrize("cap", CAPS)
@@ -109,3 +114,25 @@ def test_the_worst_box_is_that_of_the_least_largest_variance(neighbours):
     worst = {ADD: 9.71, SWAP: 9.71 * math.sqrt(2)}[neighbours]
     z = 2000 * math.sqrt(2 * offer.cost.rho) / worst
     assert 5.4 < z < 5.75
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_weights_of_noise_in_answers_from_several_tables_are_those_of_their_estimates(replace):
+    """The largest weight and the sum of squares, beside unit noise on one cell after another."""
+    domain, tables = coded(2, 3, 4), [(0, 1), (1, 2), (1,)]
+    conjunctions = Conjunctions(2, ranges=True, among=((0, 1), (1, 2)))
+    sets = list(conjunctions.subsets((0, 1, 2)))
+    kinds, _ = _table_kinds(domain, conjunctions, sets)
+    squares = kinds @ [0.0 if replace and not s else _summed(domain, tables, s) for s in sets]
+    largest = np.concatenate([_largest_weights(domain, conjunctions, tables, s, replace) for s in sets])
+    law, expected = Noise("discrete Laplace", 1.0), []
+    for s in sets:
+        weights = []
+        for table, cell in ((t, i) for t in tables for i in range(domain.cells(t))):
+            drawn = [np.eye(domain.cells(t))[cell] if t == table else np.zeros(domain.cells(t)) for t in tables]
+            measured = [Measurement(Group(t, Cells(v.size)), v, law) for t, v in zip(tables, drawn, strict=True)]
+            weights.append(Estimates.of(domain, measured, 0.0 if replace else None).marginal(s)[0])
+        for sides in itertools.product(*(range(1, domain.shape[a]) for a in s)):
+            of_query = np.array([w[tuple(slice(m) for m in sides)].sum() for w in weights])
+            expected.append(((of_query**2).sum(), np.abs(of_query).max()))
+    assert np.stack([squares, largest], axis=1) == pytest.approx(np.array(expected), abs=1e-12)

@@ -70,7 +70,8 @@ def test_a_stream_is_within_its_errors_and_the_ledger_says_what_it_cost(cap, nei
         total = sum(c.rho if isinstance(c, ZCDP) else c.epsilon for c in costs)
         assert isinstance(cap, ApproxDP) or total + counts == pytest.approx(spent(session))
         history = [e for e in ledger_of(session).history() if e.kind == "charge"]
-        assert sum(e.label == "online: synopsis" for e in history) == 1
+        # Under pure ε first one of tables, for simple conditions.
+        assert sum(e.label == "online: synopsis" for e in history) == (2 if isinstance(cap, PureDP) else 1)
         assert (counts > 0) == (neighbours is ADD)
         assert abs(session.records - 4_000) < 400
         assert session.synopsis.answer(Workload.predicates(DOMAIN, "a = 0"))[0] == pytest.approx(
