@@ -1,4 +1,4 @@
-"""Error against the truth of the default mechanism (MWEM) and the two baselines, on all three-way marginals.
+"""Error against the truth of MWEM and the two baselines, on all three-way marginals.
 
     python -m benchmarks.error [--quick] [--data DIR] [--json]
 
@@ -6,7 +6,7 @@ The demo columns are the nine categorical ones of the bundled Adult table. DIR h
 (`{"column": size}`) of further tables of integer codes: nltcs, and without --quick acs. Each measurement runs in a
 fresh process, so that its peak memory is its own, imports and table included; its seconds are those of the release and
 its answers, with the kernels in numba's cache. Noise comes from fixed seeds, so that errors can be repeated: it
-protects nobody, and the tables are public. Exit code 1 if the default does not beat both baselines.
+protects nobody, and the tables are public. Exit code 1 if MWEM does not beat both baselines.
 """
 
 import argparse

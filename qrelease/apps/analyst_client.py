@@ -14,13 +14,16 @@ import numpy as np
 
 from qrelease._util.validate import whole
 from qrelease.apps.client_http import Address, Wire
-from qrelease.errors import ServiceError
+from qrelease.errors import InvalidInput, ServiceError
 from qrelease.privacy.costs import Cost, cost_from_json
 from qrelease.release.frames import Column, Frame, as_frame, check_frame
 
 QuestionForm = str | Sequence[str] | Mapping[str, Any]
 """A condition; the columns of a marginal; or a query as the service's document has it, `{"numbers": "mean:age"}`."""
 
+_OF_NUMBERS: Final = re.compile(
+    r"\s*(sum|mean|variance|histogram|ratio|quantile\s*\([^)]*\))\s*:|\s*count(\s+by\s|\s*$)"
+)
 _COST_COLUMNS: Final = ("epsilon", "delta", "rho")
 _DAY, _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*")
 
@@ -241,7 +244,8 @@ class AnalystClient:
         ServiceError
             Where no answer came in time.
         """
-        found = self._wire.post("/v1/quote", {"queries": [_query(question) for question in questions]})
+        with _advised(questions):
+            found = self._wire.post("/v1/quote", {"queries": _queries(questions)})
         with _expected():
             return [
                 ServedQuote(q["source"], _cost(q["cost"]), q["takes"], bool(q["affordable"])) for q in found["quotes"]
@@ -273,7 +277,12 @@ class AnalystClient:
         ServiceError
             Where no answer came in time; its `key` is the one to go on with.
         """
-        (answer,) = self._asked("/v1/query", {"where": condition}, most, key)
+        if not isinstance(condition, str):
+            raise InvalidInput(
+                f"ask takes one condition, a text; ask_many([...]) takes other questions, got {condition!r}"
+            )
+        with _advised([condition]):
+            (answer,) = self._asked("/v1/query", {"where": condition}, most, key)
         return answer
 
     @overload
@@ -316,7 +325,8 @@ class AnalystClient:
             As `ask` does.
         """
         check_frame(frame)
-        found = self._asked("/v1/batch", {"queries": [_query(question) for question in questions]}, most, key)
+        with _advised(questions):
+            found = self._asked("/v1/batch", {"queries": _queries(questions)}, most, key)
         return found if frame is None else as_frame(_answer_columns(found), frame)
 
     @overload
@@ -443,6 +453,26 @@ class AnalystClient:
     def _asked(self, path: str, body: object, most: float | None, key: str | None) -> list[ServedAnswer]:
         named = secrets.token_urlsafe(18) if key is None else key
         return _answers(self._wire.post(path, body, named, most=None if most is None else f"{float(most)!r}"))
+
+
+@contextlib.contextmanager
+def _advised(questions: Sequence[QuestionForm]) -> Iterator[None]:
+    """While a service reads questions: of a refused one that looks like one about numbers, say where it goes."""
+    try:
+        yield
+    except InvalidInput as error:
+        numbers = next((q for q in questions if isinstance(q, str) and _OF_NUMBERS.match(q)), None)
+        if numbers is None:
+            raise
+        advice = f"numbers({numbers!r}) asks for numbers, and {{'numbers': {numbers!r}}} does in a list"
+        raise InvalidInput(f"{error}; {advice}") from None
+
+
+def _queries(questions: Sequence[QuestionForm]) -> list[Mapping[str, Any]]:
+    """Questions as the service's document has them; one question is no list, although a text has items too."""
+    if isinstance(questions, str | Mapping):
+        raise InvalidInput(f"a list of questions is wanted, [{questions!r}], got a single one")
+    return [_query(question) for question in questions]
 
 
 def _query(question: QuestionForm) -> Mapping[str, Any]:

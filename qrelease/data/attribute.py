@@ -478,7 +478,9 @@ class Attribute:
             digits = means.isoformat()
         number = self.parse(digits)
         if number is None:
-            return self._displaced(text, self._expected())
+            fraction = self.grid is not None and isinstance(means, float) and math.isfinite(means)
+            finer = ", as `within` and `step` are; give a finer step, such as 0.01" if fraction and self.whole else ""
+            return self._displaced(text, self._expected() + finer)
         if self.kind == "date" and number in map(self.parse, self.missing):
             return self.values
         code = self.place(number)

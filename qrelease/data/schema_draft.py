@@ -26,6 +26,7 @@ from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
+from qrelease.data.grids import MAX_POINTS
 from qrelease.data.person import Person
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
@@ -45,6 +46,7 @@ _MIN_RECORDS_OF_NAMES = (
 )
 _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
+_TENTH = Fraction(1, 10)
 _DECIMALS = 4
 _WHOSE = "it says whose the records are: see [person]"
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
@@ -71,6 +73,12 @@ Everything below was read from private data. Before any release a person must go
 - choose bins and limits without regard to the extremes that occur;
 - delete numbers of people and of documents: those that were not recognised look like any others here;
 then set its reviewed to true. Delete the entries of columns that are not to be released."""
+
+_MANY_RECORDS = """\
+Where a person may have several records, say whose they are, or somebody with g records has g times the epsilon:
+    [person]
+    column = "the column that tells persons apart, which gets no entry of its own"
+    at_most = 5""".splitlines()
 
 _WITH_A_LIST = """\
 A column of texts with a public list of codes, such as municipalities, can be added, with the file of that list:
@@ -196,7 +204,8 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None, person: P
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
     listed = _WITH_A_LIST if _TOO_MANY in left_out.values() else []
-    for line in [*head, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
+    several = [] if person is not None else ["", *_MANY_RECORDS]
+    for line in [*head, *several, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
         document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
     document.add(tomlkit.nl())
     if person is not None:
@@ -405,9 +414,14 @@ def _propose_moments(entry: Table, column: _Column) -> int:
 
 
 def _decimals(column: _Column, span: Fraction) -> Fraction:
-    """The unit of the last decimal that occurs, but no finer than a part in 10 000 to 100 000 of the span."""
+    """The unit of the last decimal that occurs, but no finer than a part in 10 000 to 100 000 of the span.
+
+    A grid of whole numbers takes no fraction: where one occurs the unit is a tenth at most, if a grid can be so fine.
+    """
     found = max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
-    return max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
+    unit = max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
+    farthest = 2 * Fraction(max(abs(column.low), abs(column.high)) + 1)  # limits are rounded outwards from these
+    return min(unit, _TENTH) if found > 0 and 2 * farthest <= MAX_POINTS * _TENTH else unit
 
 
 def _toml(number: Fraction) -> int | float:

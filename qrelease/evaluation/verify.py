@@ -170,7 +170,8 @@ def verify(
     """
     place = Path(folder)
     if not (place / MANIFEST).is_file():
-        raise InvalidInput(f"{place} is no folder of a release: it has no {MANIFEST}")
+        what = f"is a file: give the folder {place.parent}" if place.is_file() else f"has no {MANIFEST}"
+        raise InvalidInput(f"{place} is no folder of a release: it {what}")
     public = None if key is None else checksums.public_key(Path(key))
     named = checksums.read_hashes(place)
     checks = [*_files(place, named)]

@@ -239,9 +239,10 @@ class Ledger:
         if person == self._person:
             return
         told = ("one record" if p is None else f"a person by {p!r}" for p in (self._person, person))
+        made = "without `person`" if person is None else f"by Ledger.open(..., person={person!r})"
         raise LedgerError(
             "ledger {} counts what {} is charged, and this would be {}: a budget of one says nothing of the other; take"
-            " another ledger".format(self._store.place or "in memory", *told)
+            " another ledger, a new one made {}".format(self._store.place or "in memory", *told, made)
         )
 
     def key_for(self, name: str) -> bytes:

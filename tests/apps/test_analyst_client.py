@@ -98,6 +98,11 @@ def test_missing_values_are_missing(tmp_path):
     [
         (lambda c: c.ask("salary = 3"), qr.InvalidInput, "salary"),
         (lambda c: c.ask("sex = 'F' and age in 0..19", most=1e-9), qr.BudgetExceeded, "ask for a new quote"),
+        (lambda c: c.quote("grade = 0"), qr.InvalidInput, r"a list of questions is wanted, \['grade = 0'\]"),
+        (lambda c: c.ask_many({"numbers": "mean:age"}), qr.InvalidInput, "a list of questions is wanted"),
+        (lambda c: c.ask(["sex", "grade"]), qr.InvalidInput, "ask_many"),
+        (lambda c: c.ask("mean:age by sex"), qr.InvalidInput, r"numbers\('mean:age by sex'\) asks for numbers"),
+        (lambda c: c.quote(["sex = 'F'", "count by sex"]), qr.InvalidInput, "{'numbers': 'count by sex'}"),
         (lambda c: c.ask_many([]), qr.InvalidInput, "length >= 1 - at `\\$.queries`"),
         (lambda c: c.ask(WOMEN, key="two words"), qr.InvalidInput, "visible ASCII"),
         (lambda c: c.ask(WOMEN, key="x\r\nHost: y"), qr.InvalidInput, "visible ASCII"),

@@ -9,6 +9,8 @@ SHARE = Attribute("share", "number", edges=(0, 0.25, 1))
 DAY = Attribute("day", "date", edges=(0, 31, 59))
 SEX = Attribute("sex", "category", categories=("F", "M"), missing=("?",))
 
+YEARS = Attribute("years", "number", within=(0, 100), step=1, edges=(0, 50, 101))
+
 
 def test_labels():
     assert AGE.labels == ("17..19", "20..29", "30", "?")
@@ -50,6 +52,9 @@ def test_encode(attribute, text, code):
         (AGE, "NAN", "a whole number"),
         (AGE, "inf", "a whole number"),
         (AGE, "2_0", "a whole number"),
+        (YEARS, "20.5", "a whole number, as `within` and `step` are; give a finer step, such as 0.01"),
+        (YEARS, "many", "a whole number"),
+        (YEARS, "inf", "a whole number"),
         (SHARE, "1e400", "a number"),
         (SHARE, "1.01", "within the bins [0, 1]"),
         (DAY, "1970-03-01", "within the bins 1970-01-01..1970-02-28"),

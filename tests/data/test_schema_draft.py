@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.schema_draft import draft
 from qrelease.data.table import Table
@@ -127,3 +128,27 @@ def test_draft_of_a_parquet_file(tmp_path):
 def test_draft_of_nothing_usable(write):
     with pytest.raises(InvalidInput, match="no column to draft a schema from: - 'a': it holds no value"):
         draft(write("a,\n?,\n", "d.csv"))
+
+
+@pytest.mark.parametrize("scale", [1, 10_000, 1_000_000_000])
+def test_a_draft_to_be_learned_takes_the_amounts_that_it_was_drafted_from(write, scale):
+    pays = [f"{(37 + i * i % 991) * scale + i / 400:.2f}" for i in range(400)]
+    text = reviewed(draft(write("\n".join(["pay", *pays]), "pay.csv"), learn=True))
+    domain = load(write(text), undecided=True)
+    table = Table.read(write("\n".join(["pay", *pays]), "pay.csv"), domain)
+    assert len(table) == len(pays)
+    grid = domain.attributes[0].grid
+    assert [float(grid.value(int(c))) for c in table.columns[0]] == pytest.approx([float(p) for p in pays], abs=0.051)
+
+
+def test_a_draft_says_that_a_person_may_have_several_records_unless_it_knows_whose_they_are(write):
+    path = write("who,age\n" + "".join(f"{i // 2},{i % 60}\n" for i in range(300)), "visits.csv")
+    assert "#     [person]" in draft(path)
+    assert "several records" not in draft(path, person=Person("who", 2))
+    lines = draft(path).splitlines()
+    entry = [line.removeprefix("#").strip() for line in lines if "[person]" in line or "at_most" in line]
+    entry.insert(1, 'column = "who"')  # the comment is an entry, once its column is named
+    attributes = reviewed(draft(path)).split("[[attribute]]")
+    age = next(part for part in attributes if '"age"' in part)
+    domain = load(write("\n".join(entry) + "\n[[attribute]]" + age))
+    assert (domain.person.column, domain.person.at_most) == ("who", 5)

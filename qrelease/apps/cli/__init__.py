@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     `audit` ends with 1 when it convicts, `verify` when something does not hold.
     """
     given = sys.argv[1:] if argv is None else argv
-    arguments = _parser(given).parse_args(given)
+    arguments, unknown = _parser(given).parse_known_args(given)
+    if unknown:  # argparse would point to the help of `qrelease`, which has none of a command's options
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     run: Callable[[argparse.Namespace], int | None] = arguments.run
 
     def stands(*, quiet: bool = False) -> str:
@@ -134,6 +136,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(parser=command)
         if name in given:
             import_module(f"qrelease.apps.cli.{name}").options(command)
     return parser

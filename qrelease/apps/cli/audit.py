@@ -74,7 +74,10 @@ def _audit(arguments: argparse.Namespace) -> int:
     effort = {"samples": arguments.samples, "confidence": arguments.confidence, "entropy": entropy}
     if ":" in name:
         if arguments.first is None or arguments.second is None:
-            raise InvalidInput(f"{name} needs two neighbouring inputs: give --first and --second, as JSON")
+            raise InvalidInput(
+                f"{name} needs two neighbouring inputs: give --first and --second, as JSON; a mechanism with a method"
+                " `release` needs none, by qr.audit_mechanism in Python"
+            )
         found = audit(find_mechanism(name), read_input(arguments.first), read_input(arguments.second), cost, **effort)
     elif name in MECHANISMS and name != "auto":  # which runs one of the others
         found = audit_mechanism(mechanism_of(name), cost, Neighbours.parse(arguments.neighbours), **effort)

@@ -490,6 +490,7 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
+    _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)
     if arguments.numbers is not None:
@@ -511,6 +512,19 @@ def _foretell(
             arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
         ):
             print(f"qrelease: {forecast(each, workload, cost, public)}", file=sys.stderr)
+
+
+def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
+    """Name the columns that no question is about: a synthetic table would have them, and would know nothing of them."""
+    asked = {workload.domain.names[axis] for axes in workload.sets for axis in axes}
+    numbers = " ".join(arguments.numbers or ())
+    names = [name for name in workload.domain.names if name not in asked and name not in numbers]
+    if names and arguments.mechanism != "matrix":
+        print(
+            f"qrelease: nothing is asked of {', '.join(names)}: synthetic values there would follow the schema alone;"
+            " --columns leaves them out, which is faster",
+            file=sys.stderr,
+        )
 
 
 def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path, public: int | None) -> None:

@@ -368,7 +368,21 @@ def opened(place: Path | LedgerUrl) -> Ledger:
 
     if not Ledger.exists(place):
         raise LedgerError(f"there is no ledger {place}")
+    if isinstance(place, Path) and place.is_file() and _published(place):
+        raise LedgerError(
+            f"{place} is what of a ledger was published, a text to be read as it is; `qrelease verify FOLDER --ledger"
+            f" {place}` compares a release with it"
+        )
     return Ledger.open(place)
+
+
+def _published(path: Path) -> bool:
+    """Whether a file is JSON, as `qrelease ledger show --json` prints it, and no ledger."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
 
 
 def _epsilon_of(rho: float) -> float:

@@ -29,7 +29,8 @@ def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
     try:
         found = import_module(module)
     except ImportError as error:
-        raise InvalidInput(f"{module} cannot be imported: {error}") from None
+        advice = f"; name it without .py: {module.removesuffix('.py')}:{name}" if module.endswith(".py") else ""
+        raise InvalidInput(f"{module} cannot be imported: {error}{advice}") from None
     for part in name.split("."):
         if not hasattr(found, part):
             raise InvalidInput(f"{module} has no {name}")

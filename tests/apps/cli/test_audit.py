@@ -23,7 +23,11 @@ def test_audit_convicts_a_function_of_ones_own(folder: Path, capsys: pytest.Capt
     try:
         assert main(["audit", *arguments]) == 1
         assert capsys.readouterr().out.startswith("CONVICTED")
+        capsys.readouterr()
         assert main(["audit", "leaky:leak", "--epsilon", "1"]) == 2
+        assert "qr.audit_mechanism" in capsys.readouterr().err
+        assert main(["audit", "leaky.py:leak", *arguments[1:]]) == 2
+        assert "name it without .py: leaky:leak" in capsys.readouterr().err
         assert main(["audit", "nothing", "--epsilon", "1"]) == 2
     finally:
         sys.path.remove(str(folder))

@@ -160,3 +160,11 @@ def test_numbers_of_thousands_of_digits_are_one_line(in_folder, capsys):
     ):
         assert main(given) == 2, given[:4]
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_an_option_of_another_command_points_to_the_help_of_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--schema", "s.toml", "--n", "9", "--numbers", "mean:age"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told == "qrelease plan: unrecognized arguments: --numbers mean:age (see qrelease plan --help)\n"

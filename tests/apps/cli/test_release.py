@@ -557,3 +557,16 @@ def test_numbers_that_are_refused_cost_nothing(with_hours, options, said, capsys
     assert said in err
     assert len(err.strip().splitlines()) == 1
     assert not (with_hours / "hours.ledger").exists()
+
+
+def test_columns_that_no_question_is_about_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--mechanism", "laplace", "--workload", "marginals:sex*age"]
+    command = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", *asked]
+    assert main([*command, "--out", "out"]) == 0
+    told = "qrelease: nothing is asked of city: synthetic values there would follow the schema alone;"
+    assert told in capsys.readouterr().err
+    command += ["--ledger", "other", "--total-epsilon", "1"]
+    assert main([*command, "--columns", "sex,age", "--out", "two"]) == 0
+    assert "nothing is asked" not in capsys.readouterr().err
+    assert main([*command, "--workload", "where:city = Ulm", "--out", "three"]) == 2
+    assert "nothing is asked" not in capsys.readouterr().err  # a refusal stays one line

@@ -35,6 +35,10 @@ def test_the_command_says_what_holds_and_ends_with_0_1_or_2(released, tmp_path, 
         assert all(check["holds"] for check in found["checks"]), found
     assert main(["verify", out]) == 0
     assert "not checked: ledger" in capsys.readouterr().out
+    assert main(["ledger", "show", str(tmp_path / "ledger.json")]) == 2
+    assert "qrelease verify FOLDER" in capsys.readouterr().err
+    assert main(["verify", f"{out}/release.json"]) == 2
+    assert f"it is a file: give the folder {out}" in capsys.readouterr().err
     (tmp_path / "text").write_text("{no")
     (tmp_path / "list").write_text('{"entries": [1]}')
     for bad in (
