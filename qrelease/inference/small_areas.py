@@ -9,9 +9,10 @@ Given κ and D the best linear predictor of m is
     xβ̂ + DC/(DC² + V)·(S - C·xβ̂),     V = var S + (xβ̂)² var C,
 
 with β̂ by generalised least squares, penalised by β²/κ². No sum is divided by C: a group that nobody is in gets xβ̂. The
-unknown κ, τ and σ are averaged over by their likelihood, with β integrated out (REML) and flat priors, so that bars are
-honest where few groups say how much groups differ. Bars are about the model: over all groups they cover about 95 %, in
-one group that differs more from the others than most groups do, less. The unbiased answer stands beside it.
+unknown κ, τ and σ are averaged over by their likelihood, with β integrated out (REML) and flat priors, of σ for its
+square, so that bars are honest where few groups say how much groups differ. Bars are about the model: over all groups
+they cover about 95 %, in one group that differs more from the others than most groups do, less. The unbiased answer
+stands beside it.
 
 *Counts* of groups are numbers from 0 on, most of them small in a table of many cells. Under an exponential prior of
 scale s and normal noise the count is a normal number of mean y - σ²/s, cut off below 0. The prior is taken to be a
@@ -39,8 +40,9 @@ from qrelease._util.typing import Floats
 _TAUS: Final = np.concatenate([[0.0], np.geomspace(1e-3, 1.5, 20)])
 """Standard deviations of groups' means that are considered, at means from -1 to 1."""
 
-_SIGMAS: Final = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])
-"""Standard deviations of values within groups, likewise; values from -1 to 1 have no larger one."""
+_SIGMAS: Final = np.geomspace(0.02, 1.0, 10)
+"""Standard deviations of values within groups, likewise; values from -1 to 1 have no larger one. Their variance is flat
+beforehand, not their logarithm: where noise hides them, groups that are all alike would get bars too narrow."""
 
 _KAPPAS: Final = np.array([0.0, 0.05, 0.2, 0.6])
 """Standard deviations of what a cell of one column adds, likewise; the last lets the columns say all they can."""
@@ -123,9 +125,10 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
         design = np.concatenate([constant, effects], axis=1) if kappa else constant
         penalty = np.full(design.shape[1], 1 / kappa**2 if kappa else 0.0)
         penalty[0] = _FLAT
-        for (tau, step), sigma in product(zip(_TAUS, np.gradient(_TAUS), strict=True), _SIGMAS):
+        sigmas = zip(_SIGMAS, _SIGMAS * np.gradient(_SIGMAS), strict=True)
+        for (tau, step), (sigma, part) in product(zip(_TAUS, np.gradient(_TAUS), strict=True), sigmas):
             log, *moments = _given(sums, size, noise, design, penalty, tau**2 + sigma**2 / np.maximum(size, 1.0))
-            found.append((log + np.log(step * width), *moments))
+            found.append((log + np.log(step * part * width), *moments))
     logs, means, variances = (np.array(part) for part in zip(*found, strict=True))
     likely = np.exp(logs - logs.max())
     likely /= likely.sum()

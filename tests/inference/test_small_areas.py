@@ -30,6 +30,20 @@ def test_bars_cover_and_errors_shrink(shape, spread, noise):
     assert np.median(better) < 0.7
 
 
+@pytest.mark.parametrize(("groups", "size", "within"), [(400, 3750, 0.07), (40, 400, 0.3), (100, 3750, 0.07)])
+def test_bars_cover_where_groups_are_alike_and_noise_hides_how_much_their_records_differ(groups, size, within):
+    """The bars of few standard deviations, each as likely as the others, covered .88 to .91."""
+    inside = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        counts = np.rint(rng.gamma(1.0, size, groups)) + 1
+        means = -0.4 + within / np.sqrt(counts) * rng.normal(size=groups)
+        sums, noisy = means * counts + rng.normal(0, 8.0, groups), counts + rng.normal(0, 8.0, groups)
+        found, half = shrunk_means(sums, noisy, (64.0, 64.0), (groups,))
+        inside.append(np.mean(np.abs(found - means) <= half))
+    assert 0.93 <= np.mean(inside) <= 0.985
+
+
 @pytest.mark.parametrize("shape", [(8, 5), (12, 3)])
 def test_groups_borrow_from_others_with_the_same_cells(shape):
     """Much less error than where the same groups have a grand mean in common alone."""
