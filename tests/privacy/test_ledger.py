@@ -683,7 +683,7 @@ def test_the_work_of_a_charge_does_not_grow() -> None:
         for number in range(2000):
             if number in (10, 1999):
                 count = [0]
-                connection = ledger.store.execute("SELECT 1").connection
+                connection = ledger.store.database._live()
                 connection.set_progress_handler(lambda count=count: count.__setitem__(0, count[0] + 1), 1)
             ledger.charge(PureDP(0.1), "a")
             if number in (10, 1999):

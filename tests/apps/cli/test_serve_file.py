@@ -51,7 +51,7 @@ def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
         (
             "ledger",
             "postgresql://{owner}@127.0.0.1:{port}/postgres",
-            "postgresql://{owner}@/?host=127.0.0.1&port={port}",
+            "postgresql://{owner}@/postgres?host=127.0.0.1&port={port}",
         ),
         ("data", "postgresql://{owner}@127.0.0.1:{port}/postgres", "postgresql://{owner}@localhost:{port}/postgres"),
         ("data", "postgresql://someone:else@127.0.0.1:{port}/postgres", "postgresql://{owner}@localhost:{port}"),

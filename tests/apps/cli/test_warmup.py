@@ -17,8 +17,8 @@ ONE_TYPE = {"collect", "spread", "count_codes"}  # of tables and records; the ot
 
 # Called by other kernels only, with which they are compiled and cached.
 INSIDE = {
-    "data.sources.kernels._insert",
-    "data.sources.kernels._merge",
+    "data.sources.kernels._mixed",
+    "data.sources.kernels._sort",
     "data.marginals.kernels._butterflies",
     "data.marginals.kernels._children",
     "data.marginals.kernels._direct_marginals",

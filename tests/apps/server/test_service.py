@@ -543,7 +543,7 @@ def test_an_answers_path_does_not_depend_on_its_noise(path):
         seen, made = [], []
 
         def traced(ledger, *rest, seen=seen, made=made):
-            connection = ledger.store.execute("SELECT 1").connection
+            connection = ledger.store.database._live()
             connection.set_trace_callback(lambda text: seen.append(" ".join(text.split()[:5])))
             made.append(Transactions(ledger, *rest))
             return made[0]
