@@ -32,7 +32,7 @@ def test_bars_cover_and_errors_shrink(shape, spread, noise):
 
 @pytest.mark.parametrize(("groups", "size", "within"), [(400, 3750, 0.07), (40, 400, 0.3), (100, 3750, 0.07)])
 def test_bars_cover_where_groups_are_alike_and_noise_hides_how_much_their_records_differ(groups, size, within):
-    """The bars of few standard deviations, each as likely as the others, covered .88 to .91."""
+    """With a few standard deviations, each as likely as the others, bars were too narrow."""
     inside = []
     for seed in range(24):
         rng = np.random.default_rng(seed)

@@ -26,10 +26,8 @@ def read_only(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[An
 _jit: Any = njit(cache=True, nogil=True, error_model="numpy")
 
 
-_FEW_EDGES, _BLOCK = (
-    24,
-    2048,
-)  # edges that are all compared, of so many numbers at once: nothing to guess for a processor
+_FEW_EDGES = 24  # edges that a number is compared with all of: a processor has nothing to guess
+_BLOCK = 2048  # numbers that are compared with an edge at once
 
 
 @_jit
