@@ -105,10 +105,7 @@ def parse(text: str, domain: Domain) -> Predicate:
     Raises `InvalidInput` that names the position (from 1) and what was expected there, and `TooLarge` when
     the marginal on the mentioned attributes has more than `MAX_MASK_CELLS` cells.
     """
-    if not isinstance(text, str):
-        raise InvalidInput(f"a predicate must be a text, got {type(text).__name__}")
-    if len(text) > _MAX_TEXT:
-        raise InvalidInput(f"a predicate may have {_MAX_TEXT} characters, got {len(text)}")
+    _check_text(text)
     predicate = Predicate(domain, _Parser(text, domain).whole())
     cells = domain.cells(predicate.axes)
     if cells > MAX_MASK_CELLS:
@@ -118,13 +115,23 @@ def parse(text: str, domain: Domain) -> Predicate:
     return predicate
 
 
-def check_before_learning(text: str, domain: Domain, learned: Collection[str]) -> None:
-    """Raise what `parse` would raise whatever is learned of some columns.
+def before_learning(text: str, domain: Domain, learned: Collection[str]) -> Predicate:
+    """A predicate about the columns that `parse` would find, of which some are to be learned: their cells mean nothing.
+
+    Raises what `parse` would raise whatever is learned.
 
     domain   as it may be once they are learned
     learned  their names
     """
-    _Parser(text, domain, learned).whole()
+    _check_text(text)
+    return Predicate(domain, _Parser(text, domain, learned).whole())
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise InvalidInput(f"a predicate must be a text, got {type(text).__name__}")
+    if len(text) > _MAX_TEXT:
+        raise InvalidInput(f"a predicate may have {_MAX_TEXT} characters, got {len(text)}")
 
 
 def _axes(node: _Node) -> Iterator[int]:
@@ -291,7 +298,9 @@ class _Parser:
         axis = self.domain.axis(name)
         attribute = self.domain.attributes[axis]
         if attribute.undecided:
-            raise InvalidInput(f"predicate, position {position}: the cells of {name!r} must be learned first")
+            raise InvalidInput(
+                f"predicate, position {position}: the cells of {name!r} must be learned first, without this condition"
+            )
         if self.domain.shape[axis] > MAX_MASK_CELLS:
             raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_MASK_CELLS:,} may")
         cells = self._test(attribute, position)

@@ -335,7 +335,7 @@ def _bought(release: Release, spend: Spend, groups: int, left: Mapping[Noise, li
         allowed = _allowed(noise, spend.cost)
         if allowed is None:
             continue
-        starts = [0] if groups > 1 else [i for i, m in enumerate(draws) if _called(release, m.group) == spend.what]
+        starts = [0] if groups > 1 else [i for i, m in enumerate(draws) if spend.what in _called(release, m.group)]
         for start in starts:
             some = draws[start : start + groups]
             if len(some) == groups and math.isclose(_moves(release, some), allowed, rel_tol=_SAME):
@@ -350,11 +350,11 @@ def _groups(spend: Spend) -> int:
     return int(number) if rest == "groups of queries" and number.isdecimal() and len(number) <= _MAX_DIGITS else 1
 
 
-def _called(release: Release, group: Group) -> str:
-    """What the part of the cost is called that measures a group by itself."""
-    if group == RECORDS:
-        return _COUNT
-    return f"{_MEASURE}{group.queries.to_json()['type']} of {' * '.join(release.domain.names[a] for a in group.axes)}"
+def _called(release: Release, group: Group) -> tuple[str, ...]:
+    """What the part of the cost is called that measures a group by itself: the records are counted first, or as the
+    group of a plan that has no columns."""
+    named = f"{_MEASURE}{group.queries.to_json()['type']} of {' * '.join(release.domain.names[a] for a in group.axes)}"
+    return (named, _COUNT) if group == RECORDS else (named,)
 
 
 def _moves(release: Release, draws: Sequence[Measurement]) -> float:

@@ -16,7 +16,7 @@ Where a schema clips, a value beyond the bounds counts as the nearest bound.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, NoReturn, final, get_args
@@ -336,6 +336,11 @@ class NumericQuestion:
         InvalidInput
             For a text that is no question, and what the class raises; one line that says what is wrong.
         """
+        return cls(domain, **cls._parts(text))
+
+    @classmethod
+    def _parts(cls, text: object) -> dict[str, Any]:
+        """What a text says, by the names of the parameters of the class."""
         if not isinstance(text, str):
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
         head = _HEAD.match(text)
@@ -345,7 +350,8 @@ class NumericQuestion:
         if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
             raise InvalidInput(f"{_FORM}, got {text!r}")
         parts = _clauses(text[head.end() :], text)
-        given: dict[str, Any] = {"by": tuple(_names(parts["by"])) if "by" in parts else (), "where": parts.get("where")}
+        given: dict[str, Any] = {"kind": kind, "by": tuple(_names(parts["by"])) if "by" in parts else ()}
+        given |= {"where": parts.get("where") or "", "threshold": ""}
         if kind == "quantile":
             given["probabilities"] = _probabilities(head["inside"])
         asked = parts["asked"]
@@ -355,7 +361,41 @@ class NumericQuestion:
             given["column"] = asked
         else:
             (given["column"],) = _names(asked) if asked else ("",)
-        return cls(domain, kind, **{**given, "where": given["where"] or ""})
+        return given
+
+    @classmethod
+    def before_learning(cls, domain: Domain, text: str, learned: Collection[str]) -> NumericQuestion:
+        """A question as `parse` makes it, without conditions on columns of which more may be learned.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe as it may be once the columns are learned.
+        text : str
+            As `parse` takes it.
+        learned : collection of str
+            The names of the columns.
+
+        Returns
+        -------
+        NumericQuestion
+            The question, if no condition is about these columns. Else the one without that condition; the count for
+            the share of records that meets it.
+
+        Raises
+        ------
+        InvalidInput, TooLarge
+            What `parse` would raise whatever is learned.
+        """
+        given = cls._parts(text)
+        for part in ("where", "threshold"):
+            condition = given[part]
+            if not condition.strip():
+                continue
+            about = predicates.before_learning(condition, domain, learned).axes
+            if not {domain.names[axis] for axis in about}.isdisjoint(learned):
+                given |= {part: ""} | ({"kind": "count"} if part == "threshold" else {})
+        return cls(domain, **given)
 
     @classmethod
     def spells(cls, text: str) -> bool:

@@ -368,3 +368,17 @@ def test_what_every_mechanism_releases_holds(name, tmp_path):
         found = verify(tmp_path / relation.value)
         assert failed(found) == {"noise source"}, str(found)
         assert {c.name: c.holds for c in found.checks}["noise"] is True
+
+
+def test_records_that_are_counted_twice_hold(tmp_path):
+    """First for the plan, which then, with few records at a small cost, measures their number once more."""
+    domain = qr.Domain.coded({"sex": 2, "hours": 5})
+    table = qr.Table(domain, ([0, 1] * 5, [0, 1, 2, 3, 4] * 2))
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(3))
+        release = curator.release(qr.MaxEnt(), qr.Workload.marginals(domain, 2), qr.PureDP(0.1))
+    assert [m.group.axes for m in release.measurements].count(()) == 2
+    release.save(tmp_path / "out", 10)
+    assert failed(verify(tmp_path / "out")) == {"noise source"}
+    edit(less_noise)(tmp_path / "out")
+    assert "noise" in failed(verify(tmp_path / "out"))

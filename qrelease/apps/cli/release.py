@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import operator
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +39,7 @@ from qrelease.apps.cli.shared import (
     workload_option,
     wrote,
 )
-from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError
+from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
@@ -230,7 +233,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger = cost, None
             if isinstance(table, Table) and table.domain.undecided:
-                cost = _check_open(arguments, mechanism, table, whole)
+                cost = _check_open(arguments, mechanism, table, whole, folder)
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
                 table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
@@ -361,43 +364,54 @@ def _tabled(arguments: argparse.Namespace) -> bool:
     return bool(arguments.weighted) or arguments.rows is not None
 
 
-def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost) -> Cost:
-    """What can be known to be wrong before bins and categories are learned; what is left for the release itself."""
-    from qrelease.data.predicates import check_before_learning
-    from qrelease.mechanisms.base import check_parts
-    from qrelease.mechanisms.learning import schema as learning
-    from qrelease.privacy import Neighbours
-    from qrelease.privacy.unit import Unit
-    from qrelease.queries.workload import Workload
-    from qrelease.release.curator import check_relation
+def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost, folder: Path) -> Cost:
+    """Raise what the release would raise whatever bins and categories are learned; returns what is left for it.
 
-    neighbours = Neighbours.parse(arguments.neighbours)
-    check_relation(table, neighbours)
+    What only some of what may be learned would make too large is told of: then what was learned stays paid for, and
+    another command can release from it.
+    """
+    from qrelease.mechanisms.learning import schema as learning
+
     _, left = learning.divided(table.domain, cost)
-    made_up = learning.learnable_domain(table.domain)
-    unit = Unit.of(neighbours, table.domain)
-    check_parts(mechanism, table.domain)
-    _check_written(arguments, made_up)
-    others = []
-    for text in arguments.workload or [default_workload(made_up)]:
-        kind, _, condition = text.partition(":")
-        if kind.strip() == "where" and condition.strip():
-            check_before_learning(condition.strip(), made_up, table.domain.undecided)
-        else:
-            others.append(text)
-    for text in others or ["marginals:1"]:
-        with unit.explained():
-            mechanism.check(Workload.parse(made_up, text), unit.of_a_record(left), unit.relation)
+    least, most = (learning.learnable_domain(table.domain, most=most) for most in (False, True))
+    _check_learnable(arguments, mechanism, table, least, left, folder)
+    try:
+        _check_learnable(arguments, mechanism, table, most, left, folder)
+    except (InvalidInput, TooLarge, OutOfMemory) as error:
+        print(
+            f"qrelease: with as many categories as the schema allows, this would end after they are learned: {error};"
+            " `qrelease schema learn` learns them by itself",
+            file=sys.stderr,
+        )
     return left
 
 
-def _check_written(arguments: argparse.Namespace, domain: Domain) -> None:
-    """Raise `InvalidInput` where the tables of a release cannot be written as is asked for."""
-    from qrelease.release import writer
+def _check_learnable(
+    arguments: argparse.Namespace, mechanism: Mechanism, table: Table, made_up: Domain, cost: Cost, folder: Path
+) -> None:
+    """What a release would raise over a domain that may be learned."""
+    from qrelease.data.predicates import before_learning
+    from qrelease.queries.workload import Workload
 
-    writer.check_format(arguments.out_format)
-    if arguments.weighted:
-        writer.check_weighted(domain)
+    learned = table.domain.undecided
+    texts = []
+    for text in arguments.workload or [default_workload(made_up)]:
+        kind, _, condition = text.partition(":")
+        if kind.strip() == "where" and condition.strip():
+            before_learning(condition.strip(), made_up, learned)
+        else:
+            texts.append(text)
+    if arguments.numbers is not None:
+        from qrelease.mechanisms.number_sums import NumberSums
+        from qrelease.queries.numeric import NumericQuestion
+
+        assert isinstance(mechanism, NumberSums)
+        asked = [str(NumericQuestion.before_learning(made_up, text, learned)) for text in mechanism.questions]
+        mechanism = replace(mechanism, questions=asked)
+    workload = reduce(operator.add, (Workload.parse(made_up, text) for text in texts or ["marginals:1"]))
+    public = public_records(arguments, table)
+    _check(arguments, mechanism, table, workload, cost, public)
+    _check_disk(arguments, workload, folder, public)
 
 
 def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Ledger) -> Table:
@@ -443,29 +457,35 @@ def _check(
     cost: Cost,
     public: int | None,
 ) -> None:
-    """What can be known to be wrong before there is a ledger."""
+    """What can be known to be wrong before there is a ledger.
+
+    table     its domain is that of the workload, or some of its columns are still to be learned
+    """
     from qrelease.mechanisms.base import check_parts, check_table, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
+    from qrelease.release import writer
     from qrelease.release.curator import check_relation
     from qrelease.release.synthetic import check_fit
 
+    domain = workload.domain
     check_relation(table, Neighbours.parse(arguments.neighbours))
-    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain)
-    if table.domain.impossible and arguments.mechanism != "records":
-        print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
-    _check_written(arguments, table.domain)
-    check_parts(mechanism, table.domain)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), domain)
+    writer.check_format(arguments.out_format)
+    if arguments.weighted:
+        writer.check_weighted(domain)
+    check_parts(mechanism, domain)
     with unit.explained():
         mechanism.check(workload, unit.of_a_record(cost), unit.relation)
     if _tabled(arguments):
         check_table(mechanism, workload)
-    table.check_counts(workload.sets)
+    if not table.domain.undecided:
+        table.check_counts(workload.sets)
     # Records that do not fit are refused before the charge, if their number is public. If it is private, the same
     # command goes on after the charge for free, with fewer --rows.
     rows = _rows_written(arguments, public)
     if rows is not None and not arguments.weighted and why_no_table(mechanism, workload) is None:
-        check_fit(table.domain, rows)
+        check_fit(domain, rows)
 
 
 def _foretell(
@@ -490,6 +510,8 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
+    if workload.domain.impossible and arguments.mechanism != "records":
+        print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)

@@ -58,14 +58,19 @@ def what(attribute: Attribute) -> str:
     return f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}"
 
 
-def learnable_domain(domain: Domain) -> Domain:
-    """A domain such as may be learned, with even bins and few categories: for checks before anything is charged."""
-    return Domain(tuple(_stand_in(a) if a.undecided else a for a in domain))
+def learnable_domain(domain: Domain, *, most: bool = False) -> Domain:
+    """A domain such as may be learned, for checks before anything is charged: with even bins, and with few categories.
+
+    most  with as many categories as may be learned
+    """
+    attributes = tuple(_stand_in(a, a.learn if most else 1) if a.undecided else a for a in domain)
+    return replace(domain, attributes=attributes)
 
 
-def _stand_in(attribute: Attribute) -> Attribute:
+def _stand_in(attribute: Attribute, categories: int) -> Attribute:
     if attribute.grid is None:
-        return replace(attribute, learn=0, categories=("a", OTHER), outside=OTHER)
+        named = tuple(map(str, range(categories)))
+        return replace(attribute, learn=0, categories=(*named, OTHER), outside=OTHER)
     size = attribute.grid.size
     cuts = [size * i // min(size, attribute.learn) for i in range(min(size, attribute.learn) + 1)]
     return replace(attribute, learn=0, edges=tuple(float(attribute.grid.value(cut)) for cut in cuts))

@@ -1,5 +1,6 @@
 """`qrelease schema`: drafts that are refused until reviewed, and schemas learned for a charge."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -85,6 +86,61 @@ def test_what_no_learned_schema_could_make_right_is_refused_before_it_is_learned
     assert main(asked) == 2
     assert told in capsys.readouterr().err
     assert not (towns / "towns.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("nosuch = 3", "impossible 1: predicate, position 1: no column 'nosuch'"),
+        ("sex = 'X'", "no category 'X'"),
+        ("sex = 'f' or sex = 'm'", "leaves no record that is possible"),
+        ("hours < 16 and sex = 'f'", "the cells of 'hours' must be learned first, without this condition"),
+    ],
+)
+def test_rules_are_read_before_a_schema_is_learned(towns, capsys, rule, told):
+    """One on values that are to be learned cannot be read before: it is added to the schema that is learned."""
+    (towns / "draft.toml").write_text(to_toml(replace(OPEN, impossible=(rule,))))
+    asked = ["towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
+    for command in (["release", *asked], ["schema", "learn", *asked, "--out", "schema.toml"]):
+        assert main(command) == 2
+        assert told in capsys.readouterr().err
+    assert not (towns / "towns.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "free", "told"),
+    [
+        (["--mechanism", "matrix", "--workload", "prefixes:hours", "--rows", "10"], 1 << 40, "would give none"),
+        ([], 1 << 20, "nothing was charged"),
+        (["--numbers", "mean:hours by sex where nosuch = 1"], 1 << 40, "no column 'nosuch'"),
+        (["--numbers", "mean:sex by hours"], 1 << 40, "column 'sex' holds texts and has no mean"),
+    ],
+)
+def test_what_no_release_could_be_made_of_is_refused_before_a_schema_is_learned(
+    towns, capsys, free_disk, arguments, free, told
+):
+    """The room on the disk, a table that cannot be had, and questions about numbers."""
+    free_disk(free)
+    asked = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6", *arguments]
+    assert main(asked) == 2
+    assert told in capsys.readouterr().err
+    assert not (towns / "towns.ledger").exists()
+
+
+def test_numbers_where_a_learned_category_may_be(towns, capsys):
+    """`Ur` has half of the records: it is learned, and nobody knows before."""
+    asked = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "8", "--delta", "1e-6"]
+    assert main([*asked, "--numbers", "mean:hours by sex where town = Ur", "--numbers", "ratio:town = Ur"]) == 0
+
+
+def test_what_many_categories_would_make_too_large_is_told_before_they_are_learned(towns, capsys, free_disk):
+    """At most 5 million towns by 32 bins of hours: no disk has room, and five towns have."""
+    free_disk(1 << 30)
+    many = Domain((OPEN["hours"], replace(OPEN["town"], learn=5_000_000), OPEN["sex"]))
+    (towns / "draft.toml").write_text(to_toml(many))
+    asked = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
+    assert main([*asked, "--workload", "marginals:2"]) == 0
+    assert "with as many categories as the schema allows, this would end after" in capsys.readouterr().err
 
 
 def test_a_condition_that_a_learned_schema_may_make_right_is_not_refused_before(towns, capsys):
