@@ -15,6 +15,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, final
 
+import numpy as np
+
 from qrelease._util.texts import meant
 from qrelease.errors import InvalidInput
 
@@ -103,7 +105,8 @@ def like(attribute: Attribute, pattern: WrittenValue) -> int:
     if attribute.kind != "category":
         raise InvalidInput(f"attribute {attribute.name!r} holds no texts; like is for categories")
     fits = _fitting(pattern.text)
-    cells = sum(1 << code for code, label in enumerate(attribute.categories) if fits(label))
+    fitting = np.fromiter(map(fits, attribute.categories), dtype=np.bool_, count=len(attribute.categories))
+    cells = int.from_bytes(np.packbits(fitting, bitorder="little"), "little")
     if not cells:
         listed = ", ".join(map(_quoted, attribute.categories))
         raise CellsDiffer(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 MAX_MASK_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
 
+MAX_COMPARED = 1 << 20  # categories that the different patterns of a predicate are compared with, unless it has but one
+
 _P = ParamSpec("_P")
 
 _MAX_DEPTH = 100
@@ -229,6 +231,8 @@ class _Parser:
 
     def __init__(self, text: str, domain: Domain, learned: Collection[str] = ()) -> None:
         self.domain, self.learned = domain, learned
+        self.patterns: dict[tuple[str, str], int] = {}
+        self.compared = 0
         self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
         self.now = next(self.rest)
 
@@ -320,7 +324,7 @@ class _Parser:
             self._need("and")
             cells = self._cells(start, conditions.between, attribute, low, self._value())
         elif self._word("like"):
-            cells = self._cells(start, conditions.like, attribute, self._value())
+            cells = self._like(attribute, start)
         elif self._take("in"):
             cells = self._members(attribute, start)
         elif not inverted and self._take("is"):
@@ -330,6 +334,20 @@ class _Parser:
         else:
             self._fail("'in'" if inverted else "one of = != < <= > >= in is")
         return cells ^ conditions.everything(attribute) if inverted else cells
+
+    def _like(self, attribute: Attribute, start: int) -> int:
+        """The categories of a pattern, each pattern compared once."""
+        pattern = self._value()
+        key = attribute.name, pattern.text
+        if key not in self.patterns:
+            self.compared += attribute.values
+            if self.compared > MAX_COMPARED and self.patterns:
+                raise TooLarge(
+                    f"predicate, position {start}: its patterns are compared with {self.compared:,} categories;"
+                    f" at most {MAX_COMPARED:,} are allowed"
+                )
+            self.patterns[key] = self._cells(start, conditions.like, attribute, pattern)
+        return self.patterns[key]
 
     def _members(self, attribute: Attribute, start: int) -> int:
         """A range, or a set of values and ranges in braces or parentheses."""

@@ -327,3 +327,13 @@ def test_like_takes_few_steps():
     domain = Domain((Attribute("a", "category", categories=("a" * 5000, "b")),))
     with pytest.raises(InvalidInput, match="no category like"):
         parse("a like '" + "%a" * 500 + "%b%'", domain)
+
+
+def test_patterns_are_compared_once_each_and_not_with_millions_of_categories():
+    """A server reads conditions for analysts, while others wait."""
+    towns = Attribute("town", "category", categories=tuple(f"town {i}" for i in range(70_000)))
+    domain = Domain((towns,))
+    once = " or ".join(["town like '%1'"] * 3000)
+    assert parse(once, domain).mask().sum() == 7000
+    with pytest.raises(TooLarge, match="position 257: its patterns are compared with 1,050,000 categories"):
+        parse(" or ".join(f"town like '%{i}'" for i in range(2000)), domain)

@@ -87,10 +87,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         named = error.filename or "a file"
         print(f"qrelease: {named}: {error.strerror or error}{stands(quiet=True)}", file=sys.stderr)
         return 2
+    except RuntimeError as error:
+        told = next((told for known, told in _RUNTIME_ERRORS.items() if known in str(error)), None)
+        if told is None:
+            raise
+        print(f"qrelease: {error}{told}{stands()}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as stop:
         print(f"qrelease: interrupted{stands()}", file=sys.stderr)
         return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
     return code or 0
+
+
+# What pathlib (before Python 3.13) and numba raise as RuntimeError, and what helps.
+_RUNTIME_ERRORS = {
+    "Symlink loop": "",
+    "no locator available": ": name a folder of your own in NUMBA_CACHE_DIR, where compiled code can be kept",
+}
 
 
 @contextlib.contextmanager

@@ -168,3 +168,26 @@ def test_an_option_of_another_command_points_to_the_help_of_this_one(capsys: pyt
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert told == "qrelease plan: unrecognized arguments: --numbers mean:age (see qrelease plan --help)\n"
+
+
+def test_a_ledger_that_is_a_link_to_itself_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own.ledger").symlink_to("own.ledger")
+    command = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--ledger", "own.ledger"]
+    assert main(command) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert "own.ledger" in error[-1]
+    assert error[-1].endswith("nothing was charged")
+
+
+def test_no_folder_for_compiled_code_is_one_line(folder: Path) -> None:
+    """As in a container that is read-only, for a user who has no home."""
+    program = (
+        "import sys; from numba.core import caching; caching.CacheImpl._locator_classes = []\n"
+        "from qrelease.apps.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "release", "people.csv", "--schema", "people.toml", "--epsilon", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert ended.returncode == 2
+    assert "name a folder of your own in NUMBA_CACHE_DIR" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (folder / "people.ledger").exists()
