@@ -383,7 +383,8 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
 
     A cell's measured number of records is taken to be normal: with probability 1 - π around what was expected of it,
     e, of variance noise + e + ω e², and with π around none, of variance noise. ω by the method of moments, weighted,
-    with the typical ω for a prior; π as if `_PRIOR_ZEROS` cells had been seen.
+    with the typical ω for a prior. π is the share of empty cells among those of which it can be told, where e is some
+    times the noise, less one cell: for among all marginals a few cells are far off by chance, each in another marginal.
 
     Writes each cell's probability of being empty to `zero`, if zeros are looked for, and returns ω.
     """
@@ -391,7 +392,7 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
     zero[:] = 0
     for _ in range(_EM_ROUNDS):
         found, weight = 0.0, 1e-30
-        empty = 0.0
+        empty, told = 0.0, 0.0
         for c in range(values.size):
             e = expected[c]
             variance = noise + e + omega * e * e
@@ -401,11 +402,13 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
                 zero[c] = share / (share + (1 - share) * np.exp(min(max(likelier, -50.0), 50.0)))
                 if values[c] > _EMPTY_DEVIATIONS * np.sqrt(noise):
                     zero[c] = 0
-                empty += zero[c]
+                clear = e * e / (e * e + _CLEAR_DEVIATIONS**2 * noise)
+                empty += clear * zero[c]
+                told += clear
             known = (1 - zero[c]) * (e / variance) ** 2
             found += known * (off * off - noise - e)
             weight += known * e * e
-        share = (empty + _PRIOR_ZEROS[0]) / (values.size + _PRIOR_ZEROS[1])
+        share = max(empty - _CHANCE_ZEROS, 0.0) / (told + _CHANCE_ZEROS)
         precision, believed = weight / 2, 1 / (4 * typical * typical)
         moment = max(found / weight, 0.0)
         omega = max((moment * precision + typical * believed) / (precision + believed), typical / 20)
@@ -414,7 +417,8 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
 
 _EM_ROUNDS = 40
 _EMPTY_DEVIATIONS = 2.5  # standard deviations of noise above which no cell is taken to be empty
-_PRIOR_ZEROS = (0.5, 20.5)  # cells that are empty, and cells
+_CLEAR_DEVIATIONS = 3.0  # standard deviations of noise, of records expected, that half tell whether a cell is empty
+_CHANCE_ZEROS = 1.0  # cells of a marginal that may seem empty by chance
 
 
 @_jit
