@@ -50,7 +50,13 @@ def weight(named: int) -> int:
 
 
 def votes(
-    persons: Ints, digests: npt.NDArray[np.uint64], codes: npt.NDArray[Any], texts: Sequence[str], key: bytes, name: str
+    persons: Ints,
+    digests: npt.NDArray[np.uint64],
+    codes: npt.NDArray[Any],
+    texts: Sequence[str],
+    key: bytes,
+    name: str,
+    most: int = MAX_NAMED,
 ) -> Ints:
     """The sum of the votes for each text of a column, (texts,), in units of 1/`WEIGHT`. Private.
 
@@ -68,6 +74,8 @@ def votes(
         Secret, drawn for one charge; at most 64 bytes.
     name
         The column.
+    most
+        k, how many categories a person names at most.
     """
     known = codes < len(texts)
     pairs = np.unique(persons[known].astype(np.int64) * max(len(texts), 1) + codes[known].astype(np.int64))
@@ -76,10 +84,10 @@ def votes(
     places = np.lexsort((mixed(mixed(hashes ^ digests[whose, 0]) ^ digests[whose, 1]), whose))
     whose, named = whose[places], named[places]  # of each person in the order of the hashes
     first = np.searchsorted(whose, whose)
-    chosen = np.arange(len(whose)) - first < MAX_NAMED
+    chosen = np.arange(len(whose)) - first < most
     whose, named = whose[chosen], named[chosen]
     had = np.bincount(whose, minlength=1)[whose]
-    weights = np.array([0, *map(weight, range(1, MAX_NAMED + 1))], np.int64)[had]
+    weights = np.array([0, *map(weight, range(1, most + 1))], np.int64)[had]
     found = np.zeros(len(texts), np.int64)
     np.add.at(found, named, weights)
     return found

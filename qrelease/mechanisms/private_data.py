@@ -50,9 +50,9 @@ class Private:
     Its neighbouring relation and its costs are those of records, also where the unit is a person; then `unit` converts
     them for sessions, which are charged as they go.
 
-    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact`, `occurring`, `votes` and `texts` return
-    private values: a mechanism may let nothing out that depends on them, except draws that it spent for before, such
-    as by `select` with scores made from them.
+    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact`, `occurring`, `votes` and `texts`
+    return private values: a mechanism may let nothing out that depends on them, except draws that it spent for before,
+    such as by `select` with scores made from them.
 
     Parameters
     ----------

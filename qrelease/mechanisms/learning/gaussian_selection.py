@@ -14,21 +14,21 @@ the rest, it is ρ-zCDP (Bun & Steinke 2016, Definition 8.1). So with ρ convert
 of several such selections, and any other use of ρ, the ρ and the δ add up, also where later ones are chosen in view of
 earlier ones.
 
-*Proof.* Let T' be T with one person more, C the categories that somebody has in T, and d the number of those that only
-she has, of all D that she names. Her votes do not depend on others, nor others' on hers. On the categories of C, the
-sums of T' and T differ by a vector of length √D · w(D) <= w at most, so all that comes of C, which is post-processing of
-noisy sums on one public-looking list, has a Rényi divergence of at most αρ at every order α, either way (`samplers`:
-rounding the noise is post-processing, too). Of T nothing else comes. Of T' something does only if one of her d own
-categories comes to t, which has probability p <= d · P(w(D) + X >= t) <= D · P(w(D) + X >= t) <= δ, independently of the
-noise on C. So the law of T' is that of C, but for an event of probability p, raised to δ by a coin of one's own; and
-that of T is the law of C but for a coin of probability δ. ∎
+*Proof.* Let T' be T with one person more, who names D categories, C the categories that somebody has in T, and d how
+many she alone has. Her votes do not depend on others, nor others' on hers. On the categories of C the sums of T' and T
+differ by a vector of length √D · w(D) <= w at most, so what comes of C, which is post-processing of sums with noise on
+one list, has a Rényi divergence of αρ at most at every order α, either way (`samplers`: rounded noise is such
+post-processing, too). Of T nothing else comes. Of T' something does only if one of her d own categories comes to t:
+with a probability p <= d · P(w(D) + X >= t) <= D · P(w(D) + X >= t) <= δ, independently of the noise on C. So the law
+of T' is that of what comes of C, but for an event of probability p, which a coin raises to δ; and so is that of T, but
+for a coin of probability δ. ∎
 
-In terms of (ε, δ), for every set S, with Q and Q' for what comes of C in T and T': P'(S) <= (1 - δ)Q'(S) + δ and
-P(S) = Q(S), (1 - p) Q'(S) <= P'(S). So P'(S) <= e^ε P(S) + δ' + δ and P(S) <= (1 - δ) Q(S) + δ <= e^ε P'(S) + δ' + δ.
+In terms of (ε, δ'): let Q and Q' be the laws of what comes of C in T and in T'. For every set S, P(S) = Q(S) and
+(1 - δ) Q'(S) <= P'(S) <= Q'(S) + δ. So P'(S) <= e^ε P(S) + δ' + δ, and P(S) <= (1 - δ) Q(S) + δ <= e^ε P'(S) + δ' + δ.
 
-*Where a person is replaced*, C is what others have, and the sums on C differ by v - v' with v, v' >= 0, of length √2 w at
-most: so σ² = w²/ρ. On both sides her own categories are named with a probability of at most δ: the same proof, with both
-coins.
+*Where a person is replaced*, C is what others have, and the sums on C differ by v - v' with v, v' >= 0, of length √2 w
+at most: so σ² = w²/ρ. On either side her own categories are named with a probability of at most δ, and the proof is the
+same, with such an event on both.
 
 Nothing is gained by a smaller k for persons with many categories: what one of d counts is 1/√d, and of those who name k
 of them 1/√k with probability k/d, which is less on average. What k costs is in t alone, and little.
@@ -113,6 +113,18 @@ def _of_one_person(t: int, sigma: float, most: int) -> float:
     return float((named * tails).max()) * (1 + _MARGIN)
 
 
+def passed(sums: Ints, noise: Ints, least: int) -> tuple[Mask, Ints]:
+    """Which categories come to the threshold with their noise, (m,), and what each comes to, (m,).
+
+    Examples
+    --------
+    >>> passed(np.array([0, 5, 9]), np.array([20, 1, 3]), 10)[0].tolist()
+    [False, False, True]
+    """
+    noisy = sums + noise
+    return (noisy >= least) & (sums > 0), noisy
+
+
 def select(
     sums: Ints, rho: float | Fraction, delta: float | Fraction, entropy: WordSource, moved: int = 1
 ) -> tuple[Mask, Ints]:
@@ -128,8 +140,7 @@ def select(
         Where the noise comes from.
     """
     least = threshold(rho, delta, moved)
-    noisy = sums + rounded_gaussian(variance(rho, moved), len(sums), entropy)
-    return (noisy >= least) & (sums > 0), noisy
+    return passed(sums, rounded_gaussian(variance(rho, moved), len(sums), entropy), least)
 
 
 def chance(sums: Ints, rho: float | Fraction, delta: float | Fraction, moved: int = 1) -> Floats:

@@ -29,7 +29,6 @@ from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend, check_cost, split
 
-
 NUMBERS_SHARE = 0.05
 LEARNING_SHARE = 0.1
 """The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release: the
@@ -112,7 +111,7 @@ def spends(domain: Domain, cost: Cost) -> tuple[Spend, ...]:
     for name, part in column_costs(domain, cost).items():
         said = what(domain[name])
         if isinstance(part, ZCDP) and domain[name].kind == "category":
-            said = said.replace(" of ", f" (and a delta of {lone_delta(domain, cost):.3g}) of ", 1)
+            said = said.replace(" of ", f" (and delta={lone_delta(domain, cost):.3g}) of ", 1)
         found.append(Spend(said, part))
     return tuple(found)
 
@@ -155,8 +154,8 @@ def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
 def learn(private: Private, cost: Cost) -> Domain:
     """The domain with all bins and categories known, each column spent for before it is looked at.
 
-    private   over a domain that leaves some open, whose filter holds its `purse`; its unit is whose cost this is, and where
-              it has none, a record
+    private   over a domain that leaves some open, whose filter holds its `purse`; the cost is that of its unit, or of a
+              record
     cost      of which each such column costs its part of `column_costs`
     """
     parts = column_costs(private.domain, cost)
@@ -166,7 +165,9 @@ def learn(private: Private, cost: Cost) -> Domain:
             share = parts[attribute.name]
             private.spend(what(attribute), share)
             if attribute.kind != "category":
-                attribute = _bins(private, attribute, share if private.unit is None else private.unit.of_a_record(share))
+                attribute = _bins(
+                    private, attribute, share if private.unit is None else private.unit.of_a_record(share)
+                )
             elif isinstance(share, ZCDP):
                 attribute = _voted(private, attribute, share, lone_delta(private.domain, cost))
             else:
