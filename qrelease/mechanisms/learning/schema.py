@@ -29,10 +29,9 @@ from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend, check_cost, split
 
-NUMBERS_SHARE = 0.05
 LEARNING_SHARE = 0.1
-"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release: the
-first where that is bins alone. `python -m benchmarks.learning --shares` compares parts."""
+"""The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release.
+`python -m benchmarks.learning --shares` compares parts."""
 
 CATEGORIES_WEIGHT = 4
 """How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be
@@ -131,9 +130,7 @@ def _stand_in(attribute: Attribute) -> Attribute:
 
 def learning_share(domain: Domain) -> float:
     """The part of one cost for what a schema leaves open."""
-    if _of_votes(domain):
-        return PERSONS_SHARE
-    return LEARNING_SHARE if any(a.undecided and a.kind == "category" for a in domain) else NUMBERS_SHARE
+    return PERSONS_SHARE if _of_votes(domain) else LEARNING_SHARE
 
 
 def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:

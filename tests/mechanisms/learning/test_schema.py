@@ -21,7 +21,7 @@ from qrelease.mechanisms.learning.point_tree import measured_leaves
 from qrelease.mechanisms.learning.schema import (
     CATEGORIES_WEIGHT,
     LEARNING_SHARE,
-    NUMBERS_SHARE,
+    PERSONS_SHARE,
     column_costs,
     divided,
     learn,
@@ -219,11 +219,14 @@ def test_one_cost_is_divided():
     assert first.epsilon == pytest.approx(LEARNING_SHARE)
     bins, rest = divided(Domain((HOURS, SEX)), ApproxDP(1.0, 1e-6))
     assert isinstance(bins, PureDP)  # without δ, which bins do not need
-    assert (bins.epsilon, rest.delta) == (pytest.approx(NUMBERS_SHARE), 1e-6)
+    assert (bins.epsilon, rest.delta) == (pytest.approx(LEARNING_SHARE), 1e-6)
     assert bins.epsilon + rest.epsilon <= 1.0
     assert sum(part.to_json()["epsilon"] for part in column_costs(OPEN, first).values()) <= first.epsilon
     parts = column_costs(OPEN, first)
     assert parts["town"].epsilon == pytest.approx(CATEGORIES_WEIGHT * parts["hours"].epsilon)
+    of_persons, rest = divided(replace(OPEN, person=Person("who", 3)), ApproxDP(1.0, 1e-6))
+    assert (of_persons.epsilon, of_persons.delta) == (pytest.approx(PERSONS_SHARE), pytest.approx(PERSONS_SHARE * 1e-6))
+    assert of_persons.epsilon + rest.epsilon <= 1.0
     with pytest.raises(InvalidInput, match="leaves nothing"):
         divided(Domain((SEX,)), PureDP(1.0))
 
