@@ -62,7 +62,7 @@ from qrelease.release.curator import Curator
 DELTA = 1e-9
 BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.4)
+SHARES = (0.05, 0.1, 0.2, 0.35)
 SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
 FINE = 16
 RANGES = 500
