@@ -49,12 +49,12 @@ from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.mechanisms.auto import Auto
-from qrelease.mechanisms.learning import partition_selection
+from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import Pieces
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP, split
+from qrelease.privacy import ZCDP, ApproxDP, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
@@ -62,7 +62,7 @@ from qrelease.release.curator import Curator
 DELTA = 1e-9
 BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
-SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+SHARES = (0.05, 0.1, 0.2, 0.35)
 SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
 FINE = 16
 RANGES = 500
@@ -299,18 +299,37 @@ class Judge:
         return float(np.abs(tables[0] - tables[1]).sum())
 
 
-def kept_shares(table: Table, domain: Domain, epsilon: float, share: float) -> dict[str, str]:
-    """Of each learned list of categories: records in it, and what the optimal rule expects at that cost."""
-    first, _ = split(ApproxDP(epsilon, DELTA), [share, 1 - share])
+def kept_shares(table: Table, domain: Domain, whole: ApproxDP, share: float) -> dict[str, str]:
+    """Of each learned list of categories: records in it, and what its rule and the optimal one expect at that cost.
+
+    The optimal rule is of one category a unit: so many records have it, or, of persons, so many whose first one it is.
+    """
+    first, _ = split(whole, [share, 1 - share])
     costs, said = learning.column_costs(table.domain, first), {}
+    bounded = table.bounded(b"a key")
     for name in table.texts:
-        cost = costs[name].to_json()
+        cost = costs[name]
         codes = fine(table)[table.domain.axis(name)]
-        counts = np.bincount(codes[codes >= 0])
-        expected = (partition_selection.chance(counts, cost["epsilon"], cost["delta"]) * counts).sum() / counts.sum()
+        counts = np.bincount(codes[codes >= 0], minlength=len(table.texts[name]))
+        if isinstance(cost, ZCDP):
+            delta = learning.lone_delta(table.domain, first)
+            chances = gaussian_selection.chance(bounded.votes[name], cost.rho, delta)
+            one = np.bincount(firsts(table, codes), minlength=len(counts))
+            epsilon = first.epsilon * cost.rho / sum(c.to_json()["rho"] for c in costs.values())
+            best = partition_selection.chance(one, epsilon, first.delta / len(table.texts))
+        else:
+            chances = best = partition_selection.chance(counts, *cost.to_json().values())
         kept = np.isin(np.array(table.texts[name]), list(set(domain[name].categories) - {OTHER}))
-        said[name] = f"{counts[kept].sum() / counts.sum():.4f} ({expected:.4f})"
+        shares = [(weights * counts).sum() / counts.sum() for weights in (kept, chances, best)]
+        said[name] = "{:.4f} (its rule {:.4f}, optimal for one {:.4f})".format(*shares)
     return said
+
+
+def firsts(table: Table, codes: Ints) -> Ints:
+    """The first category that each person has."""
+    assert table.persons is not None
+    _, at = np.unique(table.persons.codes[codes >= 0], return_index=True)
+    return codes[codes >= 0][at]
 
 
 def ran(
@@ -326,8 +345,7 @@ def ran(
         ledger = Ledger.open(None, whole, dataset="benchmark", person=table.person_column)
         part = first if table.texts else type(first)(first.epsilon, 0.0)
         domain = Curator(table, ledger, Entropy.insecure(seed)).learn(part).domain
-        if table.domain.person is None:
-            line |= kept_shares(table, domain, epsilon, share)
+        line |= kept_shares(table, domain, whole, share)
     elif schema in ("perfect", "equal"):
         domain = perfect(table, width=schema == "equal")
     else:

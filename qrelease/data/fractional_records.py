@@ -71,6 +71,7 @@ class FractionalRecords:
     keeps_records: ClassVar[bool] = False
     """Whether `codes` gives the records one by one: never here."""
     texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
+    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
     """The texts of columns whose categories are to be learned: none here."""
     points: ClassVar[tuple[Codes | None, ...]] = ()
     """The points of records on the grids of their columns: none here."""

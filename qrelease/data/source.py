@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Codes
+from qrelease._util.typing import Codes, Ints
 from qrelease.data.domain import Domain
 
 
@@ -47,6 +47,10 @@ class Source(Protocol):
     @property
     def texts(self) -> Mapping[str, Sequence[str]]:
         """For each column whose categories are to be learned, the text that each of its codes stands for. Private."""
+
+    @property
+    def votes(self) -> Mapping[str, Ints]:
+        """For each such column, by text, what it counts of all persons: where these have been bounded. Private."""
 
     @property
     def points(self) -> tuple[Codes | None, ...]:

@@ -18,6 +18,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.fingerprint import fingerprint, hashed_texts
 from qrelease.data.fractional_records import FractionalRecords
 from qrelease.data.known_counts import KnownCounts, counted_cells
+from qrelease.data.named_categories import votes
 from qrelease.data.persons import Persons, kept, parts
 from qrelease.data.points import agree, any_of, binned, has_points
 from qrelease.data.sources.batches import is_lazy, lazy_reader
@@ -66,6 +67,9 @@ class Table:
         For each column whose categories are to be learned, the text that each of its codes stands for.
     private_size
         Why the number of records is private under every relation, such as `JOINED`; empty where the relation decides.
+    votes
+        In the table of records that were kept of each person (`bounded`): for each column of `texts`, by text, the sum
+        of what it counts of each person (`named_categories`).
 
     Raises
     ------
@@ -89,6 +93,7 @@ class Table:
     points: tuple[Codes | None, ...] = ()
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     private_size: str = ""
+    votes: Mapping[str, Ints] = field(default_factory=dict)
     _known: KnownCounts = field(default_factory=KnownCounts, init=False)
 
     def __post_init__(self) -> None:
@@ -666,16 +671,21 @@ class Table:
             else places
             for name, codes, places in zip(self.domain.names, self.columns, points, strict=True)
         ]
-        named = list(zip(self.domain.names, finest, strict=True))
+        listed = list(zip(self.domain.names, finest, strict=True))
         if self.domain.counts_once and not self.domain.undecided:
-            chosen, counted = parts(self.persons, named, self.domain.at_most, key, self.domain.weight_bits)
+            chosen, counted = parts(self.persons, listed, self.domain.at_most, key, self.domain.weight_bits)
             columns = tuple(column[chosen] for column in self.columns)
             return FractionalRecords(self.domain, columns, counted, self.private_size)
         distinct = [self.columns[axis] for axis in self.domain.distinct]
-        chosen = kept(self.persons, named, self.domain.at_most, key, distinct)
+        chosen = kept(self.persons, listed, self.domain.at_most, key, distinct)
         columns = tuple(column[chosen] for column in self.columns)
         left = any_of([None if p is None else p[chosen] for p in points])
-        return Table(self.domain, columns, None, left, self.texts, self.private_size)
+        whose, digests = self.persons.codes, self.persons.digests
+        named = {  # of all records of each person, since she has one vote however many there are
+            name: votes(whose, digests, self.columns[self.domain.axis(name)], texts, key, name)
+            for name, texts in self.texts.items()
+        }
+        return Table(self.domain, columns, None, left, self.texts, self.private_size, named)
 
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""

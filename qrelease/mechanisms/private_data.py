@@ -50,9 +50,9 @@ class Private:
     Its neighbouring relation and its costs are those of records, also where the unit is a person; then `unit` converts
     them for sessions, which are charged as they go.
 
-    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact`, `occurring` and `texts` return
-    private values: a mechanism may let nothing out that depends on them, except draws that it spent for before, such
-    as by `select` with scores made from them.
+    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact`, `occurring`, `votes` and `texts`
+    return private values: a mechanism may let nothing out that depends on them, except draws that it spent for before,
+    such as by `select` with scores made from them.
 
     Parameters
     ----------
@@ -174,6 +174,21 @@ class Private:
         codes, counts = np.unique(self._table.codes(axis), return_counts=True)
         kept = codes < self.domain.attributes[axis].values
         return codes[kept].astype(np.int64), counts[kept]
+
+    def votes(self, name: str) -> Ints:
+        """What each text of a column that is to be learned counts of all persons. Private.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        ndarray of int, (texts,)
+            By code; of all records of each person, in the units of `data.named_categories`.
+        """
+        return self._table.votes[name]
 
     def texts(self, name: str) -> Sequence[str]:
         """The texts behind the codes of a column whose categories are to be learned. Private.

@@ -171,9 +171,9 @@ class Curator:
         if not self._table.keeps_records:
             raise InvalidInput(f"{what} needs single records, and this source has only counts of them")
 
-    def _private(self, name: str, cost: Cost, draws: Draws | None = None, unit: Unit | None = None) -> Private:
+    def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
-        unit = self._unit if unit is None else unit
+        unit = self._unit
         return Private(
             self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
         )
@@ -225,7 +225,7 @@ class Curator:
         ----------
         cost : PureDP or ApproxDP
             What it may cost: of ε four times as much for each column of categories as for one of numbers. Categories
-            need a δ.
+            need a δ, of which half is for those of a single person where the unit is a person.
         again : bool
             A new charge in any case. By default the same schema at the same cost is what was learned before, for free,
             of these records or of what they were then: that it was charged again would tell that some record changed.
@@ -266,7 +266,9 @@ class Curator:
             self._warn()
         self._table.check_bounded()
         unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
-        of_a_record = unit.of_a_record(cost)
+        purse = learning.purse(self.domain, cost)
+        for part in learning.column_costs(self.domain, cost).values():
+            unit.of_a_record(part)  # before the charge, what is too little
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
@@ -274,15 +276,14 @@ class Curator:
         parts = learning.column_costs(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
-        private = self._private(charge.key, cost, unit=unit)
+        private = Private(self._kept(charge.key), unit.relation, Filter(purse), self._entropy, unit=unit)
 
         def draw() -> bytes:
-            return json.dumps(domain_to_json(learning.learn(private, of_a_record))).encode()
+            return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
 
         draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if keeps else None
         found = draw() if draws is None else draws.take("a schema", draw)
-        spends = tuple(Spend(learning.what(self.domain[name]), part) for name, part in parts.items())
-        return Learned(domain_from_json(json.loads(found)), charge, spends)
+        return Learned(domain_from_json(json.loads(found)), charge, learning.spends(self.domain, cost))
 
     def has_learned(self, cost: Cost) -> bool:
         """Whether `learn` at this cost was paid for before, and is free.

@@ -51,9 +51,15 @@ class Learned:
         head = (
             f"Learned from records, for {self.charge.cost}: charge {self.charge.id} of the ledger, {self.charge.time}."
         )
-        notes = {_column(spend): f"learned, for {spend.cost} of that charge" for spend in self.spends}
+        notes = {_column(spend): f"learned, for {spend.cost}{_aside(spend)} of that charge" for spend in self.spends}
         return to_toml(self.domain, head, notes)
 
 
 def _column(spend: Spend) -> str:
-    return spend.what.rpartition(" of ")[2]
+    return spend.what.partition(" of ")[2]
+
+
+def _aside(spend: Spend) -> str:
+    """What a column cost besides, which stands in brackets."""
+    _, bracket, rest = spend.what.partition(" of ")[0].partition(" (")
+    return bracket + rest

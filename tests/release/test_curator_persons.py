@@ -29,6 +29,7 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
@@ -267,7 +268,10 @@ def test_a_schema_is_learned_of_persons(neighbours, tmp_path):
         assert ledger.spent == cost
     assert set(learned.domain["ward"].categories) == {"ward 0", "ward 1", "ward 2", "other"}
     assert len(learned.domain["minutes"].edges) == 5
-    assert sum(spend.cost.epsilon for spend in learned.spends) == pytest.approx(8.0)
+    assert sum(spend.cost.rho for spend in learned.spends) == pytest.approx(zcdp_of(ApproxDP(8.0, 5e-7)).rho)
+    assert [s.what for s in learned.spends][1] == "learn categories (and delta=5e-07) of ward"
+    assert "(and delta=5e-07) of that charge" in learned.to_toml()
+    assert learned.unnamed == ()
     whole = table.viewed(learned.domain)
     with budget(PureDP(1.0), neighbours) as ledger:
         assert Curator(whole, ledger).release(Laplace(), Workload.marginals(whole.domain, 2), PureDP(1.0)) is not None

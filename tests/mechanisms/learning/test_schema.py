@@ -1,5 +1,9 @@
 """A schema completed from the records: charged first, of shares of one cost, the same by every door."""
 
+import math
+from dataclasses import replace
+from fractions import Fraction
+
 import pandas as pd
 import pytest
 from towns import HOURS, OPEN, SEX, TOWN, frame
@@ -7,23 +11,32 @@ from towns import HOURS, OPEN, SEX, TOWN, frame
 import qrelease as qr
 from qrelease.data.attribute import OTHER
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.mechanisms.learning import gaussian_selection
+from qrelease.mechanisms.learning.bins import cuts_of
+from qrelease.mechanisms.learning.point_tree import measured_leaves
 from qrelease.mechanisms.learning.schema import (
     CATEGORIES_WEIGHT,
     LEARNING_SHARE,
-    NUMBERS_SHARE,
+    PERSONS_SHARE,
     column_costs,
     divided,
     learn,
+    lone_delta,
+    purse,
 )
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy
+from qrelease.noise.samplers import discrete_gaussian
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.resuming import public_part
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
@@ -107,6 +120,48 @@ def test_each_column_is_charged_before_it_is_drawn_for(monkeypatch, neighbours, 
     assert {paid for paid, _ in drawn} == {1, 2}
 
 
+@pytest.mark.parametrize(("neighbours", "changed"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_ONE, 2)])
+def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
+    """Of 3 records each: a tree of counts moves by 3, or by 6 where a person is replaced, and votes by 1, or by √2."""
+    domain = replace(OPEN, person=Person("who", 3))
+    table = Table.from_frame(frame(3000).assign(who=[f"p{i % 900}" for i in range(3000)]), domain).bounded(b"k" * 16)
+    unit = Unit(neighbours, 3)
+    private = Private(table, unit.relation, Filter(purse(domain, COST)), Entropy.insecure(1), unit=unit)
+    found = learn(private, COST)
+    parts, half = column_costs(domain, COST), ApproxDP(2.0, 5e-7)
+    assert purse(domain, COST) == half
+    assert [spend.cost for spend in private.spends] == [*parts.values()]
+    assert parts["town"].rho == pytest.approx(16 * parts["hours"].rho)
+    assert sum(p.rho for p in parts.values()) == pytest.approx(zcdp_of(half).rho)
+    assert sum(p.rho for p in parts.values()) <= zcdp_of(half).rho
+    assert lone_delta(domain, COST) == pytest.approx(5e-7)
+
+    entropy = Entropy.insecure(1)  # the same noise, of what it is to be
+    variance = Fraction(3 * (3 * changed) ** 2) / (2 * Fraction(parts["hours"].rho))  # three levels
+
+    def draw(_, count):
+        return discrete_gaussian(variance, count, entropy)
+
+    leaves = measured_leaves(*private.occurring("hours"), 1000, Fraction(math.sqrt(variance / 2)), 8, draw)
+    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
+    sums = table.votes["town"]
+    named, _ = gaussian_selection.select(sums, parts["town"].rho, 5e-7, entropy, changed)
+    texts = sorted(text for text, kept in zip(table.texts["town"], named, strict=True) if kept)
+    assert found["town"].categories == (*texts, OTHER)
+    assert 2 <= len(texts) <= 4
+
+
+def test_persons_are_paid_for_before_anything_is_drawn():
+    class Nothing:
+        """A source of randomness that there is not."""
+
+    domain = replace(OPEN, person=Person("who", 3))
+    table = Table.from_frame(frame(30).assign(who=range(30)), domain).bounded(b"k" * 16)
+    private = Private(table, Neighbours.ADD_REMOVE, Filter(ZCDP(1e-9)), Nothing(), unit=Unit(Neighbours.ADD_REMOVE, 3))
+    with pytest.raises(BudgetExceeded):
+        learn(private, COST)
+
+
 def test_nothing_is_drawn_where_the_budget_is_short():
     made, _ = curator(total=ApproxDP(1.0, 1e-5))
     with pytest.raises(BudgetExceeded):
@@ -164,11 +219,14 @@ def test_one_cost_is_divided():
     assert first.epsilon == pytest.approx(LEARNING_SHARE)
     bins, rest = divided(Domain((HOURS, SEX)), ApproxDP(1.0, 1e-6))
     assert isinstance(bins, PureDP)  # without δ, which bins do not need
-    assert (bins.epsilon, rest.delta) == (pytest.approx(NUMBERS_SHARE), 1e-6)
+    assert (bins.epsilon, rest.delta) == (pytest.approx(LEARNING_SHARE), 1e-6)
     assert bins.epsilon + rest.epsilon <= 1.0
     assert sum(part.to_json()["epsilon"] for part in column_costs(OPEN, first).values()) <= first.epsilon
     parts = column_costs(OPEN, first)
     assert parts["town"].epsilon == pytest.approx(CATEGORIES_WEIGHT * parts["hours"].epsilon)
+    of_persons, rest = divided(replace(OPEN, person=Person("who", 3)), ApproxDP(1.0, 1e-6))
+    assert (of_persons.epsilon, of_persons.delta) == (pytest.approx(PERSONS_SHARE), pytest.approx(PERSONS_SHARE * 1e-6))
+    assert of_persons.epsilon + rest.epsilon <= 1.0
     with pytest.raises(InvalidInput, match="leaves nothing"):
         divided(Domain((SEX,)), PureDP(1.0))
 
