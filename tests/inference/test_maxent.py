@@ -131,3 +131,29 @@ def test_where_these_have_too_many_coordinates_too_the_curvature_is_diagonal():
     estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
     none, few = (fit_histogram(estimates, dense)[0] for dense in (0, 150))
     assert (none.values == few.values).all()
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_columns_that_nothing_is_asked_of_change_nothing_and_are_uniform(dense):
+    """The fit on the other columns alone, as wide as the universe: histogram, error bars, and whether they hold."""
+    table = log_linear((3, 4, 2, 3), 4_000, 5)
+    sets = [(0, 2), (2, 3)]
+    plan = ResidualPlan.choose(table.domain, sets)
+    cost = ApproxDP(1.0, 1e-9)
+    measured = private(table, cost, ADD, Entropy.insecure(0)).measure(plan.workload, cost)
+    estimates = Estimates.of(table.domain, measured)
+    histogram, posterior = fit_histogram(estimates, dense)
+    cells = histogram.values.reshape(table.domain.shape)
+    np.testing.assert_allclose(cells, np.broadcast_to(cells.mean(axis=1, keepdims=True), cells.shape), rtol=1e-9)
+    whole = maxent._Problem(estimates)
+    if dense:
+        assert whole.settle() is not None
+    else:
+        whole.descend(0)
+    asked = Workload.marginals(table.domain, [["a", "c"], ["c", "d"]])
+    noise = np.sqrt(estimates.answer(asked)[1])
+    assert np.abs((histogram.answer(asked) - whole.histogram.answer(asked)) / noise).max() < 0.2
+    of_all = maxent.Posterior(whole.histogram, estimates, whole.basis, whole.independent(), whole.independent(), True)
+    ratios = posterior.variances(asked) / of_all.variances(asked)
+    assert ratios.min() > 0.5
+    assert ratios.max() < 2
