@@ -135,7 +135,7 @@ def _left(weights: Any, scale: float, y: Any, taken: npt.NDArray[np.uint8]) -> f
 
 
 @njit(cache=True, nogil=True)
-def _proposed(
+def proposed(
     weights: Any, scale: float, base: Any, size: Any, stride: Any, chance: float, taken: npt.NDArray[np.uint8]
 ) -> int:
     """A value drawn by what is left of the cells of a line, by rejection: it reads few of them.
@@ -195,7 +195,7 @@ def _move(
                 continue
             base, v = x - digits[a] * strides[a], -1
             if sizes[a] > _SCANNED:
-                v = _proposed(weights, scale, base, sizes[a], strides[a], chances[r, a], taken)
+                v = proposed(weights, scale, base, sizes[a], strides[a], chances[r, a], taken)
             if v < 0:
                 whole = 0.0
                 for u in range(sizes[a]):

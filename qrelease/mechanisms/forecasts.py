@@ -100,6 +100,11 @@ def pace() -> float:
     for _ in range(PACE.repeats):
         work()
     whole, own = time.perf_counter() - begin, time.thread_time() - worked
+    return slowdown(whole, own)
+
+
+def slowdown(whole: float, own: float) -> float:
+    """`pace`, where all pieces of work took so many seconds by the clock, and so many of a core."""
     return sqrt(max(whole, own) / own) * own / (PACE.repeats * PACE.seconds)
 
 

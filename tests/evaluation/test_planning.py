@@ -19,7 +19,7 @@ from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import choose
-from qrelease.mechanisms.forecasts import rough
+from qrelease.mechanisms.forecasts import pace, rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
@@ -40,13 +40,7 @@ SMALL = coded(6)
 RANGES = Workload.ranges(SMALL, "a")
 PAIRS = Workload.marginals(coded(2, 3, 2), 2)
 
-pytestmark = pytest.mark.usefixtures("no_search", "at_the_pace_of_forecasts")
-
-
-@pytest.fixture
-def at_the_pace_of_forecasts(monkeypatch):
-    """The machine is as fast as the one that all forecasts were measured on."""
-    monkeypatch.setattr(planning, "pace", lambda: 1.0)
+pytestmark = pytest.mark.usefixtures("no_search")
 
 
 # --- the promises of the baselines
@@ -317,7 +311,7 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     records, cost = forecasts["records"], ApproxDP(1.0, 1e-9)
     assert (
         records.seconds
-        == FittedRecords().seconds(wide, cost, 200_000)
+        == pace() * FittedRecords().seconds(wide, cost, 200_000)
         != plan(wide, 2_000, epsilon=1.0, delta=1e-9, trials=0).forecasts[list(forecasts).index("records")].seconds
     )
     assert records.memory == FittedRecords().memory(wide)
@@ -336,15 +330,6 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     assert "seconds, memory: of one release" in str(found)
     content = json.loads(json.dumps(found.to_json()))
     assert content["quotes"][list(forecasts).index("records")]["memory"] == records.memory
-
-
-def test_a_plan_tells_more_seconds_on_a_slower_machine(monkeypatch):
-    fast, slow = [], []
-    for found, times in ((fast, 1.0), (slow, 3.0)):
-        monkeypatch.setattr(planning, "pace", lambda times=times: times)
-        (quote,) = plan(PAIRS, 1_000, epsilon=1.0, delta=1e-9, trials=0, mechanisms=["maxent"]).forecasts
-        found.append(quote.seconds)
-    assert slow[0] == pytest.approx(3 * fast[0])
 
 
 def test_what_cannot_run_has_a_memory_but_no_seconds(free_memory):

@@ -93,7 +93,7 @@ def test_a_long_column_is_drawn_from_by_what_is_left_of_its_cells():
     for share in (1.0, 0.05):
         weights = rng.random(200) * (rng.random(200) < share)
         taken = np.zeros(200 // 8 + 1, np.uint8)
-        found = np.array([controlled_rounding._proposed(weights, 1.0, 0, 200, 1, u, taken) for u in rng.random(40_000)])
+        found = np.array([controlled_rounding.proposed(weights, 1.0, 0, 200, 1, u, taken) for u in rng.random(40_000)])
         drawn = found[found >= 0]
         assert (weights[drawn] > 0).all()
         assert len(drawn) > 0.99 * len(found) if share == 1 else len(drawn) < 0.9 * len(found)

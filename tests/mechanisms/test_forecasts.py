@@ -4,8 +4,7 @@ import pytest
 from worlds import coded
 
 from qrelease._util import memory
-from qrelease.mechanisms import forecasts
-from qrelease.mechanisms.forecasts import Forecasting, forecast, rough, takes_long
+from qrelease.mechanisms.forecasts import PACE, Forecasting, forecast, pace, rough, slowdown, takes_long
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -17,22 +16,17 @@ ADULT = 16, 32, 9, 32, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2
 BR2000 = 2, 7, 22, 10, 16, 2, 2, 2, 2, 4, 16, 2, 16, 2
 
 
-@pytest.fixture
-def paced(monkeypatch):
-    """`paced(2.0)` pretends that the machine is twice as slow as the one that forecasts were measured on."""
-    return lambda times: monkeypatch.setattr(forecasts, "pace", lambda: times)
-
-
-def test_a_forecast_is_one_line(paced):
-    paced(1.0)
+def test_a_forecast_is_one_line():
     records, cost = FittedRecords(), ApproxDP(1.0, 1e-9)
     size = memory.size(records.memory(PAIRS))
     assert forecast(records, PAIRS, cost, 50_000) == (
-        f"records takes about {rough(records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"
+        f"records takes about {rough(pace() * records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"
     )
-    assert forecast(records, PAIRS, cost, None) == f"records takes about 1 s; {size} of memory"
+    assert forecast(records, PAIRS, cost, None) == (
+        f"records takes about {rough(pace() * records.seconds(PAIRS, cost, 10_000))} s; {size} of memory"
+    )
     wide = Workload.marginals(coded(*[20] * 14), 3)
-    known = [rough(records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
+    known = [rough(pace() * records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
     assert len({*known}) > 1
     assert forecast(records, wide, cost, None) == (
         f"records takes about {known[0]} s for 10,000, {known[1]} s for 100,000, {known[2]} s for 1,000,000 records;"
@@ -43,24 +37,14 @@ def test_a_forecast_is_one_line(paced):
     assert not isinstance(MWEM(), Forecasting)
 
 
-def test_a_slower_machine_is_told_more_seconds(paced):
-    wide, cost = Workload.marginals(coded(*[20] * 14), 3), ApproxDP(1.0, 1e-9)
-    paced(3.0)
-    assert f"about {rough(3 * FittedRecords().seconds(wide, cost, 1000))} s" in forecast(
-        FittedRecords(), wide, cost, 1000
-    )
-
-
 @pytest.mark.parametrize(
     ("clock", "own", "times"), [(1.0, 1.0, 1.0), (4.0, 1.0, 2.0), (3.0, 3.0, 3.0), (0.5, 0.5, 0.5)]
 )
-def test_the_pace_is_that_of_a_core_and_half_of_the_waiting(monkeypatch, clock, own, times):
+def test_the_pace_is_that_of_a_core_and_half_of_the_waiting(clock, own, times):
     """clock, own  seconds by the clock and of the thread, times those of the machine that all was measured on."""
-    whole = forecasts.PACE.repeats * forecasts.PACE.seconds
-    for name, seconds in (("perf_counter", clock), ("thread_time", own)):
-        readings = iter([0.0, seconds * whole])
-        monkeypatch.setattr(forecasts.time, name, lambda readings=readings: next(readings))
-    assert forecasts.pace.__wrapped__() == pytest.approx(times)
+    whole = PACE.repeats * PACE.seconds
+    assert slowdown(clock * whole, own * whole) == pytest.approx(times)
+    assert pace() == pace() > 0  # it is measured once
 
 
 @pytest.mark.parametrize(
