@@ -94,7 +94,7 @@ class ForecastSettings:
     """Bytes for a coordinate of those records whose features are listed."""
     matrix_entry_bytes: int = 64
     """Bytes for an entry of J: it is copied, inverted and factored."""
-    lookups_per_second: float = 1e9
+    lookups_per_second: float = 8.5e8
     """Records that find their place in a table a second, where everything is measured at once."""
     sweep_entries_per_second: float = 1.55e9
     """Entries of tables read a second where marginals are selected."""
