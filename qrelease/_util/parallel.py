@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -57,6 +59,28 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
             yield item  # type: ignore[misc]
     finally:  # what the items are made from may be closed next
         wait([coming])
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries of linear algebra that are loaded: numpy's and scipy's, each with threads of its own."""
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let linear algebra take one thread inside, for many small products one after another.
+
+    OpenBLAS divides a scalar product of 10 000 numbers, which takes a microsecond, among threads that wait for each
+    other. Where other processes keep the cores busy, each waits some milliseconds for its turn: a fit of 14 000
+    coordinates, which takes six seconds, took a minute on two busy cores.
+
+    The setting is one of the whole process. While another thread has it, this one may get what that one set.
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
 
 
 def cores() -> int:

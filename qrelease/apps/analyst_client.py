@@ -69,7 +69,10 @@ class ServedQuote:
 
 @dataclass(frozen=True, slots=True)
 class ServedBudget:
-    """An analyst's account, and the whole service's; nothing spent is None."""
+    """An analyst's account, and the whole service's; nothing spent, or left, is None.
+
+    `left` is the largest cost of the total's kind that can still be bought.
+    """
 
     name: str
     requests: int
@@ -77,6 +80,8 @@ class ServedBudget:
     spent: Cost | None
     server_total: Cost
     server_spent: Cost | None
+    left: Cost | None = None
+    server_left: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,8 @@ class AnalystClient:
                 _cost(own["spent"]),
                 cost_from_json(server["total"]),
                 _cost(server["spent"]),
+                _cost(own.get("left")),  # a server of an earlier version does not say it
+                _cost(server.get("left")),
             )
 
     def quote(self, questions: Sequence[QuestionForm]) -> list[ServedQuote]:

@@ -49,6 +49,7 @@ _LEARNED_BINS = 32
 _TENTH = Fraction(1, 10)
 _DECIMALS = 4
 _WHOSE = "it says whose the records are: see [person]"
+_NAMED = "its name says that it tells people apart: if so, draft with --person {}, and if not, add an entry for it"
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
 _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28
@@ -57,6 +58,14 @@ _MAX_CELLS = 1 << 28
 _IDENTIFIER_NAME = re.compile(
     r"(^|[_\W])(id|nr|no|num|number|code|ssn|bsn|phone|tel|mobile|zip|postcode|account|iban|passport)($|[_\W])", re.I
 )
+
+_PERSON_NAME = re.compile(
+    r"id|pid|uid|bsn|ssn|rinpersoon"
+    r"|(person|patient|client|customer|user|member|subject|citizen|resident|employee|student|pupil|household)s?"
+    r"[_\W]*(id|nr|no|num|number|key)?",
+    re.I,
+)
+"""What a column is called that tells people apart, or households, also where these have several records each."""
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
@@ -286,14 +295,22 @@ class _Column:
         if not self.values:
             return "it holds no value"
         if self.learn and self.kind == "text":
-            return self._no_category()
+            return _NAMED.format(self.name) if self._names_people() else self._no_category()
         if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
             return _TOO_MANY
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
             return "nearly every text is different: names, addresses or free text"
         if self.kind == "whole" and self.nearly_unique and self._numbers_people():
             return "nearly every number is different: it looks like one of people or documents"
-        return None
+        return _NAMED.format(self.name) if self._names_people() else None
+
+    def _names_people(self) -> bool:
+        """Whether its name says that it tells people apart, and it has too many values for a question's answers."""
+        return (
+            self.kind in ("whole", "text")
+            and len(self.values) > _MAX_WHOLE_CATEGORIES
+            and _PERSON_NAME.fullmatch(self.name.strip()) is not None
+        )
 
     def _no_category(self) -> str | None:
         """Why a column of texts can have no categories, also where they are learned."""

@@ -8,12 +8,13 @@ error. What an error is *typically* like is simulated (`simulation`). A mechanis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final, final
 
+import numpy as np
 from tqdm import tqdm
 
 from qrelease._util import memory
@@ -28,13 +29,14 @@ from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import MAX_SIMULATED, choose, foretold
 from qrelease.mechanisms.base import OnlineMechanism, check_parts
 from qrelease.mechanisms.expected_errors import marginals_alone
-from qrelease.mechanisms.forecasts import Forecasting, rough
+from qrelease.mechanisms.forecasts import Forecasting, pace, rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.construction import IterativeConstruction
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.simulation import STAND_IN, Simulation, Trial
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
@@ -89,7 +91,7 @@ class MechanismForecast:
     records
         How many records it takes for the target error, at the plan's cost.
     seconds
-        How long a release takes at the plan's cost, about.
+        How long a release takes at the plan's cost, about, on this machine with what else it does now.
     memory
         Bytes that a release takes at most, about.
     note
@@ -147,6 +149,38 @@ class RecordBound:
 
 
 @final
+@dataclass(frozen=True)
+class NumbersForecast:
+    """How accurate the answer to a question about numbers will be, by its plan.
+
+    Attributes
+    ----------
+    question
+        As it was asked.
+    groups
+        How many numbers answer it.
+    records
+        In each group, where all have as many.
+    half_width
+        Of the 95 % interval of each, in units of the column, where values lie in the middle of their bounds.
+
+    Examples
+    --------
+    >>> print(NumbersForecast("mean:age by sex", 2, 500.0, 0.25))
+      mean:age by sex: ± 0.25, each of 2 groups of 500 records
+    """
+
+    question: str
+    groups: int
+    records: float
+    half_width: float
+
+    def __str__(self) -> str:
+        of = f", each of {self.groups:,} groups" if self.groups > 1 else ", of one group"
+        return f"  {self.question}: ± {self.half_width:.3g}{of} of {self.records:,.0f} records"
+
+
+@final
 @dataclass(frozen=True, repr=False)
 class ReleasePlan:
     """Forecasts for one workload at one cost. Its text is a table.
@@ -170,6 +204,10 @@ class ReleasePlan:
         none were asked for.
     bounds
         Where a person is the unit: what it would cost to keep more or fewer records of each.
+    numbers
+        How accurate the questions about numbers will be answered, with `share` of the cost for them.
+    share
+        The part of the cost that is for the numbers, where there are any; the forecasts are for all of it.
     """
 
     subject: str
@@ -181,6 +219,8 @@ class ReleasePlan:
     note: str = ""
     auto: str = ""
     bounds: tuple[RecordBound, ...] = ()
+    numbers: tuple[NumbersForecast, ...] = ()
+    share: float = 0.0
 
     def __str__(self) -> str:
         rows = [self._header, *map(self._cells, self.forecasts)]
@@ -189,6 +229,12 @@ class ReleasePlan:
         notes = [f"{q.mechanism}: {q.note}" for q in self.forecasts if q.note]
         notes += [f"auto: {self.auto}"] if self.auto else []
         notes += ["what at_most costs, and how many records it may keep:", *map(str, self.bounds)] * bool(self.bounds)
+        if self.numbers:
+            notes += [
+                f"numbers, for {self.share:g} of the cost (the table above is for all of it): 95 % intervals, where"
+                " groups are of one size and values in the middle of their bounds",
+                *map(str, self.numbers),
+            ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
 
     __repr__ = __str__
@@ -239,6 +285,7 @@ class ReleasePlan:
             "auto": self.auto,
             "quotes": [{**asdict(q), "vacuous": q.vacuous} for q in self.forecasts],
             **({"bounds": [asdict(bound) for bound in self.bounds]} if self.bounds else {}),
+            **({"numbers": [asdict(n) for n in self.numbers], "share": self.share} if self.numbers else {}),
         }
 
 
@@ -254,6 +301,9 @@ def plan(
     trials: int = 3,
     persons: int | None = None,
     mechanisms: Sequence[str] | None = None,
+    numbers: Sequence[str] = (),
+    clip: Mapping[str, tuple[float, float]] | None = None,
+    numbers_share: float = 0.5,
 ) -> ReleasePlan:
     """For each mechanism: the promised and the typical error on n records, and the ε and n that a target error takes.
 
@@ -283,6 +333,12 @@ def plan(
     mechanisms
         The names of those to tell of; by default all. What is promised by any of the others counts for the ε that is
         found, as ever.
+    numbers
+        Questions about numbers that are asked too, as `NumberSums` takes them.
+    clip
+        Bounds of their columns, by default those of the schema.
+    numbers_share
+        The part of the cost that they have.
 
     Returns
     -------
@@ -325,6 +381,7 @@ def plan(
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
+    sums = NumberSums(numbers, clip or (), (), MaxEnt(), numbers_share) if numbers else None
     auto = found.taken(cost) if trials else ""
     simulation, note = None, ""
     try:
@@ -338,7 +395,32 @@ def plan(
         f" universe {readable(workload.domain.size)} cells, records {n:,}, {unit}"
     )
     bounds = _bounds(workload, cost, unit, n, counted)
-    return ReleasePlan(subject, cost, target, found.beta, trials, forecasts, note, auto, bounds)
+    return ReleasePlan(
+        subject,
+        cost,
+        target,
+        found.beta,
+        trials,
+        forecasts,
+        note,
+        auto,
+        bounds,
+        () if sums is None else _numbers(sums, workload, unit, cost, n),
+        0.0 if sums is None else sums.share,
+    )
+
+
+def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: int) -> tuple[NumbersForecast, ...]:
+    """What the plan of some questions says of each."""
+    check_parts(sums, workload.domain)
+    with unit.explained():
+        sums.check(workload, unit.of_a_record(cost), unit.relation)
+    foreseen, found = sums.foreseen(workload, unit.of_a_record(cost), unit.relation, n), []
+    for question in sums.questions:
+        table = foreseen.answer(question)
+        half = (table.high - table.low) / 2
+        found.append(NumbersForecast(question, len(table), float(np.median(table.count)), float(np.median(half))))
+    return tuple(found)
 
 
 def _bounds(workload: Workload, cost: Cost, unit: Unit, n: int, persons: int | None) -> tuple[RecordBound, ...]:
@@ -496,7 +578,7 @@ class Setting:
             if promised == math.inf:
                 note = "its theorem promises nothing at this cost to so many records"
             elif simulation is not None and seconds is not None and trials * seconds > LIMITS.simulation_seconds:
-                note = _joined(note, f"{trials} simulations would take about {rough(trials * seconds)} s")
+                note = _joined(note, f"{trials} simulations would take about {rough(trials * pace() * seconds)} s")
             elif simulation is not None and untried:
                 note = _joined(note, untried)
             elif simulation is not None:
@@ -505,6 +587,7 @@ class Setting:
             return MechanismForecast(name, memory=needed, note=str(error))
         except QReleaseError as error:
             note = str(error)
+        seconds = None if seconds is None else pace() * seconds
         if target is None:
             return MechanismForecast(name, promised, typical, seconds=seconds, memory=needed, note=note)
         epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)

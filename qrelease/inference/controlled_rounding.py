@@ -14,6 +14,7 @@ seen in the sums.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb, prod
 from typing import Any
@@ -30,15 +31,22 @@ MAX_MARGINAL_CELLS = 1 << 22  # of all marginals
 MAX_WORK = 1 << 29  # records times marginals: a second or two
 _PASSES = 3
 _ROWS = 1 << 16  # records that are moved at a time
+_SCANNED = 16  # values of a column up to which all are read
+_VAIN = 4  # of a longer one: a proposal for every so many values is made before all are read
+_UNIT, _HALF = 2.0**53, 2.0**32
 
 
-def marginals(shape: tuple[int, ...], rows: int) -> list[Axes]:
-    """The sets of columns whose marginals are settled: all of up to three, two, or one, and always the first column."""
+def marginals(shape: tuple[int, ...], rows: int, columns: Sequence[int] | None = None) -> list[Axes]:
+    """The sets of columns whose marginals are settled: all of up to three, two, or one, and always the first column.
+
+    columns  only sets of these, by default of all
+    """
+    columns = range(len(shape)) if columns is None else columns
     sets: list[Axes] = [(0,)]
-    for order in range(1, min(_ORDER, len(shape)) + 1):
-        if rows * comb(len(shape), order) > MAX_WORK:
+    for order in range(1, min(_ORDER, len(columns)) + 1):
+        if rows * comb(len(columns), order) > MAX_WORK:
             break
-        more = list(combinations(range(len(shape)), order))
+        more = list(combinations(columns, order))
         if sum(prod(shape[a] for a in s) for s in more) > MAX_MARGINAL_CELLS:
             break
         sets = list(dict.fromkeys([*sets, *more]))
@@ -73,11 +81,13 @@ def settle(
     # The sets that hold each column, one after another.
     holders = [[i for i, s in enumerate(kept) if a in s] for a in range(len(shape))]
     which, bounds = np.array([i for h in holders for i in h], np.int64), np.cumsum([0, *map(len, holders)])
+    radix_of = {(i, a): prod(shape[b] for b in s[k + 1 :]) for i, s in enumerate(kept) for k, a in enumerate(s)}
+    steps = np.array([radix_of[i, a] for a, h in enumerate(holders) for i in h], np.int64)
     for _ in range(_PASSES):
         rng.shuffle(moving)
         for some in np.split(moving, range(_ROWS, len(moving), _ROWS)):
             chances = rng.random((len(some), len(shape)))
-            _move(weights, scale, cells, some, chances, *grid, which, bounds, errors, taken)
+            _move(weights, scale, cells, some, chances, *grid, which, steps, bounds, errors, taken)
 
 
 @njit(cache=True, nogil=True)
@@ -115,6 +125,36 @@ def _begin(
     return found
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _left(weights: Any, scale: float, y: Any, taken: npt.NDArray[np.uint8]) -> float:
+    """The fractional part of what a cell expects; 0 where it was rounded up."""
+    if taken[y >> 3] >> (y & 7) & 1:
+        return 0.0
+    expected = weights[y] * scale
+    return float(expected - np.floor(expected))
+
+
+@njit(cache=True, nogil=True)
+def proposed(
+    weights: Any, scale: float, base: Any, size: Any, stride: Any, chance: float, taken: npt.NDArray[np.uint8]
+) -> int:
+    """A value drawn by what is left of the cells of a line, by rejection: it reads few of them.
+
+    -1 after so many proposals in vain that all may as well be read. The law stays what it is.
+    """
+    state = np.uint64(chance * _UNIT)
+    for _ in range(size // _VAIN):
+        # The generator of Steele, Lea & Flood 2014 (SplitMix), started anew by each chance.
+        state += np.uint64(0x9E3779B97F4A7C15)
+        mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        v = np.int64(((mixed >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+        if np.float64(mixed & np.uint64(0xFFFFFFFF)) < _left(weights, scale, base + v * stride, taken) * _HALF:
+            return int(v)
+    return -1
+
+
 @njit(cache=True, nogil=True)
 def _move(
     weights: Any,
@@ -129,49 +169,57 @@ def _move(
     starts: Ints,
     offsets: Ints,
     which: Ints,
+    steps: Ints,
     bounds: Ints,
     errors: Floats,
     taken: npt.NDArray[np.uint8],
 ) -> None:
-    """Offer each record one move along each column, and take what makes the sum of squared errors smaller."""
+    """Offer each record one move along each column, and take what makes the sum of squared errors smaller.
+
+    which, steps, bounds  the sets that hold each column, one column after another, and how far apart in the marginal
+                          neighbouring values of that column are; the first set of each column
+    """
     digits = np.empty(len(sizes), np.int64)
     left = np.empty(sizes.max())
-    here, radix = np.empty(len(offsets), np.int64), np.empty(len(offsets), np.int64)
+    here = np.empty(len(offsets), np.int64)  # where the record is in each marginal
     for r in range(len(rows)):
         x = cells[rows[r]]
         for a in range(len(sizes)):
             digits[a] = x // strides[a] % sizes[a]
+        for s in range(len(offsets)):
+            here[s] = offsets[s]
+            for i in range(starts[s], starts[s + 1]):
+                here[s] += digits[axes[i]] * radices[i]
         for a in range(len(sizes)):
-            base, whole = x - digits[a] * strides[a], 0.0
-            for v in range(sizes[a]):
-                y = base + v * strides[a]
-                expected = weights[y] * scale
-                left[v] = 0.0 if taken[y >> 3] >> (y & 7) & 1 else expected - np.floor(expected)
-                whole += left[v]
-            if whole <= 0.0:
+            if bounds[a] == bounds[a + 1]:  # no marginal would show it
                 continue
-            v, level = -1, chances[r, a] * whole
-            while level >= 0.0 and v < sizes[a] - 1:
-                v += 1
-                level -= left[v]
-            if left[v] <= 0.0:
-                continue
-            gain = 0.0  # half of what the squares grow by
+            base, v = x - digits[a] * strides[a], -1
+            if sizes[a] > _SCANNED:
+                v = proposed(weights, scale, base, sizes[a], strides[a], chances[r, a], taken)
+            if v < 0:
+                whole = 0.0
+                for u in range(sizes[a]):
+                    left[u] = _left(weights, scale, base + u * strides[a], taken)
+                    whole += left[u]
+                if whole <= 0.0:
+                    continue
+                level = chances[r, a] * whole
+                while level >= 0.0 and v < sizes[a] - 1:
+                    v += 1
+                    level -= left[v]
+                if left[v] <= 0.0:
+                    continue
+            gain, change = 0.0, v - digits[a]  # half of what the squares grow by
             for j in range(bounds[a], bounds[a + 1]):
-                s = which[j]
-                index = offsets[s]
-                for i in range(starts[s], starts[s + 1]):
-                    index += digits[axes[i]] * radices[i]
-                    if axes[i] == a:
-                        radix[s] = radices[i]
-                here[s] = index
-                gain += errors[index + (v - digits[a]) * radix[s]] - errors[index] + 1.0
+                index = here[which[j]]
+                gain += errors[index + change * steps[j]] - errors[index] + 1.0
             if gain >= 0.0:
                 continue
             for j in range(bounds[a], bounds[a + 1]):
                 s = which[j]
                 errors[here[s]] -= 1.0
-                errors[here[s] + (v - digits[a]) * radix[s]] += 1.0
+                here[s] += change * steps[j]
+                errors[here[s]] += 1.0
             y = base + v * strides[a]
             taken[x >> 3] &= np.uint8(255 - (1 << (x & 7)))
             taken[y >> 3] |= np.uint8(1 << (y & 7))

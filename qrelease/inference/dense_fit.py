@@ -16,6 +16,7 @@ from typing import Final, final
 import numpy as np
 from tqdm import tqdm
 
+from qrelease._util.parallel import one_thread
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
@@ -236,6 +237,7 @@ class _Tilted:
         return length
 
 
+@one_thread()
 def _descend(
     problem: _Objective, theta: Floats, chains: Chains, pairs: list[tuple[Floats, Floats]]
 ) -> tuple[Floats, Chains, float]:

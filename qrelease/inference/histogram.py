@@ -263,11 +263,14 @@ class Histogram:
     def sample(self, rows: int, rng: np.random.Generator) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """Codes of synthetic records, one array (rows,) a column, in random order.
 
-        A cell that expects 2.3 records gets 2 or 3; the small marginals settle which: see `controlled_rounding`.
+        A cell that expects 2.3 records gets 2 or 3; the small marginals on columns that a factor is about settle which:
+        see `controlled_rounding`.
         Post-processing: `rng` is an ordinary generator and no privacy rests on it.
         """
         cells, scale = self.draw(rows, rng), rows / self._mass
-        cover = MarginalPlan.choose(self.domain.shape, controlled_rounding.marginals(self.domain.shape, rows))
+        told = [s for s, where in self._slices.items() if self._logs[where].any()] + [*self._others]
+        settled = controlled_rounding.marginals(self.domain.shape, rows, sorted({a for s in told for a in s}))
+        cover = MarginalPlan.choose(self.domain.shape, settled)
         controlled_rounding.settle(self._weights, scale, cells, cover, cover.marginals(self._weights) * scale, rng)
         rng.shuffle(cells)
         codes = [np.empty(rows, np.min_scalar_type(size - 1)) for size in self.domain.shape]

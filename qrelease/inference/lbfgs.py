@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from qrelease._util.typing import Floats
 
 
@@ -16,14 +18,15 @@ def two_loops(
     pairs    earlier steps, and how much the gradient changed along each
     scaled   whether `inverse` is multiplied by what the last pair says of its length
     """
-    found, shares = gradient.copy(), []
-    for step, change in reversed(pairs):
-        shares.append(float(step @ found) / float(step @ change))
-        found -= shares[-1] * change
+    found, shares, term = gradient.copy(), [], np.empty_like(gradient)
+    curvatures = [float(step @ change) for step, change in pairs]
+    for (step, change), curvature in zip(reversed(pairs), reversed(curvatures), strict=True):
+        shares.append(float(step @ found) / curvature)
+        found -= np.multiply(change, shares[-1], out=term)
     found = inverse(found)
     if pairs and scaled:
-        step, change = pairs[-1]
-        found *= float(step @ change) / float(change @ inverse(change))
-    for (step, change), share in zip(pairs, reversed(shares), strict=True):
-        found += step * (share - float(change @ found) / float(step @ change))
+        change = pairs[-1][1]
+        found *= curvatures[-1] / float(change @ inverse(change))
+    for (step, change), curvature, share in zip(pairs, curvatures, reversed(shares), strict=True):
+        found += np.multiply(step, share - float(change @ found) / curvature, out=term)
     return found

@@ -48,7 +48,7 @@ has bars that reach beyond those of the linear answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import ceil, log, sqrt
 from typing import Final, Protocol, final
@@ -58,7 +58,8 @@ import numpy.typing as npt
 from scipy import linalg
 from tqdm import tqdm
 
-from qrelease._util.typing import Floats
+from qrelease._util.parallel import one_thread
+from qrelease._util.typing import Axes, Floats
 from qrelease.data.domain import Domain
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.interaction_basis import Interactions, singles
@@ -159,11 +160,15 @@ class SolvingSeconds:
 SECONDS: Final = SolvingSeconds()
 
 
+@one_thread()
 def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, Posterior]:
     """The histogram over the whole universe, and how far off it may be; the same for the same estimates.
 
     Up to so many coordinates, `dense`, J is the whole one. `TooLarge` for a universe that has no histogram.
     """
+    asked = _asked(estimates)
+    if 0 < len(asked) < len(estimates.domain):
+        return _lifted(estimates, asked, dense)
     problem = _Problem(estimates)
     covariance = None
     if 0 < len(problem.target) <= dense:
@@ -179,20 +184,42 @@ def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, 
     return problem.histogram, Posterior(problem.histogram, estimates, problem.basis, found, independent, solved)
 
 
+def _asked(estimates: Estimates) -> Axes:
+    """The columns that something was measured of."""
+    return tuple(sorted({axis for s in estimates.residuals for axis in s}))
+
+
+def _lifted(estimates: Estimates, asked: Axes, dense: int) -> tuple[Histogram, Posterior]:
+    """The fit on some columns, where nothing was measured of the others: in the most likely table these are uniform,
+    and independent of all.
+    """
+    names, given = {axis: i for i, axis in enumerate(asked)}, estimates.residuals
+    residuals = {tuple(names[a] for a in s): replace(r, axes=tuple(names[a] for a in s)) for s, r in given.items()}
+    narrow, posterior = fit_histogram(Estimates(estimates.domain.project(asked), residuals), dense)
+    sets = tuple(tuple(asked[a] for a in s) for s in narrow.sets)
+    histogram = Histogram(estimates.domain, sets, narrow.total)
+    logs = np.zeros(len(histogram.logs))
+    logs[: len(narrow.logs)] = narrow.logs
+    histogram.multiply(logs)
+    basis = Interactions([s for s in estimates.residuals if s], singles(estimates))
+    return histogram, replace(posterior, histogram=histogram, estimates=estimates, basis=basis)
+
+
 def solving_bytes(domain: Domain, coordinates: int) -> int:
     """About how much memory `fit_histogram` takes beside the histogram, for residuals of so many coordinates."""
     solved = min(coordinates, DENSE)
     return solved * (8 * _MATRICES * solved + 4 * min(SOLVER.sample_cells, domain.size))
 
 
-def solving_seconds(domain: Domain, coordinates: int, orders: int, records: float, quietest: float) -> float:
+def solving_seconds(cells: int, coordinates: int, orders: int, records: float, quietest: float) -> float:
     """About how long `fit_histogram` takes, from public facts.
 
+    cells        of the columns that something is measured of
     coordinates  of all residuals
     orders       how many different numbers of columns their sets have
     quietest     the least variance of a residual's noise, counts squared
     """
-    sampled, solved, rounds, passes = min(SOLVER.sample_cells, domain.size), 0, 0, 0.0
+    sampled, solved, rounds, passes = min(SOLVER.sample_cells, cells), 0, 0, 0.0
     levels = 1 + max(ceil(log(SOLVER.first_level * max(records, 1.0) / quietest, SOLVER.level_ratio)), 0)
     if coordinates <= DENSE:
         solved, rounds = coordinates, levels + SOLVER.solved_rounds
@@ -200,13 +227,14 @@ def solving_seconds(domain: Domain, coordinates: int, orders: int, records: floa
         passes = float(SECONDS.passes_of_order * orders)
         if coordinates <= SECONDS.telling_factor * DENSE:
             solved, rounds = DENSE, levels + SECONDS.telling_rounds
-    found = passes * (SECONDS.cell * domain.size + SECONDS.coordinate * coordinates)
+    found = passes * (SECONDS.cell * cells + SECONDS.coordinate * coordinates)
     if solved:
         fresh = sampled * solved * (SECONDS.feature + SECONDS.product * solved)
-        found += rounds * (fresh + SECONDS.cube * solved**3 + SECONDS.passes_of_round * SECONDS.cell * domain.size)
+        found += rounds * (fresh + SECONDS.cube * solved**3 + SECONDS.passes_of_round * SECONDS.cell * cells)
     return found
 
 
+@one_thread()
 def improve(histogram: Histogram, estimates: Estimates, steps: int) -> None:
     """Move a histogram towards the fit, by so many steps of L-BFGS at most, each a pass over the universe, or two.
 
@@ -661,9 +689,9 @@ class _Overlapping:
 
     def solve(self, gradient: Floats) -> Floats:
         padded = np.append(gradient, 0.0)  # the last one is where -1 points
-        found = np.zeros(len(padded))
+        found, marginals = np.zeros(len(padded)), self._histogram.marginals
         for where, inside, spread, ridge in self._parts:
-            marginal = self._histogram.marginals[where].reshape(inside.shape)
+            marginal = marginals[where].reshape(inside.shape)
             cells = _along_all(padded[inside], [matrix.T for matrix in spread]) / (marginal + ridge)
             found[inside] += _along_all(cells, spread)  # but for -1 there is nothing twice
         return found[:-1]

@@ -49,8 +49,7 @@ class Modelled:
     def of(cls, estimates: Estimates, workload: Workload, last: int = 0, dense: int = DENSE) -> Modelled:
         """The fit, up to so many coordinates with a matrix of them; it takes seconds, or minutes for the largest.
 
-        The same estimates give the same histogram, to the last bit where BLAS is the same and has as many threads; else
-        it adds in another order, and histograms differ by about one part in 10^9.
+        The same estimates give the same histogram, to the last bit where BLAS is the same: it takes one thread.
         """
         histogram, posterior = fit_histogram(estimates, dense)
         widths = _BARS * np.sqrt(posterior.variances(workload))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+from functools import cache
+from math import sqrt
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+import numpy as np
 
 from qrelease._util import memory
 
@@ -37,7 +43,7 @@ class Forecasting(Protocol):
         Returns
         -------
         float
-            Seconds.
+            Seconds on the machine that they were measured on: `pace` says how much slower this one is.
         """
 
     def memory(self, workload: Workload) -> int:
@@ -55,6 +61,53 @@ class Forecasting(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class PaceSettings:
+    """The small piece of work whose time tells how fast a machine is, now: lookups and exponentials, as fits make."""
+
+    entries: int = 1 << 17
+    """Entries of the table that is looked up in: a mebibyte, which is in no core's first cache."""
+    lookups: int = 1 << 18
+    """Lookups of a piece of work."""
+    repeats: int = 60
+    """Pieces, one after another: so many take longer than the turn of another process."""
+    seconds: float = 7e-4
+    """Of a piece, on one core of the machine that all forecasts were measured on."""
+
+
+PACE: Final = PaceSettings()
+
+
+@cache
+def pace() -> float:
+    """How many times slower than the machine that forecasts were measured on this one is, with what else it does.
+
+    It is measured once in a process, by some 50 milliseconds of work on made-up numbers: how long a core takes for it,
+    times the square root of how much longer it waits for its turns. Other processes come and go while a release runs,
+    so that half of the waiting, as a logarithm, is what can be told of it. Only what is told goes by this: nothing that
+    is released.
+    """
+    rng = np.random.default_rng(0)
+    table, where = rng.random(PACE.entries), rng.integers(0, PACE.entries, PACE.lookups)
+    found = np.empty(PACE.lookups)
+
+    def work() -> None:
+        np.take(table, where, out=found, mode="clip")
+        np.exp(found, out=found)
+
+    work()  # the first one finds the memory
+    begin, worked = time.perf_counter(), time.thread_time()
+    for _ in range(PACE.repeats):
+        work()
+    whole, own = time.perf_counter() - begin, time.thread_time() - worked
+    return slowdown(whole, own)
+
+
+def slowdown(whole: float, own: float) -> float:
+    """`pace`, where all pieces of work took so many seconds by the clock, and so many of a core."""
+    return sqrt(max(whole, own) / own) * own / (PACE.repeats * PACE.seconds)
+
+
 NOTICED: Final = 2.0
 """Seconds from which on a release is worth a forecast that nobody asked for."""
 
@@ -66,13 +119,12 @@ def takes_long(mechanism: Forecasting, workload: Workload, cost: Cost, records: 
 
 
 def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> str:
-    """One line: about how many seconds and how much memory a release takes.
+    """One line: about how many seconds a release takes on this machine, and how much memory.
 
     records  how many private ones there are, where that is public; None: the line is for some powers of ten
     """
-    seconds_of = {
-        n: rough(mechanism.seconds(workload, cost, n)) for n in (MAGNITUDES if records is None else (records,))
-    }
+    numbers = MAGNITUDES if records is None else (records,)
+    seconds_of = {n: rough(pace() * mechanism.seconds(workload, cost, n)) for n in numbers}
     first, *others = {*seconds_of.values()}
     times = (
         ", ".join(f"{seconds} s for {n:,}" for n, seconds in seconds_of.items()) + " records"

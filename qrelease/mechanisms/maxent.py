@@ -223,7 +223,8 @@ class MaxEnt:
         plan = self.plan(workload, _spent(cost), Neighbours.ADD_REMOVE, max(float(records), 1.0))
         quietest = 1.0 if plan is None else min((v for s, v in plan.variances.items() if s), default=1.0)
         orders = len({len(s) for s in sets if s})
-        return _START_SECONDS + solving_seconds(domain, coordinates, orders, records, quietest)
+        asked = domain.cells({a for s in sets for a in s})  # the fit is on these columns
+        return _START_SECONDS + solving_seconds(asked, coordinates, orders, records, quietest)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records, measure all residuals at once, and fit; where that cannot be, only measure."""

@@ -35,6 +35,7 @@ import numpy as np
 from qrelease._util import memory
 from qrelease._util.typing import Ints
 from qrelease._util.validate import probability
+from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import check_size
@@ -176,6 +177,39 @@ class NumberSums:
         for part in plan.parts:
             part.noise(rest, neighbours)
 
+    def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
+        """What would be measured without noise, with the error bars of the noise, if everybody were alike.
+
+        Records are spread evenly over all cells, and values lie in the middle of their bounds, half of them on either
+        side of each condition of a ratio. Nothing here looks at private data.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+        cost : Cost
+            What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        records : int
+            About how many there are.
+
+        Returns
+        -------
+        MeasuredSums
+            It answers the questions.
+        """
+        domain, (_, _, rest) = workload.domain, self._divided(cost)
+        parts = self._plan(workload, self.clips, rest, neighbours).parts
+        measured = []
+        for part in parts:
+            cells = domain.cells(part.group.axes)
+            each = 0.0 if part.measure.power or part.measure.met else records * _kept(domain, part.measure) / cells
+            exact = part.group.queries.apply(np.full(cells, each))
+            measured.append(Measurement(part.group, exact, part.noise(rest, neighbours)[0]))
+        public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
+        return MeasuredSums(domain, tuple(self.questions), self.clips, parts, tuple(measured), public)
+
     def of_counts(self, cost: Cost) -> Cost:
         """The part of a cost that the other mechanism, which counts, may spend.
 
@@ -268,6 +302,11 @@ class NumberSums:
                 low, high = max(low - 1, 0), min(low + 1, grid.size - 1)
             found[column] = float(grid.value(low)), float(grid.value(high))
         return found
+
+
+def _kept(domain: Domain, measure: Measure) -> float:
+    """The share of the cells of the universe that meet the condition of a measure."""
+    return float(predicates.parse(measure.where, domain).mask().mean()) if measure.where else 1.0
 
 
 def _scores(first: Ints, last: Ints, target: int) -> Ints:

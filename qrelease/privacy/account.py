@@ -4,6 +4,7 @@ Here all numbers are fixed in advance: how many mechanisms there are and what ea
 be chosen adaptively. Where the costs are chosen adaptively too, a `Filter` is the rule.
 """
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,17 @@ from qrelease._util.validate import natural, positive, positive_probability, pro
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy.composition import advanced_share, compose, group_privacy, optimal_composition
 from qrelease.privacy.conversions import gaussian_delta, zcdp_epsilon, zcdp_of, zcdp_offset
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, round_down, round_up
+from qrelease.privacy.costs import (
+    ZCDP,
+    ApproxDP,
+    Cost,
+    Neighbours,
+    PureDP,
+    check_cost,
+    cost_from_json,
+    round_down,
+    round_up,
+)
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_url import LedgerUrl
 from qrelease.privacy.pld import PrivacyLoss
@@ -440,6 +451,10 @@ def shares(total: ApproxDP, k: int) -> list[Total]:
     ]
 
 
+_MAX_PUBLISHED: Final = 1 << 26
+"""Bytes of the published part of a ledger, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     """What a person in the data of several ledgers is promised.
@@ -474,7 +489,7 @@ def lifetime(
     Parameters
     ----------
     paths
-        The files, or addresses on servers, each once.
+        The files, or addresses on servers, each once; or files of what `qrelease ledger show --json` publishes.
     delta
         At which a ρ becomes an ε where ledgers in ρ and in (ε, δ) meet; where all are in ρ, the sum is a ρ.
     group
@@ -504,9 +519,8 @@ def lifetime(
     for file in files:
         if not Ledger.exists(file):
             raise LedgerError(f"there is no ledger {file}")
-    with ExitStack() as stack:
-        ledgers = [stack.enter_context(Ledger.open(file)) for file in files]
-        found = [(ledger.dataset, ledger.neighbours, ledger.promised, ledger.spent) for ledger in ledgers]
+    with ExitStack() as stack:  # all at one moment
+        found = [_published(file) or _stated(stack.enter_context(Ledger.open(file))) for file in files]
     mixed = len({neighbours for _, neighbours, _, _ in found}) > 1
     relation = Neighbours.REPLACE_ONE if mixed else found[0][1]
     each = []
@@ -516,6 +530,36 @@ def lifetime(
     spends = [spent for _, _, _, spent in each if spent is not None]
     whole = _added([total for _, _, total, _ in each], delta)
     return Lifetime(relation, tuple(each), whole, _added(spends, delta) if spends else None)
+
+
+_Stated = tuple[str, Neighbours, Cost, Cost | None]
+"""A dataset, its neighbouring relation, what is promised in all, and what was spent."""
+
+
+def _stated(ledger: Ledger) -> _Stated:
+    return ledger.dataset, ledger.neighbours, ledger.promised, ledger.spent
+
+
+def _published(file: Path | LedgerUrl) -> _Stated | None:
+    """What the published part of a ledger says, as `public_part` gives it; None where a file is no JSON object."""
+    if not isinstance(file, Path) or not file.is_file() or file.stat().st_size > _MAX_PUBLISHED:
+        return None
+    content = file.read_bytes()
+    if not content.lstrip().startswith(b"{"):
+        return None
+    try:
+        found = json.loads(content)
+        total, spent = cost_from_json(found.get("promised", found["total"])), found["spent"]
+        return (
+            str(found["dataset"]),
+            Neighbours.parse(found["neighbours"]),
+            total,
+            None if spent is None else cost_from_json(spent),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidInput) as error:
+        raise LedgerError(
+            f"{file} is neither a ledger nor what `qrelease ledger show --json` publishes of one: {error!r}"
+        ) from None
 
 
 def _added(costs: Sequence[Cost], delta: float | None) -> Cost:

@@ -25,7 +25,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.privacy import analyst_store as rows
 from qrelease.privacy.analyst_store import AnalystRow, RequestRow
 from qrelease.privacy.costs import ApproxDP, Cost, check_cost
-from qrelease.privacy.filters import Tally, after, increase, spent
+from qrelease.privacy.filters import Tally, after, increase, remaining, spent
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import Store, plain_text
 from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
@@ -48,6 +48,7 @@ class Analyst:
 
     budget    what all that they ask may cost
     spent     rounded up; None for nothing
+    left      the largest cost of the budget's kind that can still be bought, rounded down; None for nothing
     active    whether the token is still good
     requests  how many were answered
     """
@@ -55,6 +56,7 @@ class Analyst:
     name: str
     budget: Cost
     spent: Cost | None
+    left: Cost | None
     active: bool
     requests: int
 
@@ -267,7 +269,8 @@ def _hashed(token: str) -> str:
 
 def _analyst(row: AnalystRow) -> Analyst:
     budget = cost_from_text(row.budget)
-    return Analyst(row.name, budget, spent(budget, tally_from_text(row.tally, budget)), bool(row.active), row.requests)
+    tally = tally_from_text(row.tally, budget)
+    return Analyst(row.name, budget, spent(budget, tally), remaining(budget, tally), bool(row.active), row.requests)
 
 
 def _request(row: RequestRow) -> Request:

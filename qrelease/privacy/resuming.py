@@ -81,6 +81,8 @@ def public_part(ledger: Ledger) -> dict[str, Any]:
         for entry in ledger.history()
     ]
     costs = {"total": ledger.total, "spent": ledger.spent, "remaining": ledger.remaining}
+    if ledger.promised != ledger.total:  # of an earlier version, which let more be spent
+        costs["promised"] = ledger.promised
     return {
         "dataset": ledger.dataset,
         "neighbours": ledger.neighbours.value,

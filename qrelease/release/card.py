@@ -39,6 +39,16 @@ HOLDERS: Mapping[str, str] = {
 _DELTA = 1e-9  # at which a rho is put into words
 
 
+_PARAMETERS: Mapping[str, str] = {
+    "records": "records, about",
+    "table": "a synthetic table was asked for",
+    "error": "expected error, records an answer",
+    "to_choose": "to choose the mechanism",
+    "no_table": "why there is no synthetic table",
+}
+"""Names of parameters that are no words a reader of the card knows."""
+
+
 def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The card as plain types, section by section.
 
@@ -90,6 +100,7 @@ def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[s
 
 _MEASURED = {
     "cells": "counts",
+    "product": "products of contrasts",
     "residuals": "residuals: sums of counts with whole coefficients, which are large, and so is the scale",
 }
 """What is measured, by the type of its queries, where that alone says too little."""
@@ -171,7 +182,7 @@ def _mechanism(release: Release) -> dict[str, Any]:
     hidden = ("promise", "predictions", "certificate")
     return {
         "name": release.mechanism,
-        "parameters": {k: v for k, v in release.parameters.items() if k not in hidden},
+        "parameters": {_worded(k): _told(v) for k, v in release.parameters.items() if k not in hidden},
         "workload": f"{len(release.workload):,} queries: "
         + ", ".join(f"{number:,} {name}" for name, number in families.items()),
         "noise": [
@@ -182,8 +193,27 @@ def _mechanism(release: Release) -> dict[str, Any]:
     }
 
 
+def _worded(name: str) -> str:
+    """A parameter's name in words, as far as the code has one."""
+    return _PARAMETERS.get(name, name.replace("_", " "))
+
+
+def _told(value: object) -> object:
+    """A parameter's value as a reader would write it, numbers to four digits; plain types."""
+    match value:
+        case float():
+            return float(f"{value:.4g}")
+        case None:
+            return "by its rule"
+        case Mapping():
+            return "; ".join(f"{_worded(str(k))}: {_told(v)}" for k, v in value.items()) or "none"
+        case list() | tuple():
+            return ", ".join(f"({_told(v)})" if isinstance(v, list | tuple) else str(_told(v)) for v in value) or "none"
+    return value
+
+
 def _accounting(release: Release) -> dict[str, Any]:
-    kinds = Counter(f"{spend.what.partition(' ')[0]}: {spend.cost}" for spend in release.spends)
+    kinds = Counter(f"{spend.what.partition(' ')[0]}: {spend.cost.rounded()}" for spend in release.spends)
     return {
         "composition": "adaptive sequential composition by a privacy filter over exact sums, before each draw",
         "parts": [f"{number:,} × {what}" for what, number in kinds.most_common(20)],
@@ -237,5 +267,5 @@ def _lines(content: Mapping[str, Any], level: int) -> list[str]:
 
 def _plain(value: object) -> str:
     """One line, in which nothing but words is meant: names of columns are untrusted."""
-    text = " ".join(str(value).split())
+    text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else " ".join(str(value).split())
     return "".join(f"\\{c}" if c in "\\`*_<>[]#|" else c for c in text)

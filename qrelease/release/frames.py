@@ -18,6 +18,9 @@ from qrelease.errors import InvalidInput
 Frame = Literal["pandas", "polars", "arrow"]
 """The kinds of data frame."""
 
+_BOOLS = ("false", "true"), ("False", "True"), ("FALSE", "TRUE")
+"""How a column of bools is spelled as two categories."""
+
 _PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 
 
@@ -25,7 +28,7 @@ _PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 class Column:
     """One typed column.
 
-    values   (n,) int64, float64, datetime64[D] or [s], or texts as objects; where one is missing it is any
+    values   (n,) int64, float64, bool, datetime64[D] or [s], or texts as objects; where one is missing it is any
     missing  (n,) whether a value is missing; None where none can be
     """
 
@@ -34,12 +37,12 @@ class Column:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """(n,) as numpy has it: a missing number is NaN, so whole numbers are floats then; a date NaT; a text None."""
+        """(n,) as numpy has it: a missing number is NaN, so whole numbers are floats then; a date NaT; others None."""
         if self.missing is None or not self.missing.any():
             return self.values
         kind = self.values.dtype.kind
-        values = self.values.astype(np.float64 if kind == "i" else self.values.dtype)
-        values[self.missing] = {"i": np.nan, "f": np.nan, "M": np.datetime64("NaT"), "O": None}[kind]
+        values = self.values.astype({"i": np.float64, "b": np.object_}.get(kind, self.values.dtype))
+        values[self.missing] = {"i": np.nan, "f": np.nan, "M": np.datetime64("NaT"), "O": None, "b": None}[kind]
         return values
 
 
@@ -51,11 +54,15 @@ def columns_of(
 
 
 def _column(attribute: Attribute, codes: npt.NDArray[np.integer[Any]], rng: np.random.Generator) -> Column:
-    """The values of synthetic codes (n,): whole numbers, floats, dates or texts, by the kind of the attribute."""
+    """The values of synthetic codes (n,): whole numbers, floats, dates, bools or texts, by the kind of the attribute.
+
+    Categories that are spelled as bools are, and no others, are bools: a schema has no other word for these.
+    """
     values = decode(attribute, codes, rng)
     missing = codes == attribute.values if attribute.missing else None
     if attribute.kind == "category":
-        return Column(values, missing)
+        true = next((two[1] for two in _BOOLS if {*two} == {*attribute.categories}), None)
+        return Column(values if true is None else values == true, missing)
     if missing is not None:
         values[missing] = "1970-01-01" if attribute.kind == "date" else 0
     if attribute.kind == "date":
@@ -87,6 +94,8 @@ def _pandas(columns: Mapping[str, Column]) -> Any:
     def series(column: Column) -> Any:
         if column.missing is not None and column.values.dtype.kind == "i":
             return pd.arrays.IntegerArray(column.values, column.missing)
+        if column.missing is not None and column.values.dtype.kind == "b":
+            return pd.arrays.BooleanArray(column.values, column.missing)
         return column.array
 
     return pd.DataFrame({name: series(column) for name, column in columns.items()})

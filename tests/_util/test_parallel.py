@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from pieces import cut_from
+from threadpoolctl import ThreadpoolController
 from worlds import coded
 
 from qrelease._util import parallel
@@ -105,3 +106,28 @@ def test_items_that_are_made_ahead_come_in_order_and_with_their_error(on, cores)
     assert next(early) == 0
     early.close()
     assert len(made) <= 6  # and no more than one beyond the one that was taken
+
+
+def blas_threads():
+    """How many threads each library of linear algebra takes now."""
+    return [found["num_threads"] for found in ThreadpoolController().info() if found["user_api"] == "blas"]
+
+
+def test_linear_algebra_takes_one_thread_also_where_one_fit_makes_another():
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = blas_threads()
+        assert before
+        assert max(before) > 1
+        with parallel.one_thread():
+            with parallel.one_thread():
+                assert {*blas_threads()} == {1}
+            assert {*blas_threads()} == {1}
+        assert blas_threads() == before
+
+
+def test_linear_algebra_gets_its_threads_back_after_an_error():
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(ZeroDivisionError), parallel.one_thread():
+            1 / 0  # noqa: B018
+        assert blas_threads() == before

@@ -141,6 +141,19 @@ def test_a_draft_to_be_learned_takes_the_amounts_that_it_was_drafted_from(write,
     assert [float(grid.value(int(c))) for c in table.columns[0]] == pytest.approx([float(p) for p in pays], abs=0.051)
 
 
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("spelled", ["{}", "P{:03}"])
+@pytest.mark.parametrize(("name", "left_out"), [("pid", True), ("person_id", True), ("ID", True), ("idle", False)])
+def test_a_column_that_is_named_as_one_of_persons_gets_no_entry(write, name, left_out, spelled, learn):
+    """Also where persons have several records, so that its values are far from unique; the draft says how to go on."""
+    rows = [f"{spelled.format(i % 60)},{i % 2}" for i in range(300)]
+    path = write("\n".join([f"{name},flag", *rows, ""]), "people.csv")
+    text = draft(path, learn=learn)
+    assert (f'name = "{name}"' not in text) == left_out
+    assert ("draft with --person" in text) == left_out
+    assert f'name = "{name}"' not in draft(path, learn=learn, person=Person(name, 5))
+
+
 def test_a_draft_says_that_a_person_may_have_several_records_unless_it_knows_whose_they_are(write):
     path = write("who,age\n" + "".join(f"{i // 2},{i % 60}\n" for i in range(300)), "visits.csv")
     assert "#     [person]" in draft(path)

@@ -11,15 +11,19 @@ from worlds import BOTH, PEOPLE, coded, mixed, random_table
 
 import qrelease as qr
 from qrelease._util import memory
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation import planning
 from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import choose
-from qrelease.mechanisms.forecasts import rough
+from qrelease.mechanisms.forecasts import pace, rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.distributions import Noise
@@ -179,6 +183,40 @@ def test_a_plan_by_target():
     assert len({len(line) for line in text.splitlines()[2:8]}) == 1  # a table
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_plan_says_how_accurate_numbers_will_be(neighbours):
+    """The widths of a release of such records, which lie in the middle of their bounds and are spread evenly."""
+    domain = Domain.coded({"age": 101, "sex": 2, "area": 5})
+    rows = np.indices((2, 5)).reshape(2, -1).repeat(500, axis=1)
+    table = Table(domain, (np.full(rows.shape[1], 50), *rows))
+    questions = ["mean:age by sex*area", "sum:age by sex", "count by area where sex = 1", "variance:age"]
+    asked, cost = Workload.marginals(domain, [["sex"]]), ApproxDP(1.0, 1e-9)
+    found = plan(
+        asked, 5_000, epsilon=1.0, delta=1e-9, neighbours=neighbours, trials=0, mechanisms=[], numbers=questions
+    )
+    assert [(n.question, n.groups) for n in found.numbers] == list(zip(questions, (10, 2, 5, 1), strict=True))
+    assert [round(n.records) for n in found.numbers] == [500, 2500, 500, 5000]
+    with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+        made = Curator(table, ledger, Entropy.insecure(1)).release(
+            NumberSums(questions, mechanism=MaxEnt()), asked, cost
+        )
+    for foretold in found.numbers:
+        of = made.measured_sums.answer(foretold.question, made.measurements[:0])
+        half = np.median(of.high - of.low) / 2
+        if foretold.question == "variance:age":  # of values that are all alike it is known better
+            assert half < foretold.half_width < 3 * half
+        else:
+            assert half == pytest.approx(foretold.half_width, rel=0.15)
+    text = str(found)
+    assert "numbers, for 0.5 of the cost" in text
+    assert "  mean:age by sex*area: ± " in text
+    assert found.to_json()["numbers"][1]["question"] == "sum:age by sex"
+    clipped = plan(asked, 5_000, epsilon=1.0, trials=0, mechanisms=[], numbers=questions[:1], clip={"age": (40, 60)})
+    whole = plan(asked, 5_000, epsilon=1.0, trials=0, mechanisms=[], numbers=questions[:1])
+    assert clipped.numbers[0].half_width == pytest.approx(whole.numbers[0].half_width / 5, rel=0.05)
+    assert "numbers" not in plan(asked, 5_000, epsilon=1.0, trials=0, mechanisms=[]).to_json()
+
+
 def test_a_plan_by_epsilon_says_what_is_vacuous():
     found = plan(PAIRS, 100, epsilon=1.0, delta=1e-6, neighbours="replace-one", trials=0)
     assert found.cost == ApproxDP(1.0, 1e-6)
@@ -273,7 +311,7 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     records, cost = forecasts["records"], ApproxDP(1.0, 1e-9)
     assert (
         records.seconds
-        == FittedRecords().seconds(wide, cost, 200_000)
+        == pace() * FittedRecords().seconds(wide, cost, 200_000)
         != plan(wide, 2_000, epsilon=1.0, delta=1e-9, trials=0).forecasts[list(forecasts).index("records")].seconds
     )
     assert records.memory == FittedRecords().memory(wide)

@@ -85,3 +85,32 @@ def test_as_many_orders_are_settled_as_there_is_time_and_room_for():
     assert marginals(shape, MAX_WORK // 4) == [(0,), (1,), (2,), (3,)]
     assert marginals(shape, MAX_WORK // 4 + 1) == [(0,)]
     assert marginals((7,), 10) == [(0,)]
+
+
+def test_a_long_column_is_drawn_from_by_what_is_left_of_its_cells():
+    """By rejection, against the law that reading all of the cells gives; also where nothing is left in most of them."""
+    rng = np.random.default_rng(3)
+    for share in (1.0, 0.05):
+        weights = rng.random(200) * (rng.random(200) < share)
+        taken = np.zeros(200 // 8 + 1, np.uint8)
+        found = np.array([controlled_rounding.proposed(weights, 1.0, 0, 200, 1, u, taken) for u in rng.random(40_000)])
+        drawn = found[found >= 0]
+        assert (weights[drawn] > 0).all()
+        assert len(drawn) > 0.99 * len(found) if share == 1 else len(drawn) < 0.9 * len(found)
+        expected = weights / weights.sum()
+        observed = np.bincount(drawn, minlength=200) / len(drawn)
+        kept = expected > 0
+        squares = len(drawn) * ((observed - expected)[kept] ** 2 / expected[kept]).sum()
+        assert squares < kept.sum() + 5 * np.sqrt(2 * kept.sum())
+        even = np.full(200, 1 / 200)  # a test that could fail: the even law is far off
+        assert len(drawn) * ((observed - even) ** 2 / even).sum() > 1000
+
+
+def test_marginals_of_the_columns_that_factors_are_about_are_settled_alone():
+    state = Histogram(coded(20, 3, 30), [(0, 2)], 1000.0)
+    state.multiply(np.random.default_rng(0).normal(size=600))
+    assert marginals((20, 3, 30), 500, (0, 2)) == [(0,), (2,), (0, 2)]
+    asked = Workload.marginals(state.domain, [["a"], ["c"], ["a", "c"]])
+    drawn = state.draw(500, np.random.default_rng(1))
+    settled = state.sample(500, np.random.default_rng(1))
+    assert distance(state, settled, asked) < 0.8 * distance(state, np.unravel_index(drawn, (20, 3, 30)), asked)

@@ -9,6 +9,7 @@ from worlds import BOTH, coded, private
 
 from qrelease.data.table import Table
 from qrelease.inference import maxent
+from qrelease.inference.histogram import Histogram
 from qrelease.inference.maxent import fit_histogram
 from qrelease.inference.residual_synopses import Modelled
 from qrelease.inference.residuals import Estimates, ResidualPlan
@@ -131,3 +132,26 @@ def test_where_these_have_too_many_coordinates_too_the_curvature_is_diagonal():
     estimates = estimated(table, 3, ApproxDP(10.0, 1e-9), 0)
     none, few = (fit_histogram(estimates, dense)[0] for dense in (0, 150))
     assert (none.values == few.values).all()
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_columns_that_nothing_is_asked_of_change_nothing_and_are_uniform(dense):
+    """The fit is on the other columns alone, and is that over the whole universe, with bars for all that is asked."""
+    table = log_linear((3, 4, 2, 3), 4_000, 5)
+    sets = [(0, 2), (2, 3)]
+    plan = ResidualPlan.choose(table.domain, sets)
+    cost = ApproxDP(1.0, 1e-9)
+    measured = private(table, cost, ADD, Entropy.insecure(0)).measure(plan.workload, cost)
+    estimates = Estimates.of(table.domain, measured)
+    histogram, posterior = fit_histogram(estimates, dense)
+    cells = histogram.values.reshape(table.domain.shape)
+    np.testing.assert_allclose(cells, np.broadcast_to(cells.mean(axis=1, keepdims=True), cells.shape), rtol=1e-9)
+    asked = Workload.marginals(table.domain, [["a", "c"], ["c", "d"]])
+    linear, variances = estimates.answer(asked)
+    whole = Histogram(table.domain, [s for s in estimates.residuals if s], histogram.total)
+    maxent.improve(whole, estimates, 200)  # over the whole universe
+    assert np.abs((histogram.answer(asked) - whole.answer(asked)) / np.sqrt(variances)).max() < 0.5
+    assert np.abs((histogram.answer(asked) - linear) / np.sqrt(variances)).max() < 4
+    found = posterior.variances(asked)
+    assert (found > 0).all()
+    assert (found <= variances).all()

@@ -4,7 +4,7 @@ import pytest
 from worlds import coded
 
 from qrelease._util import memory
-from qrelease.mechanisms.forecasts import Forecasting, forecast, rough, takes_long
+from qrelease.mechanisms.forecasts import PACE, Forecasting, forecast, pace, rough, slowdown, takes_long
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -12,16 +12,21 @@ from qrelease.privacy import ApproxDP, PureDP
 from qrelease.queries.workload import Workload
 from tests.mechanisms.chosen import PAIRS
 
+ADULT = 16, 32, 9, 32, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2
+BR2000 = 2, 7, 22, 10, 16, 2, 2, 2, 2, 4, 16, 2, 16, 2
+
 
 def test_a_forecast_is_one_line():
     records, cost = FittedRecords(), ApproxDP(1.0, 1e-9)
     size = memory.size(records.memory(PAIRS))
     assert forecast(records, PAIRS, cost, 50_000) == (
-        f"records takes about {rough(records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"
+        f"records takes about {rough(pace() * records.seconds(PAIRS, cost, 50_000))} s; {size} of memory"
     )
-    assert forecast(records, PAIRS, cost, None) == f"records takes about 1 s; {size} of memory"
+    assert forecast(records, PAIRS, cost, None) == (
+        f"records takes about {rough(pace() * records.seconds(PAIRS, cost, 10_000))} s; {size} of memory"
+    )
     wide = Workload.marginals(coded(*[20] * 14), 3)
-    known = [rough(records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
+    known = [rough(pace() * records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
     assert len({*known}) > 1
     assert forecast(records, wide, cost, None) == (
         f"records takes about {known[0]} s for 10,000, {known[1]} s for 100,000, {known[2]} s for 1,000,000 records;"
@@ -30,6 +35,35 @@ def test_a_forecast_is_one_line():
     assert [rough(s) for s in (0.2, 1.26, 12.3, 201.9, 3_349.0)] == ["1", "1", "12", "200", "3,300"]
     assert isinstance(records, Forecasting)
     assert not isinstance(MWEM(), Forecasting)
+
+
+@pytest.mark.parametrize(
+    ("clock", "own", "times"), [(1.0, 1.0, 1.0), (4.0, 1.0, 2.0), (3.0, 3.0, 3.0), (0.5, 0.5, 0.5)]
+)
+def test_the_pace_is_that_of_a_core_and_half_of_the_waiting(clock, own, times):
+    """clock, own  seconds by the clock and of the thread, times those of the machine that all was measured on."""
+    whole = PACE.repeats * PACE.seconds
+    assert slowdown(clock * whole, own * whole) == pytest.approx(times)
+    assert pace() == pace() > 0  # it is measured once
+
+
+@pytest.mark.parametrize(
+    ("shape", "records", "epsilon", "taken"),
+    [
+        (ADULT, 48_842, 0.1, 20.0),
+        (ADULT, 48_842, 1.0, 28.0),
+        (ADULT, 48_842, 10.0, 37.0),
+        ((2,) * 16, 21_574, 1.0, 25.3),  # nltcs and acs: everything at once
+        ((2,) * 23, 47_461, 1.0, 59.0),
+        (BR2000, 38_000, 0.1, 9.5),
+        (BR2000, 38_000, 1.0, 18.7),
+        (BR2000, 38_000, 10.0, 29.5),
+    ],
+)
+def test_seconds_of_records_are_within_a_factor_of_what_was_taken(shape, records, epsilon, taken):
+    """Of a core, or two: `taken` was measured on tables of these shapes, all their three-way marginals."""
+    told = FittedRecords().seconds(Workload.marginals(coded(*shape), 3), ApproxDP(epsilon, 1e-9), records)
+    assert taken / 1.5 <= told <= 1.5 * taken
 
 
 @pytest.mark.parametrize(

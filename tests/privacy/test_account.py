@@ -1,6 +1,7 @@
 """Sums of costs by every rule: against enumeration, integrals, each other, and the rule of the notes that is wrong."""
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from qrelease.errors import InvalidInput, LedgerError
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.account import Part, account, best, lifetime, shares
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.resuming import public_part
 
 
 def epsilons(parts, delta):
@@ -119,6 +121,20 @@ def test_a_lifetime_adds_ledgers_up(tmp_path):
     assert found.total == ApproxDP(3.0, 1e-9)
     assert found.spent == ApproxDP(1.25, 1e-10)
     assert lifetime([tmp_path / "a.ledger"], group=3).total == PureDP(3.0)
+
+
+def test_a_lifetime_takes_the_published_part_of_a_ledger_for_the_ledger(tmp_path):
+    ledger(tmp_path / "a.ledger", PureDP(1.0), [PureDP(0.25)])
+    ledger(tmp_path / "b.ledger", ApproxDP(2.0, 1e-9), [ApproxDP(0.5, 1e-10)], "replace-one")
+    for name in "ab":
+        with Ledger.open(tmp_path / f"{name}.ledger") as opened:
+            (tmp_path / f"{name}.json").write_text(json.dumps(public_part(opened)), encoding="utf-8")
+    found, whole = (lifetime([tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"]) for kind in ("json", "ledger"))
+    assert (found.neighbours, found.total, found.spent) == (whole.neighbours, whole.total, whole.spent)
+    assert found.spent == ApproxDP(1.0, 1e-10)
+    (tmp_path / "c.json").write_text('{"dataset": "c", "total": {"epsilon": 1}}', encoding="utf-8")
+    with pytest.raises(LedgerError, match="neither a ledger nor what"):
+        lifetime([tmp_path / "c.json"])
 
 
 def test_a_lifetime_over_two_relations_counts_a_replacement_as_two_changes(tmp_path):

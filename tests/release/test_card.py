@@ -5,6 +5,7 @@ import json
 import pytest
 
 import qrelease as qr
+from qrelease.mechanisms.auto import Auto
 from qrelease.release.card import HOLDERS, TO_FILL_IN, card, markdown
 
 ADULT = qr.data.adult(["sex", "income"])
@@ -43,6 +44,20 @@ def test_each_kind_of_guarantee_has_its_name(cost, kind):
     assert found["privacy guarantee"]["variant"].startswith(kind)
     assert found["privacy guarantee"]["neighbouring relation"].startswith("replace-one: bounded")
     assert any("number of records" in line for line in found["unprotected quantities"])
+
+
+def test_a_card_has_no_raw_lines_of_the_manifest():
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger:
+        made = qr.Curator(ADULT, ledger, qr.Entropy.insecure(2)).release(Auto(table=False), PAIR, cost)
+    assert {"table", "to_choose"} <= made.parameters.keys()  # as the manifest has them
+    found = card(made)["mechanism"]["parameters"]
+    assert "to choose the mechanism" in found
+    text = markdown(card(made))
+    assert "- **holds**: no" in text
+    assert "a synthetic table was asked for: no" in text
+    assert not any(raw in text for raw in ("to\\_choose", "False", "True", "None", "{"))
+    assert all(len(line.rpartition("epsilon=")[2]) < 10 for line in card(made)["accounting"]["parts"])
 
 
 def test_each_noise_is_said_of_what_it_is_on():

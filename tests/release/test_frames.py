@@ -58,6 +58,36 @@ def test_synthetic_columns_have_types_and_missing_values():
         assert all(np.array_equal(columns[-1], column) for column in columns)
 
 
+def test_a_column_of_bools_comes_back_as_bools():
+    """True and false, with or without missing ones; categories that only resemble them stay texts."""
+    domain = Domain(
+        (
+            Attribute("flag", "category", categories=("false", "true")),
+            Attribute("maybe", "category", categories=("True", "False"), missing=("",)),
+            Attribute("word", "category", categories=("true", "false", "unknown")),
+        )
+    )
+    table = random_table(domain, 400, 0)
+    with Ledger.open(None, PureDP(5.0)) as ledger:
+        asked = Workload.marginals(domain, 2)
+        made = Curator(table, ledger, Entropy.insecure(3)).release(MWEM(rounds=3), asked, PureDP(5.0))
+    codes = made.codes(200, np.random.default_rng(1))
+    arrays = made.synthetic(200, seed=1)
+    assert {name: column.dtype.kind for name, column in arrays.items()} == {"flag": "b", "maybe": "O", "word": "O"}
+    assert sum(value is None for value in arrays["maybe"]) > 0
+    assert {*arrays["word"]} == {"true", "false", "unknown"}
+    pandas = made.synthetic(200, seed=1, frame="pandas")
+    assert [str(kind) for kind in pandas.dtypes[:2]] == ["bool", "boolean"]
+    polars = made.synthetic(200, seed=1, frame="polars")
+    assert [str(kind) for kind in polars.dtypes] == ["Boolean", "Boolean", "String"]
+    arrow = made.synthetic(200, seed=1, frame="arrow")
+    assert [str(kind) for kind in arrow.schema.types] == ["bool", "bool", "string"]
+    nulls = polars["maybe"].null_count()
+    assert nulls == pandas["maybe"].isna().sum() == arrow["maybe"].null_count > 0
+    assert arrays["flag"].tolist() == polars["flag"].to_list() == pandas["flag"].tolist()
+    assert {*np.unique(codes[0])} == {0, 1}
+
+
 @pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
 def test_a_marginal_is_a_tidy_frame(frame):
     found = typed()

@@ -34,7 +34,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     share.add_argument("--delta", type=float, default=1e-9, help="the delta of all together (default: %(default)s)")
     share.add_argument("--json", action="store_true", help="print one JSON object a line")
     ledgers = action(actions, "ledgers", _ledgers, "What a person is promised whose records are in several ledgers.")
-    ledgers.add_argument("ledgers", nargs="+", type=ledger_place, metavar="LEDGER", help=LEDGER)
+    ledgers.add_argument(
+        "ledgers",
+        nargs="+",
+        type=ledger_place,
+        metavar="LEDGER",
+        help=f"{LEDGER}; or what `ledger show --json` publishes of one, as a file",
+    )
     ledgers.add_argument(
         "--delta",
         type=float,

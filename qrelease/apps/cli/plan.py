@@ -3,7 +3,15 @@
 import argparse
 import json
 
-from qrelease.apps.cli.shared import delta_option, neighbours_option, schema_options, workload_of, workload_option
+from qrelease.apps.cli.shared import (
+    clips_of,
+    delta_option,
+    neighbours_option,
+    schema_options,
+    workload_of,
+    workload_option,
+)
+from qrelease.errors import InvalidInput
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +47,26 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=3,
         help="how often each mechanism is simulated on made-up records (default: %(default)s; 0 for never)",
     )
+    parser.add_argument(
+        "--numbers",
+        action="append",
+        metavar="Q",
+        help="also say how accurate sums, means, variances or shares by group will be, as `qrelease release --numbers`"
+        " takes them: mean:COLUMN by A*B where CONDITION; may be repeated",
+    )
+    parser.add_argument(
+        "--clip",
+        action="append",
+        metavar="COLUMN=LOW..HIGH",
+        help="the bounds that the values of a column will be clipped to, for --numbers (default: the schema's)",
+    )
+    parser.add_argument(
+        "--numbers-share",
+        type=float,
+        metavar="S",
+        default=0.5,
+        help="the share of the cost that --numbers may take, between 0 and 1 (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -47,6 +75,11 @@ def _plan(arguments: argparse.Namespace) -> None:
     from qrelease.data.structural_zeros import narrowed
     from qrelease.evaluation.planning import plan
 
+    if arguments.clip is not None and arguments.numbers is None:
+        raise InvalidInput("--clip needs --numbers")
+    clip, learned = clips_of(arguments.clip or [])
+    if learned:
+        raise InvalidInput(f"bounds of {learned[0]!r} that are to be learned are not known to a plan: give LOW..HIGH")
     domain = load(arguments.schema)
     domain = narrowed(domain, domain.names if arguments.columns is None else arguments.columns)
     found = plan(
@@ -59,5 +92,8 @@ def _plan(arguments: argparse.Namespace) -> None:
         beta=arguments.beta,
         trials=arguments.trials,
         persons=arguments.persons,
+        numbers=arguments.numbers or (),
+        clip=clip,
+        numbers_share=arguments.numbers_share,
     )
     print(json.dumps(found.to_json()) if arguments.json else found)

@@ -19,6 +19,7 @@ from qrelease.apps.cli.release_both import make_both
 from qrelease.apps.cli.shared import (
     OptionParser,
     check_memory,
+    clips_of,
     cost_meant,
     cost_options,
     counts_of,
@@ -320,28 +321,9 @@ def _mechanism(arguments: argparse.Namespace) -> Mechanism:
         return counting
     from qrelease.mechanisms.number_sums import NumberSums
 
-    clip, learn = _clips(arguments.clip or [])
+    clip, learn = clips_of(arguments.clip or [])
     share = {} if arguments.numbers_share is None else {"share": arguments.numbers_share}
     return NumberSums(tuple(arguments.numbers), clip, learn, counting, **share)
-
-
-def _clips(texts: list[str]) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
-    """The bounds of columns that are given, and the columns whose bounds are learned."""
-    clip: dict[str, tuple[float, float]] = {}
-    learn = []
-    for text in texts:
-        name, _, bounds = text.rpartition("=")
-        low, dots, high = bounds.partition("..")
-        if name and bounds.strip() == "learn":
-            learn.append(name.strip())
-            continue
-        try:
-            if not (name and dots):
-                raise ValueError
-            clip[name.strip()] = float(low), float(high)
-        except ValueError:
-            raise InvalidInput(f"--clip takes COLUMN=LOW..HIGH or COLUMN=learn, got {text!r}") from None
-    return clip, tuple(learn)
 
 
 def _counting(arguments: argparse.Namespace) -> Mechanism | None:

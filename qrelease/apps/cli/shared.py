@@ -441,3 +441,22 @@ def wrote(folder: Path) -> str:
     """The line that says which files a folder has now."""
     names = sorted(file.name for file in folder.iterdir())
     return f"wrote {', '.join(names)} in {folder}"
+
+
+def clips_of(texts: list[str]) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
+    """The bounds of columns that are given, and the columns whose bounds are learned."""
+    clip: dict[str, tuple[float, float]] = {}
+    learn = []
+    for text in texts:
+        name, _, bounds = text.rpartition("=")
+        low, dots, high = bounds.partition("..")
+        if name and bounds.strip() == "learn":
+            learn.append(name.strip())
+            continue
+        try:
+            if not (name and dots):
+                raise ValueError
+            clip[name.strip()] = float(low), float(high)
+        except ValueError:
+            raise InvalidInput(f"--clip takes COLUMN=LOW..HIGH or COLUMN=learn, got {text!r}") from None
+    return clip, tuple(learn)

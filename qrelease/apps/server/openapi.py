@@ -100,7 +100,7 @@ ENDPOINTS: Final = (
         example=_EXAMPLES,
         key=True,
     ),
-    Endpoint("GET", "/v1/budget", "What you, and the server as a whole, have spent.", shapes.Budget),
+    Endpoint("GET", "/v1/budget", "What you, and the server as a whole, have spent, and have left.", shapes.Budget),
     Endpoint(
         "GET",
         "/v1/history",

@@ -192,16 +192,19 @@ class Service:
             yield shapes.Answer(text, a.value, a.error, a.source, costs(a.cost))
 
     def budget(self, analyst: str) -> shapes.Budget:
-        """What the analyst and the session may spend, and have spent."""
+        """What the analyst and the session may spend, have spent, and can still spend."""
         own = self._analysts.named(analyst)
         return shapes.Budget(
-            own.name, own.requests, shapes.Account(own.budget.to_json(), costs(own.spent)), self.account
+            own.name,
+            own.requests,
+            shapes.Account(own.budget.to_json(), costs(own.spent), costs(own.left)),
+            self.account,
         )
 
     @property
     def account(self) -> shapes.Account:
-        """What the session may spend, and has spent."""
-        return shapes.Account(self._session.cost.to_json(), costs(self._session.spent))
+        """What the session may spend, has spent, and can still spend."""
+        return shapes.Account(self._session.cost.to_json(), costs(self._session.spent), costs(self._session.remaining))
 
     @property
     def synopsis(self) -> Histogram:

@@ -128,10 +128,17 @@ class Quoted(Shape):
 
 
 class Account(Shape):
-    """What may be spent in all, and what was."""
+    """What may be spent in all, what was, and what is left."""
 
     total: dict[str, float]
     spent: Cost
+    left: Annotated[
+        dict[str, float] | None,
+        Meta(
+            description="the largest cost of the total's kind that can still be bought, null for nothing: not always"
+            " total less spent, since charges in rho add up at an order of their own"
+        ),
+    ]
 
 
 class Budget(Shape):

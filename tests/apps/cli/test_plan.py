@@ -24,5 +24,16 @@ def test_the_command(schema, capsys):
     content = json.loads(capsys.readouterr().out)
     assert content["cost"] == {"epsilon": 1.0, "delta": 1e-9}
     assert [q["mechanism"] for q in content["quotes"]] == list(CONTENDERS)
+    asked = ["--trials", "0", "--epsilon", "1", "--numbers", "mean:a by b", "--clip", "a=1..3", "--json"]
+    assert main([*arguments, *asked]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [(n["question"], n["groups"], round(n["records"])) for n in content["numbers"]] == [
+        ("mean:a by b", 2, 25_000)
+    ]
+    assert content["numbers"][0]["half_width"] > 0
+    assert main([*arguments, "--epsilon", "1", "--clip", "a=1..3"]) == 2
+    assert capsys.readouterr().err == "qrelease: --clip needs --numbers\n"
+    assert main([*arguments, "--epsilon", "1", "--numbers", "mean:a", "--clip", "a=learn"]) == 2
+    assert "are not known to a plan" in capsys.readouterr().err
     assert main(["plan", "--schema", str(schema), "--n", "10"]) == 2
     assert capsys.readouterr().err == "qrelease: a plan needs a target error, an epsilon, or both\n"

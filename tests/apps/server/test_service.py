@@ -68,7 +68,13 @@ def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
     other = Client(server.app, admit(path, "bob"))
     again = other.ask(MEANS).json["answers"]
     assert [a["value"] for a in again] == [a["value"] for a in answers]
-    assert other.get("/v1/budget").json["analyst"]["spent"] is None
+    untouched = other.get("/v1/budget").json["analyst"]
+    assert untouched["spent"] is None
+    assert untouched["left"] == untouched["total"]
+    budget = server.get("/v1/budget").json
+    for account in (budget["analyst"], budget["server"]):  # what can still be bought, and no more
+        assert 0 < account["left"]["epsilon"] < account["total"]["epsilon"]
+        assert account["left"]["epsilon"] == pytest.approx(account["total"]["epsilon"] - account["spent"]["epsilon"])
     (median,) = server.ask({"numbers": "quantile(.5):grade"}).json["answers"]
     assert median["query"] == "quantile(0.5):grade"
     assert median["rank_error"] > 0

@@ -96,7 +96,8 @@ async function budget() {
     const bar = Object.assign(make("progress"), { max: total, value: account.spent?.[unit] ?? 0 });
     bar.setAttribute("aria-label", `${name}, spent`);
     const value = make("dd");
-    value.append(bar, ` spent ${account.spent ? priced(account.spent) : "nothing"} of ${priced(account.total)}`);
+    const left = account.left ? priced(account.left) : "nothing";
+    value.append(bar, ` spent ${account.spent ? priced(account.spent) : "nothing"} of ${priced(account.total)}, left ${left}`);
     return [make("dt", name), value];
   });
   one("budget").replaceChildren(...lines);
