@@ -62,12 +62,14 @@ class Choice:
     def sums(self, columns: Sequence[Codes]) -> npt.NDArray[np.uint64]:
         """What the columns of records add to their hashes, (n,)."""
         found = np.zeros(len(columns[0]), np.uint64)
+        terms = [
+            (columns[place], table, _word(self.key, f"column {name}") | np.uint64(1))
+            for name, place, table in self.hashed
+        ]
         for first in range(0, len(found), _SUMMED):
             block = slice(first, first + _SUMMED)
-            for name, place, table in self.hashed:
-                factor, codes = _word(self.key, f"column {name}") | np.uint64(1), columns[place][block]
-                if table is not None:
-                    codes = table[np.minimum(codes, len(table) - 1)]
+            for column, table, factor in terms:
+                codes = column[block] if table is None else table[np.minimum(column[block], len(table) - 1)]
                 add_products(read_only(codes, codes.dtype), factor, found[block])
         return found
 
@@ -123,6 +125,7 @@ def _kept_of_files(
         if seen > _FORGOTTEN:
             memory.forget([*columns, persons.words])
             seen = 0
+    memory.forget([*columns, persons.words])
     found, _ = files.whole()
     return (found, None) if choice.bits is None else (found[:-1], found[-1])
 

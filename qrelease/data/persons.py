@@ -18,9 +18,9 @@ import numpy.typing as npt
 from qrelease._util.typing import Mask
 from qrelease.data.key_table import KeyTable
 from qrelease.data.person import Person
-from qrelease.data.sources.kernels import BUCKETS, bucket_places, count_buckets, read_only
+from qrelease.data.sources.kernels import BUCKETS, gather, read_only
 from qrelease.data.spelling import NAN, meaning, text_of
-from qrelease.data.spill import held
+from qrelease.data.spill import Mapped, held, ordered_by_bucket
 from qrelease.data.whole_digests import word_digests
 from qrelease.errors import InvalidInput
 
@@ -47,13 +47,13 @@ _PART_BYTES: Final = 1 << 27
 _EACH_BYTES: Final = 1 << 10
 """Bytes that a record of a part takes at most."""
 
-_NUMBERED: Final = 1 << 20
-"""Records whose persons are numbered at a time."""
+_NUMBERED: Final = 1 << 14
+"""Records whose persons are numbered at a time: the table has room for as many more."""
 
 _NO_CUTS: Final = np.empty((0, BUCKETS + 1), np.int64)
 
 
-Rows = npt.NDArray[np.int64] | tuple[slice, ...]
+Rows = npt.NDArray[np.int32] | tuple[slice, ...]
 """Records of a table: their positions, or where runs of them are."""
 
 
@@ -112,7 +112,7 @@ class Persons:
 
         words  of each record, (n,)
         named  digests of the persons whose words are not their keys, (m, 2)
-        cuts   where the records stand in runs, each ordered by `bucket_places`: where each bucket of each run begins,
+        cuts   where the records stand in runs, each ordered by buckets: where each bucket of each run begins,
                and the run's end, (runs, BUCKETS + 1)
         """
         persons = cls(words, named)
@@ -168,14 +168,8 @@ class Persons:
         elif len(self) <= at_most:
             yield Part((slice(0, len(self)),), self)
         else:
-            words, ends = read_only(self._words, np.int64), np.zeros(BUCKETS + 1, np.int64)
-            count_buckets(words, ends[1:])
-            cuts, places = np.cumsum(ends), np.empty(len(self), np.int32)
-            bucket_places(words, cuts.copy(), places)
-            order = np.empty(len(self), np.int64)
-            order[places] = np.arange(len(self))
-            del places
-            for first, last in _grouped(ends[1:], at_most):
+            order, cuts = ordered_by_bucket(self._words)
+            for first, last in _grouped(np.diff(cuts), at_most):
                 yield self._part(order[cuts[first] : cuts[last]])
 
     def _part(self, rows: Rows) -> Part:
@@ -215,9 +209,12 @@ class _New:
 
 def _taken(column: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
     if not isinstance(rows, tuple):
-        return np.take(column, rows)
-    whole = np.asarray(column)  # of a mapped file, pieces are sooner taken as plain arrays
-    pieces = [whole[run] for run in rows]
+        found = np.empty(len(rows), column.dtype)
+        gather(read_only(column, column.dtype), rows, found)
+        return found
+    if isinstance(column, Mapped):
+        return column.runs(rows)
+    pieces = [column[run] for run in rows]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 

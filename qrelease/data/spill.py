@@ -5,7 +5,9 @@ The files have no name, in the folder that TMPDIR names, and are mapped into mem
 
 from __future__ import annotations
 
+import os
 import shutil
+import weakref
 from collections.abc import Sequence
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, Final, final
@@ -14,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
-from qrelease.data.sources.kernels import BUCKETS, bucket_places, count_buckets, read_only, scatter
+from qrelease.data.sources.kernels import BUCKETS, bucket_order, count_buckets, gather_buckets, read_only
 from qrelease.errors import OutOfMemory
 
 Columns = list[npt.NDArray[Any]]
@@ -24,6 +26,9 @@ MAX_BYTES: Final = 1 << 28
 
 MAX_BYTES_BY_PERSON: Final = 1 << 26
 """The same of records of persons: those that stand near others of their person are chosen from sooner."""
+
+_BLOCK_RECORDS: Final = 1 << 20
+"""Records that are ordered at a time at most."""
 
 _MEMORY_FRACTION: Final = 4
 """Columns that take more than such a part of the free memory go to files."""
@@ -36,7 +41,7 @@ class Spill:
     types    of the columns
     limit    bytes from which on they go to files
     by_word  whether the last column has the words of persons: in files the records stand in runs, each of which is
-             ordered by buckets of these (`kernels.bucket_places`), so that a person's are found in few places
+             ordered by buckets of these (`kernels.bucket_order`), so that a person's are found in few places
     """
 
     def __init__(self, types: Sequence[np.dtype[Any]], limit: int, *, by_word: bool = False) -> None:
@@ -49,7 +54,7 @@ class Spill:
     def add(self, piece: Sequence[npt.NDArray[Any]]) -> None:
         """The columns of the next records."""
         for pieces, column in zip(self._pieces, piece, strict=True):
-            pieces.append(column)
+            pieces += [column[i : i + _BLOCK_RECORDS] for i in range(0, len(column), _BLOCK_RECORDS)]
             self._bytes += column.nbytes
         if self._bytes > self._limit:
             self._write()
@@ -75,23 +80,76 @@ class Spill:
 
     def _write_run(self) -> None:
         """The same, ordered by persons."""
-        words = [read_only(piece, np.int64) for piece in self._pieces[-1]]
-        ends = np.zeros(BUCKETS + 1, np.int64)
-        for piece in words:
-            count_buckets(piece, ends[1:])
-        ends = np.cumsum(ends)
-        self._cuts.append(self._spilled + ends)
-        records = int(ends[-1])
-        self._spilled += records
-        places = [np.empty(len(piece), np.int32) for piece in words]
-        for piece, found in zip(words, places, strict=True):
-            bucket_places(piece, ends, found)
+        if not self._pieces[-1]:
+            return
+        blocks = _blocks([len(piece) for piece in self._pieces[-1]])
+        orders = [ordered_by_bucket(_block(self._pieces[-1], block)) for block in blocks]
+        counts = np.array([np.diff(cuts) for _, cuts in orders])
+        cuts = np.cumsum([0, *counts.sum(axis=0)])
+        begins = cuts[:-1] + np.cumsum(counts, axis=0) - counts
+        self._cuts.append(self._spilled + cuts)
+        self._spilled += int(cuts[-1])
         for file, pieces, dtype in zip(self._files, self._pieces, self._types, strict=True):
-            run = np.empty(records, dtype)
-            for column, found in zip(pieces, places, strict=True):
-                scatter(read_only(column, dtype), found, run)
+            run = np.empty(int(cuts[-1]), dtype)
+            for block, (order, _), begin, count in zip(blocks, orders, begins, counts, strict=True):
+                gather_buckets(read_only(_block(pieces, block), dtype), order, count, begin, run)
             file.write(run.data)
             pieces.clear()
+
+
+def _blocks(records: Sequence[int]) -> list[slice]:
+    """Pieces of so many records each, brought together to blocks: a processor's cache holds a column of one."""
+    found, first, together = [], 0, 0
+    for place, count in enumerate(records):
+        if together and together + count > _BLOCK_RECORDS:
+            found.append(slice(first, place))
+            first, together = place, 0
+        together += count
+    return [*found, slice(first, len(records))]
+
+
+def _block(pieces: Columns, block: slice) -> npt.NDArray[Any]:
+    some = pieces[block]
+    return some[0] if len(some) == 1 else np.concatenate(some)
+
+
+@final
+class Mapped(np.memmap[Any, Any]):
+    """A column in a file without a name, mapped into memory. Some of its entries can be read without being mapped."""
+
+    _file: int | None = None  # of the whole column alone: its descriptor
+
+    @classmethod
+    def of(cls, file: IO[bytes], dtype: np.dtype[Any]) -> Mapped:
+        """The column that a file has, which may be closed."""
+        found = cls(file, dtype, "r")
+        found._file = os.dup(file.fileno())
+        weakref.finalize(found, os.close, found._file)
+        return found
+
+    def runs(self, runs: Sequence[slice]) -> npt.NDArray[Any]:
+        """The entries of some runs, one after another."""
+        found = np.empty(sum(run.stop - run.start for run in runs), self.dtype)
+        if self._file is None or not hasattr(os, "preadv") or not len(found):
+            return np.concatenate([found[:0], *(np.asarray(self)[run] for run in runs)])
+        left, each = found.data.cast("B"), self.itemsize
+        for run in runs:
+            place, end = run.start * each, run.stop * each
+            while place < end:
+                read = os.preadv(self._file, [left[: end - place]], place)
+                if not read:
+                    raise OSError("a temporary file is shorter than it was")
+                left, place = left[read:], place + read
+        return found
+
+
+def ordered_by_bucket(words: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Places of words (n,) in the order of their buckets, and where each bucket begins there, and the end."""
+    given, counts, order = read_only(words, np.int64), np.zeros(BUCKETS + 1, np.int64), np.empty(len(words), np.int32)
+    count_buckets(given, counts[1:])
+    cuts = np.cumsum(counts)
+    bucket_order(given, cuts.copy(), order)
+    return order, cuts
 
 
 def held(most: int) -> int:
@@ -115,7 +173,6 @@ def _joined(pieces: Columns, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    file.flush()
-    found = np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
-    file.close()  # the map keeps it
-    return found
+    with file:
+        file.flush()
+        return Mapped.of(file, dtype) if file.tell() else np.empty(0, dtype)

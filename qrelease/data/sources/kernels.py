@@ -107,7 +107,7 @@ def key_places(
     return new
 
 
-BUCKET_BITS = 9
+BUCKET_BITS = 10
 BUCKETS = 1 << BUCKET_BITS
 """Into which persons are spread by their words, as evenly as these allow: for the memory that their records take."""
 
@@ -129,24 +129,43 @@ def count_buckets(words: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -
 
 
 @_jit
-def bucket_places(
-    words: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], places: Places
-) -> None:  # pragma: no cover
-    """Where words (n,), `read_only`, go to that are ordered by their buckets.
+def bucket_order(words: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], order: Places) -> None:  # pragma: no cover
+    """Where the words (n,), `read_only`, are that come one after another if ordered by their buckets.
 
-    ends  where the next one of each bucket goes, (BUCKETS,); it is moved on
+    ends  how many are in the buckets before each, (BUCKETS,); it is written over
     """
     for i in range(len(words)):
         bucket = _bucket(words[i])
-        places[i] = ends[bucket]
+        order[ends[bucket]] = i
         ends[bucket] += 1
 
 
 @_jit
-def scatter(column: npt.NDArray[Any], places: Places, found: npt.NDArray[Any]) -> None:  # pragma: no cover
-    """Write a column (n,), `read_only`, to other places of an array."""
-    for i in range(len(column)):
-        found[places[i]] = column[i]
+def gather(column: npt.NDArray[Any], order: Places, found: npt.NDArray[Any]) -> None:  # pragma: no cover
+    """Write the entries of a column, `read_only`, that are at some places (n,)."""
+    for i in range(len(order)):
+        found[i] = column[order[i]]
+
+
+@_jit
+def gather_buckets(
+    column: npt.NDArray[Any],
+    order: Places,
+    counts: npt.NDArray[np.int64],
+    begins: npt.NDArray[np.int64],
+    found: npt.NDArray[Any],
+) -> None:  # pragma: no cover
+    """Write the entries of a column, `read_only`, to where each of some buckets begins.
+
+    order   their places, by bucket
+    counts  of each bucket
+    """
+    place = 0
+    for bucket in range(len(counts)):
+        begin = begins[bucket]
+        for i in range(counts[bucket]):
+            found[begin + i] = column[order[place + i]]
+        place += counts[bucket]
 
 
 _FEW = 64  # values that are sorted by comparing each with all others
